@@ -1,0 +1,70 @@
+# Everything starts here. `make demo` and `make test` set up what they need by themselves.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip install -q --disable-pip-version-check
+READY := $(VENV)/.installed
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+ORACLE := .oracle
+ORACLE_READY := $(ORACLE)/.installed
+
+# The harness that runs TensorFlow 1.15's own tests, and a git directory of TensorFlow's source.
+CONFORMANCE ?=
+TF_GIT ?=
+LIST ?= all
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint oracle conformance bench clean
+
+help:
+	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
+	@echo "make test         set up, then run the tests (ARGS='-k digits' passes options)"
+	@echo "make lint         ruff, and mypy over the core"
+	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
+	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
+	@echo "make bench        run the benchmarks"
+	@echo "make clean        remove the environments and what tools left behind"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("penstock needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	@echo "[1/3] making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "[2/3] installing $(TORCH), the largest part"
+	@$(PIP) $(TORCH)
+	@echo "[3/3] installing penstock and its tools"
+	@$(PIP) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(RUN) -m penstock.demo $(ARGS)
+
+test: $(READY)
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n 2 $(ARGS)
+
+lint: $(READY)
+	@$(RUN) -m ruff check .
+	@$(RUN) -m mypy
+
+$(ORACLE_READY):
+	@echo "making $(ORACLE) with real TensorFlow"
+	@$(PYTHON) -m venv $(ORACLE)
+	@$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check 'tensorflow-cpu==2.21.*'
+	@touch $@
+
+oracle: $(READY) $(ORACLE_READY)
+	@OMP_NUM_THREADS=1 $(RUN) -m tests.oracle.run --tf $(ORACLE)/bin/python $(ARGS)
+
+conformance: $(READY)
+	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }
+	@OMP_NUM_THREADS=1 $(RUN) $(CONFORMANCE)/run.py --tf-git $(TF_GIT) --backend penstock.compat.v1 --list $(LIST) $(ARGS)
+
+bench: $(READY)
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(RUN) $$file $(ARGS) || exit 1; done
+
+clean:
+	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
+	find src tests -name __pycache__ -type d -exec rm -rf {} +
