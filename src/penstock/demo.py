@@ -5,6 +5,8 @@ of it in a session, step after step. It writes a TensorBoard log of loss, accura
 """
 
 import argparse
+import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -175,8 +177,14 @@ def main(argv: list[str] | None = None, tf: ModuleType | None = None) -> int:
         print("\nstopped before the end")
     finally:
         log.close()
-    print(f"log in {args.logdir.resolve()}\nopen it with: tensorboard --logdir {args.logdir}")
+    print(f"log in {args.logdir.resolve()}\nopen it with: {_tensorboard_command(args.logdir)}")
     return code
+
+
+def _tensorboard_command(logdir: Path) -> str:
+    beside_python = Path(sys.executable).with_name("tensorboard")
+    tool = "tensorboard" if shutil.which("tensorboard") or not beside_python.exists() else str(beside_python)
+    return shlex.join([tool, "--logdir", str(logdir)])
 
 
 if __name__ == "__main__":
