@@ -1,10 +1,10 @@
 """The element types of tensors.
 
-A `DType` is one row of the table below: its number in the `DataType` enum of the wire formats, its name, and the
-numpy and torch types that hold its elements. Everything else (is it floating, what are its limits) follows from
-the row. There is exactly one object per type, so identity is equality and hot paths read plain attributes
-(`.torch`, `.np`, `.enum`) without a call. Each type has a reference twin, whose number is 100 higher: the type of
-an edge that carries a variable instead of a value.
+A `DType` is one row of the table below: its number in the `DataType` enum of the wire formats, its name,
+and the numpy and torch types that hold its elements. Everything else (is it floating, what are its limits)
+follows from the row. There is exactly one object per type, so identity is equality and hot paths read plain
+attributes (`.torch`, `.np`, `.enum`) without a call. Each type has a reference twin, whose number is 100
+higher: the type of an edge that carries a variable instead of a value.
 
 This is the lowest module: it knows torch, numpy and `ml_dtypes`, and nothing of graphs.
 """
@@ -282,8 +282,9 @@ _ANY.update({builtins.float: float32, builtins.bool: bool, builtins.object: stri
 def as_dtype(type_value) -> DType:
     """The `DType` that `type_value` names.
 
-    Accepts a `DType`, a number of the `DataType` enum, a name (`"float32"`, `"half"`, `"int32_ref"`), a numpy type
-    or dtype, a torch dtype, and Python's `float`, `bool` and `object`. Python's `int` has no one width: say which.
+    Accepts a `DType`, a number of the `DataType` enum, a name (`"float32"`, `"half"`, `"int32_ref"`), a numpy
+    type or dtype, a torch dtype, and Python's `float`, `bool` and `object`. Python's `int` has no one width:
+    say which.
 
         tf.as_dtype(np.int32) is tf.int32
 
@@ -303,7 +304,7 @@ def as_dtype(type_value) -> DType:
 
 
 def from_torch(torch_dtype: _torch.dtype) -> DType:
-    """The `DType` whose elements torch holds as `torch_dtype` (never a quantized one: those are integers there).
+    """The `DType` whose elements torch holds as `torch_dtype` (never a quantized one: torch holds integers).
 
     Raises:
       TypeError: if no type corresponds.

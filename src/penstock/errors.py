@@ -1,11 +1,12 @@
 """Errors of running operations.
 
-Each class stands for one of the status codes that gRPC and TensorFlow share, so that a failure keeps its meaning
-across processes and languages. An error carries the operation that failed, where known; its text then ends in the
-lines of the user's program that created it.
+Each class stands for one of the status codes that gRPC and TensorFlow share, so that a failure keeps its
+meaning across processes and languages. An error carries the operation that failed, where known; its text then
+ends in the lines of the user's program that created it.
 
-Mistakes in building a graph are Python's own `ValueError` and `TypeError`; these classes are for what can only be
-seen when values flow. Kernels write `raise errors.invalid("...")`; the executor fills in the operation.
+Mistakes in building a graph are Python's own `ValueError` and `TypeError`; these classes are for what can
+only be seen when values flow. Kernels write `raise errors.invalid("...")`; the executor fills in the
+operation.
 """
 
 import traceback

@@ -1,12 +1,12 @@
 """Static shapes: what is known of a tensor's shape before it exists.
 
-Two layers. Below, *dims*: a shape is `None` (nothing known) or a tuple whose items are an int or `None` (this size is
-unknown). Shape rules of ops work on dims with the functions at the end of this module (`merge`, `broadcast`,
-`rank_is`, ...), which are plain and quick. Above, what users see: `TensorShape`, a thin wrapper of dims, and
-`Dimension`, the wrapper of one size that TensorFlow 1 programs expect when they index a shape.
+Two layers. Below, *dims*: a shape is `None` (nothing known) or a tuple whose items are an int or `None` (this
+size is unknown). Shape rules of ops work on dims with the functions at the end of this module (`merge`,
+`broadcast`, `rank_is`, ...), which are plain and quick. Above, what users see: `TensorShape`, a thin wrapper
+of dims, and `Dimension`, the wrapper of one size that TensorFlow 1 programs expect when they index a shape.
 
-Which of the two a program gets from `shape[0]` is a global switch (`enable_v2_tensorshape`): an int or `None` by
-default, a `Dimension` after `disable_v2_tensorshape()`.
+Which of the two a program gets from `shape[0]` is a global switch (`enable_v2_tensorshape`): an int or `None`
+by default, a `Dimension` after `disable_v2_tensorshape()`.
 """
 
 import functools
@@ -109,6 +109,10 @@ def _comparison(function):
     return method
 
 
+def _no_division(left: str, right: str) -> TypeError:
+    return TypeError(f"unsupported operand type(s) for /: '{left}' and '{right}', please use // instead")
+
+
 @export(v1=["Dimension"])
 class Dimension:
     """One size of a shape: an int, or unknown (`Dimension(None)`).
@@ -144,14 +148,10 @@ class Dimension:
     __rmod__ = _arithmetic(operator.mod, reflected=True)
 
     def __truediv__(self, other):
-        raise TypeError(
-            f"unsupported operand type(s) for /: 'Dimension' and '{type(other).__name__}', please use // instead"
-        )
+        raise _no_division("Dimension", type(other).__name__)
 
     def __rtruediv__(self, other):
-        raise TypeError(
-            f"unsupported operand type(s) for /: '{type(other).__name__}' and 'Dimension', please use // instead"
-        )
+        raise _no_division(type(other).__name__, "Dimension")
 
     def __int__(self):
         return self._value
@@ -270,7 +270,7 @@ class TensorShape:
             return NotImplemented
         if self._dims != other:
             return False
-        # Unknown sizes are equal as values (v2), but a comparison of Dimensions (v1) cannot say that they are.
+        # Unknown sizes are equal as values (v2), but comparing Dimensions (v1) cannot say that they are.
         return _v2_behavior or other is None or None not in other
 
     def __ne__(self, other):
@@ -370,7 +370,7 @@ class TensorShape:
             return True
         if self._dims is None or len(self._dims) != len(other._dims):
             return False
-        return all(theirs is None or mine == theirs for mine, theirs in zip(self._dims, other._dims, strict=True))
+        return all(b is None or a == b for a, b in zip(self._dims, other._dims, strict=True))
 
     def most_specific_compatible_shape(self, other) -> "TensorShape":
         """The narrowest shape that describes both: sizes on which they differ become unknown."""
@@ -448,7 +448,7 @@ def as_dims(x) -> Dims:
     if isinstance(x, TensorShape):
         return x._dims
     if isinstance(x, (str, bytes)):
-        raise TypeError(f"A string has ambiguous TensorShape, please wrap in a list or convert to an int: {x!r}")
+        raise TypeError(f"A string has ambiguous TensorShape, wrap it in a list or convert to an int: {x!r}")
     if hasattr(x, "unknown_rank") and hasattr(x, "dim"):
         if x.unknown_rank:
             return None
