@@ -1,0 +1,1 @@
+"""Deciding where operations run: device names and, above them, the placers."""
