@@ -2,8 +2,8 @@
 
 A `DeviceSpec` is such a name taken apart. Any part may be missing, which leaves it open; specs merge, the
 inner one winning part by part, which is how nested `tf.device` scopes add up. Names have one canonical
-spelling; short ones (`/gpu:1`, `cpu`) are understood. This module knows names only: which devices exist is the
-placer's.
+spelling; short ones (`/gpu:1`, `cpu`) are understood. This module knows names only: which devices exist is
+the placer's business.
 """
 
 import functools
