@@ -10,6 +10,7 @@ This is the lowest module: it knows torch, numpy and `ml_dtypes`, and nothing of
 """
 
 import builtins
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,9 +22,9 @@ _REF = 100
 
 _BY_ENUM: dict[int, "DType"] = {}
 _BY_NAME: dict[str, "DType"] = {}
-_BY_NUMPY: dict[object, "DType"] = {}
+_BY_NUMPY: dict[Any, "DType"] = {}
 _BY_TORCH: dict[_torch.dtype, "DType"] = {}
-_ANY: dict[object, "DType"] = {}
+_ANY: dict[Any, "DType"] = {}
 
 # What `DType.limits` answers: images keep floats in [0, 1], integers in their whole non-negative range.
 _FLOAT_WITH_LIMITS = (np.float32, np.float64)
@@ -42,6 +43,22 @@ class DType:
         "enum", "name", "np", "torch", "base_dtype", "is_floating", "is_integer", "is_complex", "is_bool",
         "is_quantized", "is_unsigned", "is_numpy_compatible", "_is_ref_dtype", "size", "_twin", "__weakref__",
     )  # fmt: skip
+
+    enum: int  # the number in `DataType`
+    name: str
+    np: Any  # the numpy type that holds elements, None for handles
+    torch: _torch.dtype | None  # the torch type that holds elements, None if torch has none
+    base_dtype: "DType"  # the type of the value that a reference refers to; itself, if it is no reference
+    is_floating: builtins.bool
+    is_integer: builtins.bool  # quantized types are not integers
+    is_complex: builtins.bool
+    is_bool: builtins.bool
+    is_quantized: builtins.bool
+    is_unsigned: builtins.bool
+    is_numpy_compatible: builtins.bool  # False for handles
+    _is_ref_dtype: builtins.bool
+    size: int  # bytes of one element
+    _twin: "DType"
 
     def __new__(cls, type_enum):
         found = _BY_ENUM.get(int(type_enum))

@@ -11,6 +11,7 @@ operation.
 
 import traceback
 import warnings
+from typing import Any
 
 from penstock.api import export
 
@@ -89,7 +90,7 @@ def _rebuild(cls, node_def, op, message, error_code):
     return error
 
 
-_CLASS_OF: dict[int, type[OpError]] = {}
+_CLASS_OF: dict[int, Any] = {}
 _CODE_OF: dict[type[OpError], int] = {}
 
 

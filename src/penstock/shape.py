@@ -136,7 +136,7 @@ class Dimension:
     __le__ = _comparison(operator.le)
     __gt__ = _comparison(operator.gt)
     __ge__ = _comparison(operator.ge)
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     __add__ = __radd__ = _arithmetic(operator.add)
     __sub__ = _arithmetic(operator.sub)
@@ -243,7 +243,7 @@ class TensorShape:
     def __iter__(self) -> Iterator:
         if self._dims is None:
             raise ValueError("Cannot iterate over a shape with unknown rank.")
-        return iter(self._dims if _v2_behavior else self.dims)
+        return iter(self._dims) if _v2_behavior else map(Dimension, self._dims)
 
     def __getitem__(self, key):
         if isinstance(key, slice):
