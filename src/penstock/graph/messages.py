@@ -1,0 +1,118 @@
+"""The protocol messages that are public: GraphDef, ConfigProto, Summary, Example and their kin.
+
+Most classes come with the tensorboard package. The few that it lacks are declared here, from their field
+numbers, in a small notation: `label type name = number`, with `map<key, value>` for maps and `a | b` for the
+members of a oneof.
+"""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tensorboard.compat.proto import cluster_pb2, config_pb2
+from tensorboard.compat.proto.attr_value_pb2 import AttrValue, NameAttrList
+from tensorboard.compat.proto.cluster_pb2 import ClusterDef, JobDef
+from tensorboard.compat.proto.config_pb2 import (
+    ConfigProto,
+    GPUOptions,
+    GraphOptions,
+    OptimizerOptions,
+    RunMetadata,
+    RunOptions,
+)
+from tensorboard.compat.proto.event_pb2 import Event, LogMessage, SessionLog, TaggedRunMetadata
+from tensorboard.compat.proto.graph_pb2 import GraphDef
+from tensorboard.compat.proto.histogram_pb2 import HistogramProto
+from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef, TensorInfo
+from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.saver_pb2 import SaverDef
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryDescription, SummaryMetadata
+from tensorboard.compat.proto.tfprof_log_pb2 import OpLogProto
+
+from penstock.api import export
+
+_FieldType = descriptor_pb2.FieldDescriptorProto
+_MAP = re.compile(r"map<(\w+), *([\w.]+)> (\w+) = (\d+)")
+_FIELD = re.compile(r"(repeated )?([\w.]+) (\w+) = (\d+)")
+
+
+def _file(name: str, package: str, pool: Any, messages: dict[str, str],
+          depends: tuple = ()) -> dict[str, type]:
+    """Declares a file of messages in `pool`, and gives the classes by name."""
+    file = descriptor_pb2.FileDescriptorProto(name=name, package=package, syntax="proto3")
+    file.dependency.extend(d.DESCRIPTOR.name for d in depends)
+    for message_name, fields in messages.items():
+        message = file.message_type.add(name=message_name)
+        for part in filter(None, (p.strip() for p in fields.split(";"))):
+            if "|" in part:
+                message.oneof_decl.add(name="kind")
+                for member in part.split("|"):
+                    _add_field(message, member.strip(), package).oneof_index = 0
+            else:
+                _add_field(message, part, package)
+    pool.AddSerializedFile(file.SerializeToString())
+    make = message_factory.GetMessageClass
+    return {m: make(pool.FindMessageTypeByName(f"{package}.{m}")) for m in messages}
+
+
+def _add_field(message: Any, text: str, package: str) -> Any:
+    entry = _MAP.fullmatch(text)
+    if entry is not None:
+        key, value, name, number = entry.groups()
+        nested = message.nested_type.add(name="".join(w.capitalize() for w in name.split("_")) + "Entry")
+        nested.options.map_entry = True
+        _add_field(nested, f"{key} key = 1", package)
+        _add_field(nested, f"{value} value = 2", package)
+        text = f"repeated {message.name}.{nested.name} {name} = {number}"
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        raise ValueError(f"cannot read field {text!r}")
+    repeated, kind, name, number = match.groups()
+    field = message.field.add(name=name, number=int(number))
+    field.label = _FieldType.LABEL_REPEATED if repeated else _FieldType.LABEL_OPTIONAL
+    if kind.islower() or kind == "int64":
+        field.type = getattr(_FieldType, f"TYPE_{kind.upper()}")
+    else:
+        field.type = _FieldType.TYPE_MESSAGE
+        field.type_name = "." + (kind if kind.startswith("tensorboard.") else f"{package}.{kind}")
+    return field
+
+
+# Records of training data. They have a pool of their own: another library in the process may have them too.
+_example = _file("penstock/example.proto", "tensorflow", descriptor_pool.DescriptorPool(), {
+    "BytesList": "repeated bytes value = 1",
+    "FloatList": "repeated float value = 1",
+    "Int64List": "repeated int64 value = 1",
+    "Feature": "BytesList bytes_list = 1 | FloatList float_list = 2 | Int64List int64_list = 3",
+    "Features": "map<string, Feature> feature = 1",
+    "FeatureList": "repeated Feature feature = 1",
+    "FeatureLists": "map<string, FeatureList> feature_list = 1",
+    "Example": "Features features = 1",
+    "SequenceExample": "Features context = 1; FeatureLists feature_lists = 2",
+})
+
+# The state file of a directory of checkpoints, and what starts a server.
+_train = _file("penstock/train.proto", "penstock", descriptor_pool.Default(), {
+    "CheckpointState": "string model_checkpoint_path = 1; repeated string all_model_checkpoint_paths = 2; "
+                       "repeated double all_model_checkpoint_timestamps = 3; "
+                       "double last_preserved_timestamp = 4",
+    "ServerDef": "tensorboard.ClusterDef cluster = 1; string job_name = 2; int32 task_index = 3; "
+                 "tensorboard.ConfigProto default_session_config = 4; string protocol = 5; int32 port = 6",
+}, depends=(cluster_pb2, config_pb2))
+
+CheckpointState = _train["CheckpointState"]
+ServerDef = _train["ServerDef"]
+Example = _example["Example"]
+SequenceExample = _example["SequenceExample"]
+
+for _class in (*_example.values(), ClusterDef, JobDef, ServerDef):
+    export.value(_class, f"train.{_class.DESCRIPTOR.name}")
+for _class in (AttrValue, ConfigProto, Event, GPUOptions, GraphDef, GraphOptions, HistogramProto, LogMessage,
+               MetaGraphDef, NameAttrList, NodeDef, OptimizerOptions, RunMetadata, RunOptions, SessionLog,
+               Summary, SummaryMetadata, TensorInfo):
+    export.value(_class, v1=[_class.DESCRIPTOR.name])
+for _class in (Event, SessionLog, Summary, SummaryDescription, TaggedRunMetadata):
+    export.value(_class, v1=[f"summary.{_class.DESCRIPTOR.name}"])
+export.value(SaverDef, v1=["train.SaverDef"])
+export.value(OpLogProto, v1=["profiler.OpLogProto"])
