@@ -1,0 +1,175 @@
+"""A step becomes a program: straight-line Python source over kernel calls.
+
+The pruned ops are laid out one statement per line on local names. Constants and per-session handles are bound once;
+every value is dropped at its last use. The line number of a failing statement names the op, so that running costs
+nothing for error reports.
+
+    def step(ctx, f0):
+        t1 = k1(c0, f0)            # mul: Mul
+        del f0
+        return (t1,)
+"""
+from __future__ import annotations
+
+import itertools
+import types
+from typing import Any
+
+from penstock import errors
+from penstock.graph.build import group_inputs
+from penstock.graph.node import Operation, Tensor
+from penstock.ops.registry import Kernel
+
+_counter = itertools.count()
+FILENAME = "<penstock step "
+
+
+class Program:
+    """A compiled step: `run(ctx, *feeds)` gives the fetched values in order."""
+
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation]):
+        self.source, self.lines = source, lines
+        self.filename = f"{FILENAME}{next(_counter)}>"
+        exec(compile(source, self.filename, "exec"), scope)   # our own generated source
+        self.run = scope["step"]
+
+    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+        """The op whose statement raised."""
+        found = None
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == self.filename:
+                found = self.lines.get(traceback.tb_lineno)
+            traceback = traceback.tb_next
+        return found
+
+
+def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
+    """The kernel of an op, or UnimplementedError."""
+    kernel = op.opdef.kernel_for(device)
+    if kernel is None:
+        raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for {device}.")
+    return kernel
+
+
+class _Writer:
+    """Writes one program."""
+
+    def __init__(self, ctx: Any):
+        self.ctx = ctx
+        self.scope: dict[str, Any] = {}
+        self.body: list[str] = []
+        self.lines: dict[int, Operation] = {}
+        self.names: dict[int, str] = {}            # tensor id -> local or global name
+        self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
+        self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
+        self.counter = itertools.count()
+
+    def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
+        """The program that runs `ops` and gives `fetches`."""
+        for i, t in enumerate(feeds):
+            self.names[id(t)] = f"f{i}"
+        self._find_last_uses(ops, fetches, feeds)
+        for i, op in enumerate(ops):
+            self._op(i, op)
+        values = "".join(self._value(t) + ", " for t in fetches)
+        header = "def step(ctx" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
+        source = "\n".join([header, *self.body, f"    return ({values})", ""])
+        return Program(source, self.scope, self.lines)
+
+    def _find_last_uses(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> None:
+        for i, op in enumerate(ops):
+            for t in op._inputs:
+                self.last_use[id(t)] = i
+        for t in fetches:
+            self.last_use[id(t)] = len(ops)
+
+    def _op(self, index: int, op: Operation) -> None:
+        opdef = op.opdef
+        kernel = kernel_of(op)
+        bound = kernel.bind(op.attrs)
+        if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
+            value = bound(ctx=self.ctx) if kernel.wants_ctx else bound()
+            name = self.names[id(op.outputs[0])] = f"c{next(self.counter)}"
+            self.scope[name] = value
+            if op.outputs[0].dtype._is_ref_dtype:
+                self.refs.add(id(op.outputs[0]))
+            return
+        k = f"k{next(self.counter)}"
+        self.scope[k] = bound
+        args = self._args(op)
+        if kernel.wants_ctx:
+            args.append("ctx=ctx")
+        call = f"{k}({', '.join(args)})"
+        outputs = self._outputs(op, index)
+        self._line(f"{outputs} = {call}" if outputs else call, op)
+        self._drop(index, op)
+
+    def _args(self, op: Operation) -> list[str]:
+        counts = op._counts or tuple(None for _ in op._inputs)
+        names, i = [], 0
+        for arg, n in zip(op.opdef.inputs, counts, strict=True):
+            if n is None:
+                names.append(self._value(op._inputs[i], arg.is_ref))
+                i += 1
+            else:
+                names.append("[" + ", ".join(self._value(t, arg.is_ref) for t in op._inputs[i:i + n]) + "]")
+                i += n
+        return names
+
+    def _value(self, t: Tensor, as_ref: bool = False) -> str:
+        name = self.names[id(t)]
+        return name if as_ref or id(t) not in self.refs else f"{name}.read()"
+
+    def _outputs(self, op: Operation, index: int) -> str:
+        if not op.outputs:
+            return ""
+        names = []
+        for t in op.outputs:
+            if id(t) in self.names:                # fed: the computed value is not wanted
+                names.append("_")
+                continue
+            used = id(t) in self.last_use
+            names.append(f"t{next(self.counter)}" if used else "_")
+            if used:
+                self.names[id(t)] = names[-1]
+                if t.dtype._is_ref_dtype:
+                    self.refs.add(id(t))
+        if len(op.opdef.outputs) == 1:
+            return names[0] if not op.opdef.list_output else ("(" + "".join(n + ", " for n in names) + ")" if names else "")
+        return ", ".join(_nested(op, names))
+
+    def _line(self, text: str, op: Operation) -> None:
+        self.body.append(f"    {text}  # {op.name}: {op.type}")
+        self.lines[len(self.body) + 1] = op
+
+    def _drop(self, index: int, op: Operation) -> None:
+        dead = {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index
+                and self.names[id(t)][0] != "c"}
+        if dead:
+            self.body.append("    del " + ", ".join(sorted(dead)))
+
+
+def _nested(op: Operation, names: list[str]) -> list[str]:
+    """Output names in the shape in which the kernel returns several outputs."""
+    from penstock.graph.build import arg_count
+    out, i = [], 0
+    for a in op.opdef.outputs:
+        n = arg_count(a, op.attrs)
+        if n is None:
+            out.append(names[i])
+            i += 1
+        else:
+            out.append("[" + ", ".join(names[i:i + n]) + "]")
+            i += n
+    return out
+
+
+def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any) -> Any:
+    """A runnable for pruned ops: a straight-line program, or the dataflow executor where there is raw control flow."""
+    if any(op.opdef.control_flow for op in ops):
+        from penstock.execute.dataflow import Executor
+        return Executor(ops, fetches, feeds, ctx)
+    return _Writer(ctx).write(ops, fetches, feeds)
+
+
+__all__ = ["Program", "compile_program", "group_inputs", "kernel_of"]

@@ -1,0 +1,131 @@
+"""Executing an op at once: the registry's kernel on the values of eager tensors, recorded on active tapes."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import errors
+from penstock.eager.tensor import EagerTensor
+from penstock.execute.context import eager_context
+from penstock.graph import context
+from penstock.graph.build import group_inputs, output_types, resolve, structure
+from penstock.graph.convert import convert
+from penstock.graph.node import Tensor
+from penstock.ops.registry import OpDef
+
+
+def _to_tensor(value: Any, dtype: Any, arg: Any, preferred: Any) -> Any:
+    if type(value) is EagerTensor and (dtype is None or value._dtype is dtype):
+        return value
+    return convert(value, dtype, arg.name, as_ref=arg.is_ref, preferred_dtype=preferred)
+
+
+class EagerOp:
+    """What a gradient function sees of an op that was executed: type, inputs, outputs, attributes."""
+
+    __slots__ = ("opdef", "_inputs", "outputs", "attrs", "_counts", "_extra", "name", "device", "graph",
+                 "_skip_input_indices")
+
+    def __init__(self, opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple):
+        self.opdef, self._inputs, self.outputs, self.attrs, self._counts = opdef, inputs, outputs, attrs, counts
+        self._extra: dict[str, Any] = {}
+        self.name, self.device, self.graph = opdef.name, "", None
+
+    @property
+    def type(self) -> str:
+        return self.opdef.name
+
+    @property
+    def inputs(self) -> tuple:
+        return tuple(self._inputs)
+
+    control_inputs: tuple = ()
+    node_def = None
+
+    def get_attr(self, name: str) -> Any:
+        from penstock.graph.node import _public_attr
+        if name not in self.attrs:
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
+        return _public_attr(self.opdef.attrs[name].kind, self.attrs[name], self)  # type: ignore[arg-type]
+
+    def _get_control_flow_context(self) -> None:
+        return None
+
+
+def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) -> Any:
+    """Runs the op now and gives eager tensors."""
+    inputs, attrs, counts = resolve(opdef, args, given, _to_tensor)
+    kernel = opdef.kernel_for("cpu")
+    if kernel is None:
+        raise errors.UnimplementedError(None, None, f"op {opdef.name} has no kernel")
+    values: list = [t._value for t in inputs]
+    if counts:
+        values = group_inputs(opdef, values, counts)
+    bound = kernel.bind(attrs)
+    try:
+        out = bound(*values, ctx=eager_context()) if kernel.wants_ctx else bound(*values)
+    except errors.OpError as e:
+        raise _with_name(e, opdef, name) from None
+    except (RuntimeError, IndexError, ValueError, TypeError, OverflowError, AssertionError) as e:
+        raise _typed(e, opdef, inputs, attrs, counts, name) from e
+    types = output_types(opdef, attrs)
+    if len(types) == 1 and not opdef.list_output:
+        outputs = [EagerTensor(out, types[0])]
+    elif not types:
+        return None
+    else:
+        outputs = [EagerTensor(v, t) for v, t in zip(_flat(opdef, out), types, strict=True)]
+    if context.state.tapes:
+        from penstock.eager.tape import record
+        record(EagerOp(opdef, inputs, outputs, attrs, counts), inputs, outputs)
+    if len(opdef.outputs) == 1:
+        return outputs if opdef.list_output else outputs[0]
+    return structure(opdef, outputs, attrs)
+
+
+def _flat(opdef: OpDef, out: Any) -> list:
+    if not any(a.is_list for a in opdef.outputs) or opdef.list_output:
+        return list(out)
+    flat: list = []
+    for a, v in zip(opdef.outputs, out, strict=True):
+        flat.extend(v) if a.is_list else flat.append(v)
+    return flat
+
+
+def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpError:
+    if "[Op:" in str(e):
+        return e
+    scope = context.state.scope_name
+    label = f" name: {scope}{name}" if name else ""
+    return type(e)(None, None, f"{e.message} [Op:{opdef.name}]{label}")
+
+
+def _typed(e: Exception, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple, name: str | None) -> Exception:
+    """An error of a kernel as InvalidArgumentError; the shape rule's words are better where it has any."""
+    text = _rule_error(opdef, inputs, attrs, counts) or f"{type(e).__name__}: {e}"
+    return _with_name(errors.InvalidArgumentError(None, None, text), opdef, name)
+
+
+def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple) -> str | None:
+    rule = opdef.shape_rule
+    if rule is None:
+        return None
+    from penstock.graph.build import ShapeContext
+    op = EagerOp(opdef, inputs, [], attrs, counts)
+    shapes: list = group_inputs(opdef, [t._dims for t in inputs], counts)
+    try:
+        rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in opdef.shape_wants})
+    except ValueError as e:
+        return str(e)
+    except Exception:
+        return None
+    return None
+
+
+def value_of(t: Any) -> Any:
+    """The run-time value of an eager tensor or of anything convertible."""
+    return t._value if isinstance(t, EagerTensor) else convert(t)._value  # type: ignore[attr-defined]
+
+
+def is_eager(t: Any) -> bool:
+    """Whether `t` is a tensor with a value."""
+    return isinstance(t, Tensor) and hasattr(t, "_value")

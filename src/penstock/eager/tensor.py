@@ -1,0 +1,182 @@
+"""EagerTensor: a tensor that has its value."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock import dtypes
+from penstock.graph import context
+from penstock.graph.node import Tensor
+from penstock.kernels import bridge
+from penstock.shape import TensorShape
+
+_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+class EagerTensor(Tensor):
+    """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
+
+    def __init__(self, value: Any, dtype: Any):
+        self._value, self._dtype = value, dtype
+
+    @property
+    def _dims(self) -> Any:
+        return tuple(self._value.shape) if hasattr(self._value, "shape") else ()
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape, always fully known."""
+        return TensorShape.of(self._dims)
+
+    def get_shape(self) -> TensorShape:
+        """Alias of `shape`."""
+        return TensorShape.of(self._dims)
+
+    def set_shape(self, shape: Any) -> None:
+        """Checks that the shape is compatible."""
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {TensorShape(shape)}")
+
+    @property
+    def op(self) -> Any:
+        """Eager tensors have no operation."""
+        raise AttributeError("Tensor.op is undefined when eager execution is enabled.")
+
+    @property
+    def graph(self) -> Any:
+        """Eager tensors have no graph."""
+        raise AttributeError("Tensor.graph is undefined when eager execution is enabled.")
+
+    @property
+    def name(self) -> Any:
+        """Eager tensors have no name."""
+        raise AttributeError("Tensor.name is undefined when eager execution is enabled.")
+
+    @property
+    def value_index(self) -> Any:
+        """Eager tensors have no index."""
+        raise AttributeError("Tensor.value_index is undefined when eager execution is enabled.")
+
+    def consumers(self) -> Any:
+        """Eager tensors have no consumers."""
+        raise AttributeError("Tensor.consumers is undefined when eager execution is enabled.")
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Not for eager tensors."""
+        raise NotImplementedError("eval is not supported when eager execution is enabled, is .numpy() what you're "
+                                  "looking for?")
+
+    @property
+    def device(self) -> str:
+        """The full name of the device that holds the value."""
+        if isinstance(self._value, torch.Tensor) and self._value.is_cuda:
+            return f"/job:localhost/replica:0/task:0/device:GPU:{self._value.device.index}"
+        return _CPU
+
+    backing_device = device
+
+    def numpy(self) -> Any:
+        """The value as a numpy array (a copy, or a scalar for rank 0)."""
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
+        array = np.array(bridge.to_numpy(self._value, self._dtype))
+        return array if array.ndim else array[()]
+
+    _numpy = numpy
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        array = np.asarray(bridge.to_numpy(self._value, self._dtype))
+        return array.astype(dtype) if dtype is not None else array
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    __nonzero__ = __bool__
+
+    def __round__(self, *args: Any) -> Any:
+        return round(self.numpy(), *args)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec)
+
+    def __len__(self) -> int:
+        if not self._dims:
+            raise TypeError("Scalar tensor has no `len()`")
+        return self._dims[0]
+
+    def __iter__(self) -> Any:
+        if not self._dims:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        return (self[i] for i in range(self._dims[0]))
+
+    def __hash__(self) -> int:
+        if context.process.tensor_equality:
+            raise TypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
+        return id(self)
+
+    def __copy__(self) -> EagerTensor:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> EagerTensor:
+        value = self._value.clone() if isinstance(self._value, torch.Tensor) else self._value.copy()
+        out = memo[id(self)] = EagerTensor(value, self._dtype)
+        return out
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (self.numpy(), self._dtype))
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor: shape={self.shape}, dtype={self._dtype.name}, numpy={self._show(repr)}>"
+
+    def __str__(self) -> str:
+        return f"tf.Tensor({self._show(str)}, shape={self.shape}, dtype={self._dtype.name})"
+
+    def _show(self, form: Any) -> str:
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            return f"<{type(self._value).__name__}>"
+        value = self.numpy()
+        text = form(value)
+        if form is repr:
+            return text if isinstance(value, np.ndarray) else f"{value!r}".split("(", 1)[-1].rstrip(")") \
+                if isinstance(value, np.generic) else text
+        return text
+
+    # conversions of torch and dlpack users
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._value.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._value.__dlpack_device__()
+
+    def cpu(self) -> EagerTensor:
+        """A copy of this tensor on the host."""
+        return EagerTensor(self._value.cpu(), self._dtype)
+
+    def gpu(self, gpu_index: int = 0) -> EagerTensor:
+        """A copy of this tensor on a GPU."""
+        return EagerTensor(self._value.to(f"cuda:{gpu_index}"), self._dtype)
+
+
+def _rebuild(array: Any, dtype: Any) -> EagerTensor:
+    return from_array(np.asarray(array), dtype)
+
+
+def from_array(array: np.ndarray, dtype: Any) -> EagerTensor:
+    """An eager tensor over its own copy of a numpy array."""
+    if dtype.torch is not None:
+        array = np.array(array)
+    return EagerTensor(bridge.to_torch(array, dtype), dtype)

@@ -1,0 +1,144 @@
+"""Which mode a thread is in: building a graph (and which), or executing at once.
+
+The stack of default graphs is per thread. With an empty stack, a thread executes eagerly when eager
+execution is on (the default), and otherwise builds the process-wide default graph.
+"""
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.api import export
+
+if TYPE_CHECKING:
+    from penstock.graph.graph import Graph
+
+
+class _ThreadState(threading.local):
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []     # the stack; None stands for "eager here"
+        self.tapes: tuple = ()          # active gradient tapes, outermost first
+        self.device: Any = None         # eager device scope
+        self.scope_name: str = ""       # eager name scope
+
+
+state = _ThreadState()
+
+
+class _Process:
+    eager = True
+    default_graph: Graph | None = None
+    v2_control_flow = True
+    resource_variables = True
+    tensor_equality = True
+
+
+process = _Process()
+
+
+def executing_eagerly() -> bool:
+    """True when an op called now would execute at once."""
+    stack = state.graphs
+    return stack[-1] is None if stack else process.eager
+
+
+@export("executing_eagerly")
+def public_executing_eagerly() -> bool:
+    """Whether the current thread executes operations eagerly.
+
+    >>> tf.executing_eagerly()
+    True
+    """
+    return executing_eagerly()
+
+
+def current_graph() -> Graph:
+    """The graph that ops are added to: the innermost, else the process-wide default."""
+    for g in reversed(state.graphs):
+        if g is not None:
+            return g
+    if process.default_graph is None:
+        from penstock.graph.graph import Graph
+        process.default_graph = Graph()
+    return process.default_graph
+
+
+@contextlib.contextmanager
+def enter(graph: Graph | None) -> Iterator[Graph | None]:
+    """Makes `graph` (None: eager execution) the default of this thread for a block."""
+    stack = state.graphs
+    stack.append(graph)
+    try:
+        yield graph
+    finally:
+        if not stack or stack[-1] is not graph:
+            raise AssertionError(
+                "Nesting violated for default stack of <class 'penstock.Graph'> objects")
+        stack.pop()
+
+
+@export(v1=["enable_eager_execution"])
+def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """Executes ops at once wherever no graph is the default one. Call it at program start."""
+    g = process.default_graph
+    if not process.eager and g is not None and g.get_operations():
+        raise ValueError("tf.enable_eager_execution must be called at program startup.")
+    process.eager = True
+
+
+@export(v1=["disable_eager_execution"])
+def disable_eager_execution() -> None:
+    """Builds graphs by default, as TensorFlow 1 does."""
+    process.eager = False
+
+
+@export(v1=["disable_v2_behavior"])
+def disable_v2_behavior() -> None:
+    """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects."""
+    from penstock import shape
+    process.eager = False
+    process.v2_control_flow = process.resource_variables = process.tensor_equality = False
+    shape.disable_v2_tensorshape()
+
+
+@export(v1=["enable_v2_behavior"])
+def enable_v2_behavior() -> None:
+    """Switches the process to TensorFlow 2 behaviour."""
+    from penstock import shape
+    process.eager = process.v2_control_flow = process.resource_variables = process.tensor_equality = True
+    shape.enable_v2_tensorshape()
+
+
+def _switch(field: str, value: bool, doc: str) -> Any:
+    def switch() -> None:
+        setattr(process, field, value)
+    switch.__doc__ = doc
+    return switch
+
+
+export.value(_switch("v2_control_flow", True, "Builds cond and while_loop as functional ops."),
+             v1=["enable_control_flow_v2"])
+export.value(_switch("v2_control_flow", False, "Builds cond and while_loop as Switch and Merge."),
+             v1=["disable_control_flow_v2"])
+export.value(_switch("resource_variables", True, "Makes tf.Variable a resource variable by default."),
+             v1=["enable_resource_variables"])
+export.value(_switch("resource_variables", False, "Makes tf.Variable a reference variable by default."),
+             v1=["disable_resource_variables"])
+export.value(_switch("tensor_equality", True, "Makes == on tensors compare elementwise."),
+             v1=["enable_tensor_equality"])
+export.value(_switch("tensor_equality", False, "Makes == on tensors compare identity."),
+             v1=["disable_tensor_equality"])
+
+
+@export(v1=["control_flow_v2_enabled"])
+def control_flow_v2_enabled() -> bool:
+    """Whether cond and while_loop are built as functional ops."""
+    return process.v2_control_flow
+
+
+@export(v1=["resource_variables_enabled"])
+def resource_variables_enabled() -> bool:
+    """Whether tf.Variable makes resource variables by default."""
+    return process.resource_variables

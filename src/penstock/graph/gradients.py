@@ -1,0 +1,458 @@
+"""Symbolic differentiation: `tf.gradients`.
+
+Walks back from `ys` to `xs` over the graph. Each op's gradient function (from the registry) is called once, when the
+gradients of all of its outputs are there; contributions to one tensor are added up, sparse ones staying sparse.
+Loops and conditionals take part through `control_flow_state` (see graph/control_flow_grad.py).
+"""
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from penstock import dtypes
+from penstock.api import export
+from penstock.graph import context
+from penstock.graph.convert import convert
+from penstock.graph.indexed_slices import IndexedSlices, add_gradients, convert_to_tensor_or_indexed_slices
+from penstock.graph.node import Operation, Tensor
+from penstock.ops.registry import GRADIENTS, get
+
+
+@export("UnconnectedGradients")
+class UnconnectedGradients(enum.Enum):
+    """What tf.gradients gives for an x that y does not depend on: None, or zeros."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+@export(v1=["AggregationMethod"], v2=["AggregationMethod"])
+class AggregationMethod:
+    """How gradients of one tensor are added up; all give the same sum here."""
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+TRAINABLE = {"float16", "float32", "float64", "complex64", "complex128", "resource", "variant", "bfloat16"}
+
+
+def is_trainable(tensor_or_dtype: Any) -> bool:
+    """Whether gradients flow through tensors of this dtype."""
+    d = tensor_or_dtype if isinstance(tensor_or_dtype, dtypes.DType) else tensor_or_dtype.dtype
+    return d.base_dtype.name in TRAINABLE
+
+
+@export(v1=["gradients"])
+def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
+              gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None,
+              unconnected_gradients: Any = UnconnectedGradients.NONE) -> list:
+    """The derivatives of the sum of `ys` with respect to each of `xs`.
+
+    >>> tf.gradients(x * x, [x])
+    """
+    return gradients_of(ys, xs, grad_ys, name, colocate_gradients_with_ops, stop_gradients, unconnected_gradients)
+
+
+@export(v2=["gradients"])
+def gradients_v2(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", gate_gradients: bool = False,
+                 aggregation_method: Any = None, stop_gradients: Any = None,
+                 unconnected_gradients: Any = UnconnectedGradients.NONE) -> list:
+    """The derivatives of the sum of `ys` with respect to each of `xs` (graphs only)."""
+    return gradients_of(ys, xs, grad_ys, name, True, stop_gradients, unconnected_gradients)
+
+
+def as_list(x: Any) -> list:
+    """A list stays one; anything else becomes the only element."""
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def gradients_of(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate: bool = False,
+                 stop_gradients: Any = None, unconnected: Any = UnconnectedGradients.NONE,
+                 src_graph: Any = None) -> list:
+    """tf.gradients on lists or single values."""
+    if context.executing_eagerly():
+        raise RuntimeError("tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.")
+    try:
+        unconnected = UnconnectedGradients(unconnected)
+    except ValueError:
+        raise ValueError(f"Unknown value for unconnected_gradients: {unconnected!r}") from None
+    ys, xs = as_list(ys), as_list(xs)
+    grad_ys = [None] * len(ys) if grad_ys is None else as_list(grad_ys)
+    if len(grad_ys) != len(ys):
+        raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
+    src_graph = src_graph or context.current_graph()
+    if xs and all(isinstance(x, Tensor) and not hasattr(x, "_value") for x in [*ys, *xs]) \
+            and not src_graph.building_function:
+        src_graph = ys[0].graph if ys else src_graph
+    composite = [x for x in (*ys, *xs) if _components(x) is not None]
+    if composite:
+        return _composite_gradients(ys, xs, grad_ys, name, colocate, stop_gradients, unconnected, src_graph)
+    with contextlib.ExitStack() as stack:
+        if src_graph is not context.current_graph() and not context.current_graph().building_function:
+            stack.enter_context(src_graph.as_default())
+        scope = stack.enter_context(context.current_graph().name_scope(name))
+        ys_t = [_y_tensor(y) for y in ys]
+        xs_t = [_x_tensor(x) for x in xs]
+        grads = _Walk(ys_t, xs_t, _default_grad_ys(grad_ys, ys_t), scope, colocate,
+                      [_x_tensor(s) for s in as_list(stop_gradients)] if stop_gradients is not None else [],
+                      src_graph).run()
+        if unconnected is UnconnectedGradients.ZERO:
+            grads = [_zeros_like_source(x) if g is None else g for g, x in zip(grads, xs, strict=True)]
+    return grads
+
+
+def _components(x: Any) -> list | None:
+    """The float parts of a composite tensor (ragged: its flat values), or None for a plain one."""
+    f = getattr(x, "_gradient_components", None)
+    return f() if f is not None else None
+
+
+def _composite_gradients(ys: list, xs: list, grad_ys: list, *rest: Any) -> list:
+    """Differentiates through the parts of composite tensors and puts the results together again."""
+    name, colocate, stop, unconnected, src = rest
+    flat_ys, flat_gs = [], []
+    for y, g in zip(ys, grad_ys, strict=True):
+        parts = _components(y)
+        flat_ys.extend([y] if parts is None else parts)
+        flat_gs.extend([g] if parts is None else (_components(g) or [g]) if g is not None else [None] * len(parts))
+    flat_xs = [p for x in xs for p in (_components(x) or [x])]
+    flat = iter(gradients_of(flat_ys, flat_xs, flat_gs, name, colocate, stop, unconnected, src))
+    return [next(flat) if _components(x) is None else x._with_gradient_components([next(flat) for _ in _components(x)])
+            for x in xs]
+
+
+def _y_tensor(y: Any) -> Any:
+    return y if isinstance(y, IndexedSlices) else convert(y)
+
+
+def _x_tensor(x: Any) -> Any:
+    """What a source stands for: a resource variable is its handle, a reference variable its reference."""
+    if isinstance(x, Tensor):
+        return x
+    handle = getattr(x, "handle", None)
+    if isinstance(handle, Tensor):
+        return handle
+    if isinstance(x, IndexedSlices):
+        return x.values
+    ref = getattr(x, "_ref", None)
+    if callable(ref):
+        return ref()
+    return convert(x)
+
+
+def _zeros_like_source(x: Any) -> Any:
+    value = x if isinstance(x, Tensor) and x.dtype != dtypes.resource else None
+    if value is None and not isinstance(x, Tensor):
+        value = convert(x)
+    if value is None:
+        value = get("ReadVariableOp")(x, dtype=x._handle_dtype)  # type: ignore[attr-defined]
+    return get("ZerosLike")(value)
+
+
+def _default_grad_ys(grad_ys: list, ys: list) -> list:
+    out = []
+    for i, (g, y) in enumerate(zip(grad_ys, ys, strict=True)):
+        if g is None:
+            if y.dtype.is_complex:
+                raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype.name})")
+            t = y.values if isinstance(y, IndexedSlices) else y
+            if not (t.dtype.is_floating or t.dtype.is_integer or t.dtype in (dtypes.variant, dtypes.resource)):
+                raise TypeError(f"Gradient type {t.dtype.name} can not be computed")
+            with context.current_graph().name_scope(f"grad_ys_{i}/") if False else contextlib.nullcontext():
+                ones = _ones_like(t, f"grad_ys_{i}")
+            out.append(ones if not isinstance(y, IndexedSlices) else IndexedSlices(ones, y.indices, y.dense_shape))
+            continue
+        g = convert_to_tensor_or_indexed_slices(g, None if isinstance(g, IndexedSlices) else y.dtype.base_dtype) \
+            if not isinstance(g, Tensor) else g
+        if y.dtype.is_floating or y.dtype.is_integer:
+            if not (g.dtype.is_floating or g.dtype.is_integer):
+                raise TypeError(f"Gradient type {g.dtype.name} generated for real or integer-valued tensor {y} with type "
+                                f"{y.dtype.name} must be real or integer")
+        elif y.dtype.is_complex and not g.dtype.is_complex:
+            raise TypeError(f"Gradient type {g.dtype.name} generated for complex-valued tensor {y} with type "
+                            f"{y.dtype.name} must be complex")
+        out.append(g)
+    return out
+
+
+def _ones_like(t: Tensor, name: str) -> Any:
+    dims = t._dims
+    if t.dtype == dtypes.variant:
+        return get("OnesLike")(t, name=name)
+    fill = get("Fill")
+    if dims is not None and all(d is not None for d in dims):
+        return fill(list(dims) if dims else convert([], dtypes.int32), convert(1, t.dtype.base_dtype), name=name)
+    return fill(get("Shape")(t), convert(1, t.dtype.base_dtype), name=name)
+
+
+def gradient_function(op: Any) -> Callable | None:
+    """The gradient function of an op; None when gradients stop there; LookupError when none is registered."""
+    key = op._extra.get("_gradient_op_type", op.type)
+    key = key.decode() if isinstance(key, bytes) else key
+    if key in GRADIENTS:
+        return GRADIENTS[key]
+    if getattr(op.opdef, "function", None) is not None:
+        return GRADIENTS["PartitionedCall"]
+    raise LookupError(f"No gradient defined for operation '{op.name}' (op type: {op.type})")
+
+
+class _Walk:
+    """One run of tf.gradients."""
+
+    def __init__(self, ys: list, xs: list, grad_ys: list, scope: str, colocate: bool, stops: list, graph: Any):
+        self.ys, self.xs, self.grad_ys, self.scope, self.colocate = ys, xs, grad_ys, scope, colocate
+        self.graph = graph
+        self.stop_ids = {id(t) for t in stops}
+        self.x_ids = {id(x) for x in xs}
+        self.grads: dict[int, list] = {}          # tensor id -> contributions
+        self.sums: dict[int, Any] = {}
+        self.state: Any = None                    # control flow state
+
+    # -- which ops lie between ------------------------------------------------------------------------
+    def _reached(self) -> set[Operation]:
+        """Ops that depend on some x through differentiable tensors."""
+        reached: set[Operation] = set()
+        queue: collections.deque = collections.deque()
+        for x in self.xs:
+            op = x.op
+            if op not in reached:
+                reached.add(op)
+                queue.append(op)
+        while queue:
+            op = queue.popleft()
+            for t in op.outputs:
+                if is_trainable(t) or id(t) in self.x_ids:
+                    for c in self._consumers(t):
+                        if c not in reached:
+                            reached.add(c)
+                            queue.append(c)
+        return reached
+
+    def _consumers(self, t: Tensor) -> list[Operation]:
+        out = list(t._consumers)
+        g = t.graph
+        if g is not context.current_graph() and context.current_graph().building_function:
+            captured = context.current_graph()._captured(t)  # type: ignore[attr-defined]
+            if captured is not None:
+                out.extend(captured._consumers)
+        return out
+
+    def _inputs(self, op: Operation) -> list[Tensor]:
+        """The inputs of an op, seeing through the captures of a function graph that is being differentiated."""
+        return op._inputs
+
+    def _between(self, reached: set[Operation]) -> tuple[dict[Operation, int], list[Operation]]:
+        """Ops on a path from an x to a y with how many of their gradients are to come."""
+        between: list[Operation] = []
+        seen: set[Operation] = set()
+        queue = collections.deque(y.op for y in self.ys)
+        while queue:
+            op = queue.popleft()
+            if op in reached and op not in seen:
+                seen.add(op)
+                between.append(op)
+                for t in self._inputs(op):
+                    queue.append(t.op)
+        pending: dict[Operation, int] = collections.defaultdict(int)
+        for op in between:
+            for t in self._inputs(op):
+                if t.op in seen:
+                    pending[t.op] += 1
+        return pending, between
+
+    # -- the walk ------------------------------------------------------------------------------------------
+    def run(self) -> list:
+        reached = self._reached()
+        pending, between = self._between(reached)
+        inside = set(between)
+        if any(op._control_flow_context is not None or op.opdef.control_flow for op in between):
+            from penstock.graph.control_flow_grad import make_state
+            self.state = make_state(between, inside, pending, self.colocate)
+        for y, g in zip(self.ys, self.grad_ys, strict=True):
+            t = y.values if isinstance(y, IndexedSlices) else y
+            self._add(t, g)
+        queue: collections.deque = collections.deque()
+        started: set[Operation] = set()
+        for y in self.ys:
+            op = y.op
+            if op in inside and pending.get(op, 0) == 0 and op not in started:
+                started.add(op)
+                queue.append(op)
+        if self.state is not None:
+            for op in self.state.process_unused_loop_exits(pending, {y.op for y in self.ys}):
+                self._add(op.outputs[0], self.state.zeros_like_for_exit(op.outputs[0]))
+                queue.append(op)
+        stop_ops = self._stop_ops(pending)
+        while queue:
+            op = queue.popleft()
+            self._process(op, op in stop_ops)
+            self._update(op, pending, inside, queue)
+        if self.state is not None:
+            self.state.post_processing()
+        return [self._final(x) for x in self.xs]
+
+    def _stop_ops(self, pending: dict[Operation, int]) -> set[Operation]:
+        """Ops of xs that are not fed by other xs' paths, and of stop_gradients: the walk ends there."""
+        stops = set()
+        for x in self.xs:
+            op = x.op
+            if not any(pending.get(t.op, 0) > 0 for t in self._inputs(op)):
+                stops.add(op)
+        for t in self._stop_tensors():
+            stops.add(t.op)
+        return stops
+
+    def _stop_tensors(self) -> list:
+        if not self.stop_ids:
+            return []
+        return [t for op in self.graph._ops for t in op.outputs if id(t) in self.stop_ids]
+
+    def _add(self, t: Tensor, grad: Any) -> None:
+        self.grads.setdefault(id(t), []).append(grad)
+
+    def _total(self, t: Tensor) -> Any:
+        """The sum of what has come for a tensor."""
+        key = id(t)
+        if key in self.sums:
+            return self.sums[key]
+        parts = self.grads.get(key)
+        if not parts:
+            return None
+        with self._colocated(t.op):
+            total = self.sums[key] = add_gradients(parts)
+        return total
+
+    def _final(self, x: Tensor) -> Any:
+        total = self._total(x)
+        if total is not None and isinstance(total, Tensor) and x.dtype != dtypes.resource:
+            if x._dims is not None:
+                total.set_shape(x._dims)
+        return total
+
+    def _process(self, op: Operation, stop: bool) -> None:
+        if self.state is not None:
+            self.state.enter(op, before=True)
+        outs = [self._total(t) for t in op.outputs]
+        if self.state is not None:
+            self.state.exit(op, before=True)
+        if stop or not any(g is not None for g in outs):
+            return
+        fn = gradient_function(op)
+        if fn is None:
+            return
+        if self.state is not None:
+            self.state.enter(op, before=False)
+        try:
+            with context.current_graph().name_scope(op.name + "_grad"), self._colocated(op), _grad_of(op):
+                outs = self._fill_zeros(op, outs)
+                ins = fn(op, *outs)
+                ins = self._checked(op, ins)
+        finally:
+            if self.state is not None:
+                self.state.exit(op, before=False)
+        for t, g in zip(self._inputs(op), ins, strict=True):
+            if g is not None:
+                if isinstance(g, Tensor) and t.dtype != dtypes.resource and t._dims is not None:
+                    _merge_shape(op, g, t)
+                self._add(t, g)
+
+    def _fill_zeros(self, op: Operation, outs: list) -> list:
+        """Zeros for outputs that nothing differentiable used."""
+        if len(outs) == 1:
+            return outs
+        filled = []
+        for t, g in zip(op.outputs, outs, strict=True):
+            if g is None and is_trainable(t) and not op.opdef.control_flow:
+                g = self.state.zeros_like(op, t) if self.state is not None else zeros_for(t)
+            filled.append(g)
+        return filled
+
+    def _checked(self, op: Operation, ins: Any) -> list:
+        ins = list(ins) if isinstance(ins, (list, tuple)) else [ins]
+        if len(ins) != len(op._inputs):
+            raise ValueError(f"Num gradients {len(ins)} generated for op {op.node_def} do not match num inputs "
+                             f"{len(op._inputs)}")
+        for i, g in enumerate(ins):
+            if g is not None and not isinstance(g, (Tensor, IndexedSlices)):
+                ins[i] = convert(g)
+        return ins
+
+    def _update(self, op: Operation, pending: dict[Operation, int], inside: set, queue: collections.deque) -> None:
+        for t in self._inputs(op):
+            src = t.op
+            if src not in inside:
+                continue
+            pending[src] -= 1
+            ready = pending[src] == 0
+            if self.state is not None and not ready:
+                ready = pending[src] > 0 and self.state.is_loop_switch(src)
+            if not ready:
+                continue
+            if self.state is not None and self.state.is_loop_exit(src):
+                for other in self.state.loop_exit_ready(src, pending):
+                    queue.append(other) if not isinstance(other, tuple) else self._add_exit_zero(other, queue)
+            else:
+                queue.append(src)
+
+    def _add_exit_zero(self, item: tuple, queue: collections.deque) -> None:
+        op, zero = item
+        self._add(op.outputs[0], zero)
+        queue.append(op)
+
+    def _colocated(self, op: Operation) -> Any:
+        return context.current_graph().colocate_with(op) if self.colocate else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _grad_of(op: Operation) -> Any:
+    """Marks the ops made inside as belonging to the gradient of `op`."""
+    g = context.current_graph()
+    old = g.caches.get("gradient_of")
+    g.caches["gradient_of"] = op
+    try:
+        yield
+    finally:
+        g.caches["gradient_of"] = old
+
+
+def zeros_for(t: Tensor) -> Any:
+    """Zeros shaped like a tensor; for a resource handle, like the variable behind it."""
+    if t.dtype == dtypes.resource:
+        return get("ZerosLike")(get("ReadVariableOp")(t, dtype=t._handle_dtype))  # type: ignore[attr-defined]
+    return get("ZerosLike")(t)
+
+
+def _merge_shape(op: Operation, grad: Tensor, t: Tensor) -> None:
+    try:
+        grad.set_shape(t._dims)
+    except ValueError:
+        raise ValueError(f"Incompatible shapes between op input and calculated input gradient. Forward operation: "
+                         f"{op.name}. Input shape: {t.shape}. Calculated input gradient shape: {grad.shape}") from None
+
+
+@export(v1=["hessians"], v2=["hessians"])
+def hessians(ys: Any, xs: Any, name: str = "hessians", gate_gradients: bool = False, aggregation_method: Any = None,
+             colocate_gradients_with_ops: bool = False) -> list:
+    """The matrices of second derivatives of the sum of `ys` with respect to each of `xs`."""
+    from penstock.ops.control_flow import while_loop
+    from penstock.ops.tensor_array import TensorArray
+    xs = as_list(xs)
+    out = []
+    for g, x in zip(gradients_of(ys, xs, name=name + "_first"), xs, strict=True):
+        flat = get("Reshape")(g, [-1])
+        n = get("Size")(x)
+        rows = TensorArray(x.dtype, n)
+        loop = [convert(0, dtypes.int32), rows]
+        _, rows = while_loop(
+            lambda j, _, n=n: get("Less")(j, n),
+            lambda j, acc, flat=flat, x=x: (get("AddV2")(j, 1), acc.write(j, gradients_of(get("GatherV2")(flat, j, 0), x)[0])),
+            loop)
+        shape = get("Shape")(x)
+        out.append(get("Reshape")(rows.stack(), get("ConcatV2")([shape, shape], 0)))
+    return out

@@ -1,0 +1,1 @@
+"""Where values meet ATen: conversions between numpy, torch and strings."""

@@ -1,0 +1,246 @@
+"""The one registry of operations.
+
+An op is declared once, in the file of its family, and everything about it stands there together:
+
+    mat_mul = op("MatMul", "a: T, b: T -> product: T",
+                 "transpose_a: bool = False, transpose_b: bool = False, T: type in {float int32 int64}")
+
+    @mat_mul.shape
+    def _(a, b, *, transpose_a, transpose_b): ...      # static shapes in, static shape out
+
+    @mat_mul.kernel
+    def _(a, b, *, transpose_a, transpose_b): ...      # torch tensors in, torch tensor out
+
+    @mat_mul.gradient
+    def _(op, grad): ...                               # builds ops
+
+Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it.
+
+*Kernels* get one argument per declared input (a list for list inputs) and, by keyword, just the attributes
+they name; a parameter `ctx` asks for the step context. They return a tensor, a tuple for several outputs, or
+None for none. Strings are numpy object arrays of bytes. A kernel may return a view of an input, or the input.
+
+*Shape rules* get static shapes (None: unknown rank; a tuple with None for unknown dimensions) and attributes
+in the same way; a parameter `c` asks for the ShapeContext, through which constant inputs are seen. They return
+the output's shape, or a list with one shape per output.
+
+*Gradients* get the op and one gradient per output, and return one gradient (or None) per input.
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from penstock.api import export
+from penstock.ops.signature import REQUIRED, Arg, Attr, parse_args, parse_attrs
+
+OPS: dict[str, OpDef] = {}
+GRADIENTS: dict[str, Callable | None] = {}
+
+
+class Kernel:
+    """A kernel function and what it wants to be called with."""
+
+    __slots__ = ("fn", "attrs", "wants_ctx")
+
+    def __init__(self, fn: Callable):
+        names = _keyword_names(fn)
+        self.fn, self.wants_ctx = fn, "ctx" in names
+        self.attrs = tuple(n for n in names if n != "ctx")
+
+    def bind(self, attrs: dict[str, Any]) -> Callable:
+        """The kernel with its attributes filled in; called with input values (and ctx)."""
+        if not self.attrs:
+            return self.fn
+        return functools.partial(self.fn, **{n: attrs[n] for n in self.attrs})
+
+
+def _keyword_names(fn: Callable) -> list[str]:
+    """The keyword-only parameters of a rule; builtins have none."""
+    try:
+        params = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in params if p.kind is p.KEYWORD_ONLY and (p.default is p.empty or p.name == "ctx")]
+
+
+class OpDef:
+    """The declaration of one op. Calling it adds the op to the graph, or executes it."""
+
+    def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
+                 commutative: bool = False, blocking: bool = False, control_flow: bool = False,
+                 foldable: bool = True, per_session: bool = False, doc: str | None = None):
+        left, _, right = args.partition("->")
+        self.name = name
+        self.attrs: dict[str, Attr] = parse_attrs(attrs)
+        self.inputs: list[Arg] = parse_args(left, self.attrs)
+        self.outputs: list[Arg] = parse_args(right, self.attrs)
+        self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
+        self.control_flow, self.per_session = control_flow, per_session
+        self.foldable = foldable and not stateful and not control_flow and not blocking
+        self.kernels: dict[str, Kernel] = {}
+        self.shape_rule: Callable | None = None
+        self.shape_wants: tuple[str, ...] = ()
+        self.value_rule: Callable | None = None
+        self.samples: list = []
+        self.__name__, self.__doc__ = name, doc
+        self._describe()
+
+    # -- what call sites read, worked out once --------------------------------------------------
+    def _describe(self) -> None:
+        self.input_names = [a.name for a in self.inputs]
+        self.list_output = len(self.outputs) == 1 and self.outputs[0].is_list
+        self.plain = not any(a.is_list for a in self.inputs)      # one value per input
+        self.has_ref_inputs = any(a.is_ref for a in self.inputs)
+        inferred: dict[str, None] = {}
+        for a in self.inputs:
+            for n in (a.type_attr, a.number_attr, a.type_list_attr):
+                if n:
+                    inferred[n] = None
+        self.inferred_attrs = tuple(inferred)
+        self.explicit_attrs = tuple(a for a in self.attrs if a not in inferred)
+        self.__signature__ = self._make_signature()
+
+    def _make_signature(self) -> inspect.Signature:
+        first = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.input_names]
+        last = []
+        for n in self.explicit_attrs:
+            a = self.attrs[n]
+            if a.default is REQUIRED:
+                first.append(inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+            else:
+                last.append(inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=a.default))
+        last.append(inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
+        return inspect.Signature(first + last)
+
+    # -- the rules ---------------------------------------------------------------------------------
+    def shape(self, rule: Callable) -> Callable:
+        """Sets the shape rule."""
+        self.shape_rule = rule
+        self.shape_wants = tuple(_keyword_names(rule))
+        return rule
+
+    def kernel(self, fn: Any = None, *, device: str = "any") -> Any:
+        """Sets the kernel for a device type ("cpu", "gpu"), or for all of them."""
+        if fn is None:
+            return lambda f: self.kernel(f, device=device)
+        self.kernels[device] = Kernel(fn)
+        return fn
+
+    def gradient(self, fn: Callable) -> Callable:
+        """Sets the gradient function."""
+        GRADIENTS[self.name] = fn
+        return fn
+
+    def no_gradient(self) -> OpDef:
+        """Says that the op has no gradient: it stops there."""
+        GRADIENTS[self.name] = None
+        return self
+
+    def value(self, rule: Callable) -> Callable:
+        """Sets the rule by which an output that is used as a shape is partly known at build time."""
+        self.value_rule = rule
+        return rule
+
+    def kernel_for(self, device: str) -> Kernel | None:
+        """The kernel for "cpu" or "gpu"; None when there is none on that device."""
+        return self.kernels.get(device) or self.kernels.get("any")
+
+    # -- calling -----------------------------------------------------------------------------------
+    def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+        from penstock.graph.build import apply
+        n = len(self.inputs)
+        if len(args) == n:
+            inputs = args
+        elif len(args) < n:
+            try:
+                inputs = (*args, *(kwargs.pop(a) for a in self.input_names[len(args):]))
+            except KeyError as e:
+                raise TypeError(f"{self.name}() missing required argument {e}") from None
+        else:
+            bound = self.__signature__.bind(*args, name=name, **kwargs).arguments
+            name = bound.pop("name", None)
+            inputs = tuple(bound.pop(a) for a in self.input_names)
+            kwargs = bound
+        return apply(self, inputs, kwargs, name)
+
+    def raw(self, **kwargs: Any) -> Any:
+        """The op under ``tf.raw_ops``: keyword arguments only."""
+        return self(**kwargs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def op(name: str, args: str, attrs: str = "", *, export_as: Any = None, **flags: Any) -> OpDef:
+    """Declares an op. `export_as`: public names (both APIs) under which the op itself is the function."""
+    if name in OPS:
+        raise ValueError(f"op {name} is declared twice")
+    made = OPS[name] = OpDef(name, args, attrs, **flags)
+    if export_as:
+        export.value(_function(made), *(export_as.split() if isinstance(export_as, str) else export_as))
+    export.value(_raw_function(made), f"raw_ops.{name}")
+    return made
+
+
+def _function(definition: OpDef) -> Callable:
+    """A plain function over an op, for use under a public name."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return definition(*args, **kwargs)
+    call.__name__ = call.__qualname__ = definition.name
+    call.__doc__ = definition.__doc__ or f"Op {definition.name}{definition.__signature__}."
+    call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
+    return call
+
+
+def _raw_function(definition: OpDef) -> Callable:
+    """The op under tf.raw_ops: keyword arguments only."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            raise TypeError(f"raw_ops.{definition.name} takes keyword arguments only: {definition.__signature__}")
+        return definition(**kwargs)
+    call.__name__ = call.__qualname__ = definition.name
+    call.__doc__ = f"Op {definition.name}{definition.__signature__}."
+    call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
+    return call
+
+
+def get(name: str) -> OpDef:
+    """The op called `name`; ValueError if there is none."""
+    try:
+        return OPS[name]
+    except KeyError:
+        import difflib
+        near = difflib.get_close_matches(name, OPS, n=3)
+        hint = f" Nearest: {', '.join(near)}." if near else ""
+        raise ValueError(f"Op type not registered '{name}'.{hint}") from None
+
+
+@export("RegisterGradient")
+class RegisterGradient:
+    """Registers a gradient function for an op type, or for a name used by gradient_override_map.
+
+    >>> @tf.RegisterGradient("MySquare")
+    ... def _(op, grad): return 2. * op.inputs[0] * grad
+    """
+
+    def __init__(self, op_type: str):
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f: Callable) -> Callable:
+        if self._op_type in GRADIENTS:
+            raise KeyError(f"Registering two gradient with name '{self._op_type}'!")
+        GRADIENTS[self._op_type] = f
+        return f
+
+
+@export("no_gradient", v1=["NotDifferentiable", "NoGradient"])
+def no_gradient(op_type: str) -> None:
+    """Says that op type `op_type` is not differentiable."""
+    if not isinstance(op_type, str):
+        raise TypeError("op_type must be a string")
+    GRADIENTS[op_type] = None

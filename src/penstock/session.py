@@ -1,0 +1,400 @@
+"""Session: the table of contents of a step.
+
+`Session.run` reads top to bottom: the fetches are mapped to graph elements, the feeds converted, and the program for
+this (fetches, feeds) pair is looked up or made (prune, compile), then run, and its values handed back as numpy arrays
+in the structure that was asked for.
+"""
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock import errors
+from penstock.api import export
+from penstock.compile.program import Program, compile_program
+from penstock.execute.context import ResourceManager, StepContext
+from penstock.execute.failure import typed
+from penstock.fetches import Plan, expand_feed, plan_fetches
+from penstock.graph import context
+from penstock.graph.node import Operation, Tensor
+from penstock.graph.prune import needed
+from penstock.kernels import bridge
+
+_stack = threading.local()
+_steps = itertools.count(1)
+
+
+def _sessions() -> list:
+    try:
+        return _stack.sessions
+    except AttributeError:
+        _stack.sessions = []
+        return _stack.sessions
+
+
+@export(v1=["get_default_session"])
+def get_default_session() -> Any:
+    """The innermost session of this thread that is the default one, or None."""
+    return _sessions()[-1] if _sessions() else None
+
+
+class _Default:
+    """`with session.as_default()`."""
+
+    def __init__(self, session: Any):
+        self._session = session
+
+    def __enter__(self) -> Any:
+        _sessions().append(self._session)
+        return self._session
+
+    def __exit__(self, *exc: Any) -> None:
+        stack = _sessions()
+        if not stack or stack[-1] is not self._session:
+            raise AssertionError("Nesting violated for default stack of <class 'penstock.Session'> objects")
+        stack.pop()
+
+
+class _Step:
+    """A compiled (fetches, feeds) pair; keeps what its key names alive."""
+
+    __slots__ = ("runnable", "elements", "feeds", "slots")
+
+    def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int]):
+        self.runnable, self.elements, self.feeds, self.slots = runnable, elements, feeds, slots
+
+
+class BaseSession:
+    """What Session and InteractiveSession share."""
+
+    def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
+        if graph is not None and not hasattr(graph, "get_operations"):
+            raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
+        if target is not None and not isinstance(target, (str, bytes)):
+            raise TypeError(f"target must be a string, but got {type(target)}")
+        if config is not None and not hasattr(config, "device_count"):
+            raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+        self._graph = graph if graph is not None else context.current_graph()
+        self._target = target.encode() if isinstance(target, str) else target or b""
+        self._config = config
+        self._closed = False
+        self._resources = ResourceManager()
+        self._programs: dict[tuple, _Step] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._running: dict[int, StepContext] = {}
+        self._version = self._graph._version
+        self._lock = threading.Lock()
+        self._partial: dict[str, Any] = {}
+        self._timeout = (config.operation_timeout_in_ms or 0) / 1000 if config is not None else 0
+
+    @property
+    def graph(self) -> Any:
+        """The graph that this session runs."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """The graph as a GraphDef message."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> bytes:
+        """The target."""
+        return self._target
+
+    def list_devices(self) -> list:
+        """The devices of this session."""
+        from penstock.place.devices import local_devices
+        return local_devices(self._config)
+
+    def as_default(self) -> Any:
+        """A context manager that makes this session the default one of the thread (not its graph)."""
+        return _Default(self)
+
+    # -- running -------------------------------------------------------------------------------------------
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Runs the part of the graph that `fetches` need, and gives their values in the same structure.
+
+        >>> sess.run({"loss": loss, "step": train_op}, feed_dict={x: batch})
+        """
+        self._check_open()
+        plan = self._plan(fetches)
+        feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
+        return plan.build(self._run(plan.elements, feeds, values, options, run_metadata))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if self._graph.version == 0:
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
+
+    def _plan(self, fetches: Any) -> Plan:
+        key = id(fetches) if isinstance(fetches, (Tensor, Operation)) else \
+            (type(fetches), *map(id, fetches)) if type(fetches) in (list, tuple) else None
+        plan = self._plans.get(key) if key is not None else None
+        if plan is None:
+            plan = plan_fetches(self._graph, fetches)
+            if key is not None and plan.simple:
+                self._plans[key] = plan
+        return plan
+
+    def _feeds(self, feed_dict: Any) -> tuple[list[Tensor], list]:
+        if not hasattr(feed_dict, "items"):
+            raise TypeError(f"feed_dict must be a dictionary from tensors to values, got {type(feed_dict).__name__}")
+        tensors: list[Tensor] = []
+        values: list = []
+        for key, value in feed_dict.items():
+            if type(key) is Tensor and key._op.graph is self._graph:
+                tensors.append(key)
+                values.append(self._fed(key, value))
+                continue
+            for sub, subvalue in expand_feed(self._graph, key, value):
+                tensors.append(sub)
+                values.append(self._fed(sub, subvalue))
+        return tensors, values
+
+    def _fed(self, tensor: Tensor, value: Any) -> Any:
+        """A feed as a run-time value, checked against dtype and static shape."""
+        dtype = tensor._dtype
+        if isinstance(value, Tensor) and not hasattr(value, "_value"):
+            raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python "
+                            "scalars, strings, lists, numpy ndarrays, or TensorHandles. For reference, the tensor object "
+                            f"was {value} which was passed to the feed with key {tensor}.")
+        if dtype.torch is None:
+            return self._fed_object(tensor, value)
+        base = dtype.np
+        if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer and \
+                not dtype.base_dtype.min <= value <= dtype.base_dtype.max:
+            raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type "
+                            f"{base}. Try explicitly setting the type of the feed tensor to a larger type (e.g. int64).")
+        array = value if type(value) is np.ndarray and value.dtype == base else np.asarray(value, dtype=base)
+        self._check_fed_shape(tensor, array.shape)
+        return bridge.to_torch(array, dtype.base_dtype)
+
+    def _fed_object(self, tensor: Tensor, value: Any) -> Any:
+        if tensor.dtype.base_dtype.name == "string":
+            array = bridge.string_array(np.array(value, dtype=object) if not isinstance(value, np.ndarray) else value)
+            self._check_fed_shape(tensor, array.shape)
+            return array
+        return value._value if hasattr(value, "_value") else value
+
+    def _check_fed_shape(self, tensor: Tensor, shape: tuple) -> None:
+        dims = tensor._dims
+        if dims is not None and dims != shape and (
+                len(dims) != len(shape) or any(d is not None and d != n for d, n in zip(dims, shape, strict=True))):
+            raise ValueError(f"Cannot feed value of shape {shape} for Tensor {tensor.name!r}, which has shape "
+                             f"{str(tensor.shape)!r}")
+        if self._graph._unfeedable and not self._graph.is_feedable(tensor):
+            raise ValueError(f"Tensor {tensor} may not be fed.")
+
+    def _run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
+        key = (*map(id, elements), None, *map(id, feeds))
+        step = self._programs.get(key)
+        if step is None or self._version != self._graph._version:
+            step = self._compile(key, elements, feeds)
+        ctx = self._context(options)
+        token = id(ctx)
+        self._running[token] = ctx
+        try:
+            raw = step.runnable.run(ctx, *values)
+        except BaseException as e:
+            raise self._failure(e, step) from (e if not isinstance(e, errors.OpError) else e.__cause__)
+        finally:
+            del self._running[token]
+        if metadata is not None:
+            self._describe(step, metadata, options)
+        return self._results(step, raw)
+
+    def _context(self, options: Any) -> StepContext:
+        timeout = options.timeout_in_ms / 1000 if options is not None and options.timeout_in_ms else self._timeout
+        return StepContext(self._resources, self, timeout or None, next(_steps))
+
+    def _results(self, step: _Step, raw: tuple) -> list:
+        out: list = []
+        raw_list = list(raw)
+        del raw
+        for element, slot in zip(step.elements, step.slots, strict=True):
+            if slot < 0:
+                out.append(None)
+                continue
+            value, raw_list[slot] = raw_list[slot], None
+            if value is None and slot in step.slots[:len(out)]:
+                out.append(np.copy(out[step.slots.index(slot)]) if isinstance(out[step.slots.index(slot)], np.ndarray)
+                           else out[step.slots.index(slot)])
+                continue
+            out.append(bridge.fetched(value, element.dtype.base_dtype))
+        return out
+
+    def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> _Step:
+        """Prune and compile; the result is kept for the next run of the same fetches and feeds."""
+        with self._lock:
+            if self._version != self._graph._version:
+                self._programs.clear()
+                self._version = self._graph._version
+        ids = {id(t) for t in feeds}
+        fetched = list({id(e): e for e in elements if isinstance(e, Tensor)}.values())
+        slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
+        targets = [e for e in elements if isinstance(e, Operation)]
+        ops = needed(fetched, targets, ids)
+        ctx = StepContext(self._resources, self)
+        step = _Step(compile_program(ops, fetched, feeds, ctx), elements, feeds, slots)
+        self._programs[key] = step
+        return step
+
+    def _failure(self, error: BaseException, step: _Step) -> BaseException:
+        op = step.runnable.failing_op(error.__traceback__)
+        return typed(error, op)
+
+    def _describe(self, step: _Step, metadata: Any, options: Any) -> None:
+        """Fills RunMetadata: the graph that ran, as one partition."""
+        if options is not None and options.output_partition_graphs:
+            metadata.partition_graphs.add().CopyFrom(self._graph.as_graph_def())
+        if options is not None and options.trace_level:
+            metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:CPU:0")
+
+    def explain(self, fetches: Any, feed_dict: Any = None) -> str:
+        """The program that runs `fetches`, as source text."""
+        plan = plan_fetches(self._graph, fetches)
+        feeds = [self._graph.as_graph_element(k, allow_operation=False) for k in feed_dict or ()]
+        step = self._compile((*map(id, plan.elements), None, *map(id, feeds)), plan.elements, feeds)
+        runnable = step.runnable
+        return runnable.source if isinstance(runnable, Program) else str(runnable)
+
+    # -- other ways to run --------------------------------------------------------------------------------------
+    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable:
+        """A function of the feeds that runs `fetches`: quicker than run() in a loop.
+
+        >>> step = sess.make_callable(train_op, feed_list=[x, y])
+        """
+        self._check_open()
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError("`feed_list` must be a list or tuple.")
+        plan = plan_fetches(self._graph, fetches)
+        feeds = [self._graph.as_graph_element(f, allow_operation=False) for f in feed_list or ()]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) != len(feeds):
+                raise TypeError(f"this callable takes {len(feeds)} feed values, got {len(args)}")
+            values = [self._fed(t, v) for t, v in zip(feeds, args, strict=True)]
+            self._check_open()
+            return plan.build(self._run(plan.elements, feeds, values, kwargs.get("options"), kwargs.get("run_metadata")))
+        return call
+
+    def _make_callable_from_options(self, options: Any) -> Callable:
+        return self.make_callable(list(options.fetch), list(options.feed))
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Prepares a step that is run piece by piece: gives a handle for partial_run."""
+        from penstock.execute.partial import PartialRun
+        self._check_open()
+        plan = plan_fetches(self._graph, fetches)
+        feed_tensors = []
+        for f in feeds or ():
+            for t, _ in expand_feed(self._graph, f, None, names_only=True):
+                if not self._graph.is_feedable(t):
+                    raise ValueError(f"Tensor {t} may not be fed.")
+                feed_tensors.append(t)
+        handle = f"partial_run_{next(_steps)}"
+        self._partial[handle] = PartialRun(plan.elements, feed_tensors, self._context(None))
+        return handle
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
+        """Goes on with a step that partial_run_setup prepared."""
+        self._check_open()
+        state = self._partial.get(handle)
+        if state is None:
+            raise errors.InvalidArgumentError(
+                None, None, "Must run 'setup' before performing partial runs!")
+        plan = plan_fetches(self._graph, fetches)
+        feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
+        raw = state.run(plan.elements, feeds, values)
+        return plan.build([None if isinstance(e, Operation) else bridge.fetched(v, e.dtype.base_dtype)
+                           for e, v in zip(plan.elements, raw, strict=True)])
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Cancels running steps and frees the session's resources."""
+        if self._closed:
+            return
+        self._closed = True
+        for ctx in list(self._running.values()):
+            ctx.cancellation.cancel(errors.CancelledError(None, None, "Session was closed."))
+        for state in self._partial.values():
+            state.ctx.cancellation.cancel()
+        self._programs.clear()
+        self._plans.clear()
+        self._partial.clear()
+        self._resources.clear()
+
+
+@export(v1=["Session"])
+class Session(BaseSession):
+    """Runs a graph.
+
+    >>> with tf.Session() as sess:
+    ...     print(sess.run(tf.constant(1) + 2))
+    3
+    """
+
+    def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
+        super().__init__(target, graph, config)
+        self._open: list[tuple] = []
+
+    def __enter__(self) -> Session:
+        graph_scope, default = self._graph.as_default(), self.as_default()
+        graph_scope.__enter__()
+        default.__enter__()
+        self._open.append((graph_scope, default))
+        return self
+
+    def __exit__(self, exc_type: Any, exc: Any, tb: Any) -> None:
+        graph_scope, default = self._open.pop()
+        if exc_type is errors.OpError:
+            import logging
+            logging.getLogger("penstock").error("Session closing due to error %s", exc)
+        try:
+            default.__exit__(exc_type, exc, tb)
+            graph_scope.__exit__(exc_type, exc, tb)
+        except RuntimeError as e:
+            if e is not exc:
+                raise
+        self.close()
+
+    @staticmethod
+    def reset(target: str, containers: Any = None, config: Any = None) -> None:
+        """Clears resource containers of a server; a local session keeps its resources to itself."""
+        if not target:
+            raise errors.UnimplementedError(None, None, "Session.reset needs the target of a server.")
+
+
+@export(v1=["InteractiveSession"])
+class InteractiveSession(BaseSession):
+    """A session that makes itself (and its graph) the default until it is closed, for shells and notebooks."""
+
+    def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
+        super().__init__(target, graph, config)
+        self._default = self.as_default()
+        self._default.__enter__()
+        self._scope = self._graph.as_default() if graph is not None else None
+        if self._scope is not None:
+            self._scope.__enter__()
+
+    def close(self) -> None:
+        """Closes the session and gives up being the default."""
+        if self._closed:
+            return
+        super().close()
+        if self._scope is not None:
+            self._scope.__exit__(None, None, None)
+        stack = _sessions()
+        if self in stack:
+            stack.remove(self)
+
+
+def open_sessions() -> Iterator[Any]:
+    """The default sessions of this thread, outermost first."""
+    return iter(_sessions())
