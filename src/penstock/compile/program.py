@@ -86,7 +86,7 @@ class _Writer:
     def _op(self, index: int, op: Operation) -> None:
         opdef = op.opdef
         kernel = kernel_of(op)
-        bound = kernel.bind(op.attrs)
+        bound = kernel.bind(op.attrs, op)
         if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
             value = bound(ctx=self.ctx) if kernel.wants_ctx else bound()
             name = self.names[id(op.outputs[0])] = f"c{next(self.counter)}"

@@ -53,6 +53,9 @@ class EagerOp:
 
 def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) -> Any:
     """Runs the op now and gives eager tensors."""
+    if opdef.has_refs:
+        raise RuntimeError(f"{opdef.name} op does not support eager execution. Arg "
+                           f"'{next(a.name for a in (*opdef.inputs, *opdef.outputs) if a.is_ref)}' is a ref.")
     inputs, attrs, counts = resolve(opdef, args, given, _to_tensor)
     kernel = opdef.kernel_for("cpu")
     if kernel is None:
@@ -60,7 +63,8 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     values: list = [t._value for t in inputs]
     if counts:
         values = group_inputs(opdef, values, counts)
-    bound = kernel.bind(attrs)
+    node = EagerOp(opdef, inputs, [], attrs, counts) if kernel.wants_node else None
+    bound = kernel.bind(attrs, node)
     try:
         out = bound(*values, ctx=eager_context()) if kernel.wants_ctx else bound(*values)
     except errors.OpError as e:

@@ -78,7 +78,7 @@ class PartialRun:
             i += 1 if n is None else n
         args = group_inputs(op.opdef, values, op._counts)
         try:
-            out = kernel.bind(op.attrs)(*args, **({"ctx": self.ctx} if kernel.wants_ctx else {}))
+            out = kernel.bind(op.attrs, op)(*args, **({"ctx": self.ctx} if kernel.wants_ctx else {}))
         except Exception as e:
             raise typed(e, op) from e
         self._done.add(op)

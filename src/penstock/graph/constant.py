@@ -68,7 +68,7 @@ def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
         return None
     values = [to_torch(np.asarray(v), t.dtype.base_dtype) for v, t in zip(inputs, op._inputs, strict=True)]
     try:
-        out = kernel.bind(op.attrs)(*group_inputs(op.opdef, values, op._counts))
+        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
     except Exception:                     # the op is wrong with these values: the run will say so
         return None
     if len(op.outputs) > 1 or op.opdef.list_output:

@@ -17,7 +17,7 @@ An op is declared once, in the file of its family, and everything about it stand
 Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it.
 
 *Kernels* get one argument per declared input (a list for list inputs) and, by keyword, just the attributes
-they name; a parameter `ctx` asks for the step context. They return a tensor, a tuple for several outputs, or
+they name; a parameter `ctx` asks for the step context, `node` for the operation. They return a tensor, a tuple for several outputs, or
 None for none. Strings are numpy object arrays of bytes. A kernel may return a view of an input, or the input.
 
 *Shape rules* get static shapes (None: unknown rank; a tuple with None for unknown dimensions) and attributes
@@ -43,18 +43,21 @@ GRADIENTS: dict[str, Callable | None] = {}
 class Kernel:
     """A kernel function and what it wants to be called with."""
 
-    __slots__ = ("fn", "attrs", "wants_ctx")
+    __slots__ = ("fn", "attrs", "wants_ctx", "wants_node")
 
     def __init__(self, fn: Callable):
         names = _keyword_names(fn)
-        self.fn, self.wants_ctx = fn, "ctx" in names
-        self.attrs = tuple(n for n in names if n != "ctx")
+        self.fn, self.wants_ctx, self.wants_node = fn, "ctx" in names, "node" in names
+        self.attrs = tuple(n for n in names if n not in ("ctx", "node"))
 
-    def bind(self, attrs: dict[str, Any]) -> Callable:
-        """The kernel with its attributes filled in; called with input values (and ctx)."""
-        if not self.attrs:
+    def bind(self, attrs: dict[str, Any], node: Any = None) -> Callable:
+        """The kernel with its attributes (and node) filled in; called with input values (and ctx)."""
+        if not self.attrs and not self.wants_node:
             return self.fn
-        return functools.partial(self.fn, **{n: attrs[n] for n in self.attrs})
+        given = {n: attrs[n] for n in self.attrs}
+        if self.wants_node:
+            given["node"] = node
+        return functools.partial(self.fn, **given)
 
 
 def _keyword_names(fn: Callable) -> list[str]:
@@ -94,6 +97,7 @@ class OpDef:
         self.list_output = len(self.outputs) == 1 and self.outputs[0].is_list
         self.plain = not any(a.is_list for a in self.inputs)      # one value per input
         self.has_ref_inputs = any(a.is_ref for a in self.inputs)
+        self.has_refs = self.has_ref_inputs or any(a.is_ref for a in self.outputs)
         inferred: dict[str, None] = {}
         for a in self.inputs:
             for n in (a.type_attr, a.number_attr, a.type_list_attr):
