@@ -132,10 +132,19 @@ def group_inputs(opdef: OpDef, flat: Any, counts: tuple) -> list:
     return out
 
 
+def input_types(opdef: OpDef, attrs: dict[str, Any]) -> list:
+    """The dtypes of the flat inputs."""
+    return _flat_types(opdef.inputs, attrs)
+
+
 def output_types(opdef: OpDef, attrs: dict[str, Any]) -> list:
     """The dtypes of the flat outputs."""
+    return _flat_types(opdef.outputs, attrs)
+
+
+def _flat_types(args: list[Arg], attrs: dict[str, Any]) -> list:
     out: list = []
-    for a in opdef.outputs:
+    for a in args:
         if a.type_list_attr is not None:
             types = list(attrs[a.type_list_attr])
         else:
@@ -445,7 +454,7 @@ def infer_shapes(op: Operation) -> None:
         else:
             out = rule(*shapes)
     except ValueError as e:
-        _discard(op)
+        discard(op)
         inputs = ", ".join(str(t.shape) for t in op._inputs)
         raise ValueError(f"{e} for '{op.name}' (op: '{op.type}') with input shapes: {inputs}.") from None
     outputs = op.outputs
@@ -456,7 +465,7 @@ def infer_shapes(op: Operation) -> None:
         outputs[0]._dims = out
 
 
-def _discard(op: Operation) -> None:
+def discard(op: Operation) -> None:
     """Takes back an operation whose shape rule refused it."""
     g = op.graph
     with g._lock:

@@ -234,6 +234,12 @@ class Operation:
         return _Inputs(self._inputs)
 
     @property
+    def _input_types(self) -> list:
+        """The types that the inputs are used as: a reference only where the op wants one."""
+        from penstock.graph.build import input_types
+        return input_types(self.opdef, self.attrs)
+
+    @property
     def control_inputs(self) -> list[Operation]:
         """Operations that run before this one."""
         return list(self._control_inputs)
