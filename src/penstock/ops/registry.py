@@ -34,6 +34,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api import export
+from penstock.dtypes import as_dtype
 from penstock.ops.signature import REQUIRED, Arg, Attr, parse_args, parse_attrs
 
 OPS: dict[str, OpDef] = {}
@@ -43,15 +44,21 @@ GRADIENTS: dict[str, Callable | None] = {}
 class Kernel:
     """A kernel function and what it wants to be called with."""
 
-    __slots__ = ("fn", "attrs", "wants_ctx", "wants_node")
+    __slots__ = ("fn", "attrs", "wants_ctx", "wants_node", "type_attr", "by_type")
 
-    def __init__(self, fn: Callable):
+    def __init__(self, fn: Callable, type_attr: str | None = None):
         names = _keyword_names(fn)
         self.fn, self.wants_ctx, self.wants_node = fn, "ctx" in names, "node" in names
         self.attrs = tuple(n for n in names if n not in ("ctx", "node"))
+        self.type_attr = type_attr
+        self.by_type: dict[Any, Kernel] = {}       # other kernels for some values of `type_attr`
 
     def bind(self, attrs: dict[str, Any], node: Any = None) -> Callable:
         """The kernel with its attributes (and node) filled in; called with input values (and ctx)."""
+        if self.by_type:
+            other = self.by_type.get(attrs[self.type_attr])  # type: ignore[index]
+            if other is not None:
+                return other.bind(attrs, node)
         if not self.attrs and not self.wants_node:
             return self.fn
         given = {n: attrs[n] for n in self.attrs}
@@ -126,11 +133,19 @@ class OpDef:
         self.shape_wants = tuple(_keyword_names(rule))
         return rule
 
-    def kernel(self, fn: Any = None, *, device: str = "any") -> Any:
-        """Sets the kernel for a device type ("cpu", "gpu"), or for all of them."""
+    def kernel(self, fn: Any = None, *, device: str = "any", types: str | None = None) -> Any:
+        """Sets the kernel for a device type ("cpu", "gpu"), or for all of them.
+
+        `types` ("uint16 string") sets another kernel for some types of the first input; the one for all other types
+        has to be there before. The choice is made once, when the kernel is bound.
+        """
         if fn is None:
-            return lambda f: self.kernel(f, device=device)
-        self.kernels[device] = Kernel(fn)
+            return lambda f: self.kernel(f, device=device, types=types)
+        if types is None:
+            self.kernels[device] = Kernel(fn, self.inputs[0].type_attr if self.inputs else None)
+        else:
+            for t in types.split():
+                self.kernels[device].by_type[as_dtype(t)] = Kernel(fn)
         return fn
 
     def gradient(self, fn: Callable) -> Callable:
