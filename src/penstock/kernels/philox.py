@@ -1,0 +1,204 @@
+"""Philox4x32-10, and the distributions drawn from it: the numbers that TensorFlow gives for the same seeds.
+
+Philox (Salmon et al., SC'11) encrypts a 128-bit counter with a 64-bit key into four 32-bit words, so that any part of
+the stream is computed on its own: here, thousands of counters at a time as torch tensors, on any device. Words are
+int64 tensors with values below 2**32.
+
+A distribution makes its outputs in groups. One counter makes a group, except where a variable number of words is
+needed per output (rejection): there every group has 256 words per output set aside for it.
+"""
+from __future__ import annotations
+
+import math
+import threading
+from typing import NamedTuple
+
+import torch
+
+_MASK = 0xFFFFFFFF
+_MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
+_WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
+_CHUNK = 1 << 15                 # counters worked on at a time: what fits a cache
+RESERVED = 256                   # counters set aside per output by every op
+
+
+class Philox(NamedTuple):
+    """A place in a stream: 64-bit key, 128-bit counter."""
+    key: int
+    counter: int
+
+    @classmethod
+    def seeded(cls, seed: int, seed2: int) -> Philox:
+        """The stream of a pair of 64-bit seeds."""
+        return cls(seed & (1 << 64) - 1, (seed2 & (1 << 64) - 1) << 64)
+
+    def skip(self, count: int) -> Philox:
+        """The place `count` counters further on."""
+        return Philox(self.key, (self.counter + count) & (1 << 128) - 1)
+
+    def words(self, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
+        """The words of the next `count` counters, [count, 4]."""
+        if count <= _CHUNK or torch.device(device).type != "cpu":
+            return self.at(torch.arange(count, device=device))
+        out = torch.empty(count, 4, dtype=torch.int64)
+        for i in range(0, count, _CHUNK):
+            n = min(_CHUNK, count - i)
+            out[i:i + n] = self.at(torch.arange(i, i + n))
+        return out
+
+    def at(self, offsets: torch.Tensor) -> torch.Tensor:
+        """The words of the counters at int64 `offsets` from here, [len(offsets), 4]."""
+        c = _counters(self.counter, offsets)
+        k0, k1 = self.key & _MASK, self.key >> 32
+        for _ in range(10):
+            a, b = c[0] * _MUL_A, c[2] * _signed(_MUL_B)
+            c = [((b >> 32) & _MASK).bitwise_xor_(c[1]).bitwise_xor_(k0), b & _MASK,
+                 ((a >> 32) & _MASK).bitwise_xor_(c[3]).bitwise_xor_(k1), a & _MASK]
+            k0, k1 = (k0 + _WEYL_A) & _MASK, (k1 + _WEYL_B) & _MASK
+        return torch.stack(c, 1)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _counters(base: int, offsets: torch.Tensor) -> list[torch.Tensor]:
+    """The four words of base + offset, for every offset."""
+    low, high = base & (1 << 64) - 1, base >> 64
+    total = offsets + _signed(low)                                # wraps, as it should
+    flip = -1 << 63
+    carry = ((total ^ flip) < (offsets ^ flip)).to(torch.int64)   # unsigned comparison
+    top = carry + _signed(high)
+    return [total & _MASK, (total >> 32) & _MASK, top & _MASK, (top >> 32) & _MASK]
+
+
+class Stream:
+    """The random numbers of one op: every execution takes the next stretch."""
+
+    def __init__(self, seed: int, seed2: int):
+        self._lock, self._next = threading.Lock(), Philox.seeded(seed, seed2)
+
+    def reserve(self, count: int) -> Philox:
+        """Takes `count` counters."""
+        with self._lock:
+            here = self._next
+            self._next = here.skip(count)
+        return here
+
+
+# -- from words to numbers --------------------------------------------------------------------------------------------
+def unit_float32(words: torch.Tensor) -> torch.Tensor:
+    """Floats in [0, 1) with 23 random bits."""
+    return ((words & 0x7FFFFF) | 0x3F800000).to(torch.int32).view(torch.float32) - 1.0
+
+
+def unit_float64(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+    """Doubles in [0, 1) with 52 random bits."""
+    return (((high & 0xFFFFF) << 32) | low | (1023 << 52)).view(torch.float64) - 1.0
+
+
+def _unit_16(words: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    bits, exponent = (10, 15) if dtype is torch.float16 else (7, 127)
+    made = (words & (1 << bits) - 1) | exponent << bits
+    return made.to(torch.int16).view(dtype) - 1.0
+
+
+def int64_of(words: torch.Tensor) -> torch.Tensor:
+    """Pairs of words as 64-bit patterns: [..., 4] to [..., 2]."""
+    return words[..., 0::2] | words[..., 1::2] << 32
+
+
+def box_muller_32(words: torch.Tensor) -> torch.Tensor:
+    """Standard normal floats, one per word, made in pairs."""
+    unit = unit_float32(words)
+    radius = torch.sqrt(-2.0 * torch.log(unit[..., 0::2].clamp(min=1e-7)))
+    angle = (unit[..., 1::2].double() * (2.0 * math.pi)).float()
+    return torch.stack([torch.sin(angle) * radius, torch.cos(angle) * radius], -1).flatten(-2)
+
+
+def box_muller_64(words: torch.Tensor) -> torch.Tensor:
+    """Standard normal doubles: [..., 4] words to [..., 2]."""
+    unit, turn = unit_float64(words[..., 0], words[..., 1]), unit_float64(words[..., 2], words[..., 3])
+    radius, angle = torch.sqrt(-2.0 * torch.log(unit.clamp(min=1e-7))), 2 * math.pi * turn
+    return torch.stack([torch.sin(angle) * radius, torch.cos(angle) * radius], -1)
+
+
+# -- distributions ----------------------------------------------------------------------------------------------------
+def group_size(dtype: torch.dtype) -> int:
+    """How many numbers of a type one counter makes."""
+    return 2 if dtype.itemsize == 8 else 4
+
+
+def _grouped(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
+    return gen.words(-(-count // group_size(dtype)), device)
+
+
+def uniform(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
+    """`count` floats in [0, 1)."""
+    words = _grouped(gen, count, dtype, device)
+    if dtype is torch.float64:
+        made = unit_float64(words[:, 0::2], words[:, 1::2])
+    elif dtype is torch.float32:
+        made = unit_float32(words)
+    else:
+        made = _unit_16(words, dtype)
+    return made.flatten()[:count]
+
+
+def normal(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
+    """`count` standard normal floats."""
+    words = _grouped(gen, count, dtype, device)
+    made = box_muller_64(words) if dtype is torch.float64 else box_muller_32(words).to(dtype)
+    return made.flatten()[:count]
+
+
+def truncated_normal(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
+    """`count` standard normal floats of magnitude below 2: the others are dropped."""
+    size = group_size(dtype)
+    groups = -(-count // size)
+    wide = dtype is torch.float64
+    out = torch.zeros(groups, size, dtype=torch.float64 if wide else torch.float32, device=device)
+    filled = torch.zeros(groups, dtype=torch.int64, device=device)
+    active = torch.arange(groups, device=device)
+    turn = 0
+    while active.numel():
+        words = gen.at(active * (size * RESERVED // 4) + turn)
+        drawn = box_muller_64(words) if wide else box_muller_32(words)
+        for column in drawn.unbind(1):
+            at = filled[active]
+            keep = (column.abs() < 2.0) & (at < size)
+            out[active[keep], at[keep]] = column[keep]
+            filled[active] = at + keep
+        active = active[filled[active] < size]
+        turn += 1
+    return out.flatten()[:count].to(dtype)
+
+
+def uniform_int(gen: Philox, count: int, low: int, high: int, dtype: torch.dtype,
+                device: torch.device | str = "cpu") -> torch.Tensor:
+    """`count` integers in [low, high), by the remainder of the words."""
+    words = _grouped(gen, count, dtype, device)
+    if dtype.itemsize == 8:
+        made = unsigned_remainder(int64_of(words), high - low) + low
+    else:
+        made = (words % (high - low) + low).to(dtype)
+    return made.flatten()[:count]
+
+
+def full_int(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
+    """`count` integers over the whole range of a type."""
+    words = _grouped(gen, count, dtype, device)
+    if dtype.itemsize == 8:
+        made = int64_of(words).view(dtype)
+    else:
+        made = words.to(torch.int32).view(dtype)
+    return made.flatten()[:count]
+
+
+def unsigned_remainder(bits: torch.Tensor, divisor: int) -> torch.Tensor:
+    """The remainder of 64-bit patterns read as unsigned, for 0 < divisor < 2**64."""
+    if divisor >= 1 << 63:                                    # the quotient is 0 or 1
+        flip = -1 << 63
+        return torch.where((bits ^ flip) >= (_signed(divisor) ^ flip), bits - _signed(divisor), bits)
+    rest = bits % divisor
+    return torch.where(bits < 0, (rest - (divisor - (1 << 64) % divisor)) % divisor, rest)
