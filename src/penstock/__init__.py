@@ -12,6 +12,9 @@ from penstock import api as _api
 from penstock import ops as _ops  # noqa: F401  (declares every op)
 from penstock import session as _session  # noqa: F401
 from penstock.eager import tape as _tape  # noqa: F401
+from penstock.graph import graph_util as _graph_util  # noqa: F401
+from penstock.graph import importer as _importer  # noqa: F401
+from penstock.graph import messages as _messages  # noqa: F401
 from penstock.graph import sparse_tensor as _sparse_tensor  # noqa: F401
 from penstock.graph import type_spec as _type_spec  # noqa: F401
 from penstock.version import __version__ as __version__

@@ -14,7 +14,8 @@ import numpy as np
 
 from penstock import dtypes
 from penstock.graph.tensor_proto import decode, make_tensor_proto
-from penstock.ops.signature import REQUIRED
+from penstock.ops import registry
+from penstock.ops.signature import REQUIRED, Arg, Attr
 from penstock.shape import TensorShape, as_dims
 
 if TYPE_CHECKING:
@@ -205,12 +206,27 @@ def op_def_message(opdef: Any) -> OpDef:
     return out
 
 
+def opdef_from_message(message: OpDef) -> registry.OpDef:
+    """A declaration from its OpDef, for nodes that call a function by its name. It is not registered."""
+    opdef = registry.OpDef(message.name, "", stateful=message.is_stateful, commutative=message.is_commutative)
+    for a in message.attr:
+        default = attr_from_message(a.default_value, a.type) if a.HasField("default_value") else REQUIRED
+        allowed = attr_from_message(a.allowed_values) if a.HasField("allowed_values") else None
+        opdef.attrs[a.name] = Attr(a.name, a.type, default, None if allowed is None else tuple(allowed),
+                                   a.minimum if a.has_minimum else None)
+    for messages, args in ((message.input_arg, opdef.inputs), (message.output_arg, opdef.outputs)):
+        for m in messages:
+            args.append(Arg(m.name, dtypes.as_dtype(m.type) if m.type else None, m.type_attr or None,
+                            m.number_attr or None, m.type_list_attr or None, m.is_ref))
+    opdef._describe()
+    return opdef
+
+
 def strip_default_attrs(graph: GraphDef) -> None:
     """Removes from a GraphDef, in place, the attributes that have their declared default value."""
-    from penstock.ops.registry import OPS
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
     for node in nodes:
-        opdef = OPS.get(node.op)
+        opdef = registry.OPS.get(node.op)
         if opdef is None:
             continue
         for a in op_def_message(opdef).attr:
