@@ -6,21 +6,24 @@ graphs after `disable_v2_behavior()`. Both are views over one set of functions (
     >>> import penstock as tf
     >>> tf.reduce_sum(tf.constant([1., 2.]))
 """
+import importlib as _importlib
 import sys as _sys
 
 from penstock import api as _api
-from penstock import ops as _ops  # noqa: F401  (declares every op)
-from penstock import session as _session  # noqa: F401
-from penstock.eager import tape as _tape  # noqa: F401
-from penstock.graph import graph_util as _graph_util  # noqa: F401
-from penstock.graph import importer as _importer  # noqa: F401
-from penstock.graph import messages as _messages  # noqa: F401
-from penstock.graph import sparse_tensor as _sparse_tensor  # noqa: F401
-from penstock.graph import type_spec as _type_spec  # noqa: F401
 from penstock.version import __version__ as __version__
+
+# Modules that export public names and are light enough to load at once; ops declares every op.
+for _name in ("compat", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
+              "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
+              "eager.tape", "eager.function", "ops", "variables", "train", "linalg", "tf_logging", "flags", "app"):
+    try:
+        _importlib.import_module(f"{__name__}.{_name}")
+    except ModuleNotFoundError as _e:
+        if not (_e.name or "").startswith(f"{__name__}.{_name}"):
+            raise
 
 _api.install(__name__, "v2")
 for _name in ("errors", "dtypes", "nest", "data", "train", "keras", "layers", "estimator", "distribute", "saved_model",
-              "summary"):
+              "summary", "linalg", "flags", "app"):
     if f"{__name__}.{_name}" in _sys.modules:
         _api.install(f"{__name__}.{_name}", "v2", _name + ".")

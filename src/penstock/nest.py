@@ -80,7 +80,7 @@ def _kind(cls: type, expand: bool) -> _Kind | None:
         return _NAMED
     if expand and hasattr(cls, "_type_spec"):
         return _COMPOSITE
-    if expand and hasattr(cls, "_component_specs"):
+    if expand and hasattr(cls, "_component_specs") and not getattr(cls, "_is_leaf_spec", False):
         return _SPEC
     if issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray)):
         return _SEQUENCE

@@ -189,6 +189,7 @@ class TensorSpec(BatchableTypeSpec):
         self._dtype = dtypes.as_dtype(dtype)
         self._name = name
 
+    _is_leaf_spec = True           # nest does not look inside
     value_type = property(lambda self: Tensor, doc="The class of the values.")
     shape = property(lambda self: self._shape, doc="The TensorShape.")
     dtype = property(lambda self: self._dtype, doc="The DType.")

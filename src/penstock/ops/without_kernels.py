@@ -45,7 +45,7 @@ for _name, _args, _attrs in (
     ("OpWithDefaultAttr", "-> a: int32", "default_float: float = 123.0"),
     ("OpWithFutureDefaultAttr", "->", ""),
 ):
-    op(_name, _args, _attrs, foldable=False).no_gradient()
+    op(_name, _args, _attrs, foldable=False)
 
 older = op("RequiresOlderGraphVersion", "-> version: int32", stateful=True).no_gradient()
 
