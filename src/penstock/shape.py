@@ -223,6 +223,10 @@ class TensorShape:
         return None if self._dims is None else [Dimension(d) for d in self._dims]
 
     @property
+    def _v2_behavior(self) -> bool:
+        return _v2_behavior
+
+    @property
     def rank(self) -> int | None:
         """The number of dimensions, or None if it is unknown."""
         return None if self._dims is None else len(self._dims)

@@ -193,6 +193,8 @@ def _fill(array: np.ndarray, shape: TensorShape, verify: bool, broadcast: bool) 
         return array.reshape(dims)
     if array.size == 1:
         return np.full(dims, array.reshape(())[()], dtype=array.dtype)
+    if broadcast and not context.executing_eagerly():
+        raise TypeError(f"Expected Tensor's shape: {dims}, got {array.shape}.")
     if broadcast:
         raise TypeError(f"Eager execution of tf.constant with unsupported shape (value has {array.size} elements, shape "
                         f"is {dims} with {size} elements).")
@@ -276,7 +278,7 @@ def _shape_conversion(value: Any, dtype: Any = None, name: str | None = None, as
     if dtype is None:
         dtype = dtypes.int64 if any(d >= 2**31 for d in dims) else dtypes.int32
     elif dtype == dtypes.int32 and any(d >= 2**31 for d in dims):
-        raise ValueError(f"Cannot convert a TensorShape with a dimension of 2**31 or more to int32: {value}")
+        raise ValueError(f"Cannot convert a TensorShape to int32; a dimension is too large ({max(dims)}): {value}")
     return constant(np.array(dims, dtype.as_numpy_dtype), dtype, name=name or "shape_as_tensor")
 
 
