@@ -44,7 +44,12 @@ def array_of(value: Any, dtype: DType | None = None) -> tuple[np.ndarray, DType]
     if value is None:
         raise ValueError("None values not supported.")
     dtype = None if dtype is None else dtype.base_dtype
+    if type(value).__name__ == "TensorProto" and hasattr(value, "tensor_shape"):
+        array, found = decode(value)
+        return (array, found) if dtype in (None, found) else _from_array(array, dtype)
     if dtype is not None and dtype.np is None:
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            return value, dtype
         raise TypeError(f"A Python value cannot be converted to {dtype.name}: {value!r}")
     if isinstance(value, TensorShape):
         value = value.as_list()
@@ -62,7 +67,9 @@ def array_of(value: Any, dtype: DType | None = None) -> tuple[np.ndarray, DType]
 def _is_array_like(value: Any) -> bool:
     if isinstance(value, (np.ndarray, np.generic, bytearray, memoryview)):
         return True
-    return not isinstance(value, type) and callable(getattr(value, "__array__", None))
+    if isinstance(value, type):
+        return False
+    return callable(getattr(value, "__array__", None)) or hasattr(value, "__array_interface__")
 
 
 def _from_array(array: np.ndarray, dtype: DType | None) -> tuple[np.ndarray, DType]:
@@ -101,8 +108,8 @@ def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray
 
 
 def _ragged(value: Any) -> ValueError:
-    return ValueError("Argument must be a dense tensor: Can't convert non-rectangular Python sequence to "
-                      f"Tensor: {value!r}")
+    return ValueError("Argument must be a dense tensor: Can't convert non-rectangular Python sequence to Tensor "
+                      f"(setting an array element with a sequence): {value!r}")
 
 
 def _unsupported(value: Any) -> TypeError:
@@ -124,6 +131,10 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
 def _from_objects(value: Any, dtype: DType | None) -> np.ndarray:
     """Lists that numpy has no number type for: Dimension objects, exotic numbers, or a mistake."""
     for x in _leaves(value):
+        if isinstance(x, int) and (dtype is None or not dtype.is_bool):
+            if x.bit_length() > 64:
+                raise ValueError(f"Can't convert Python sequence with out-of-range integer to Tensor: {value!r}")
+            continue
         if dtype is None and not isinstance(x, (Dimension, numbers.Integral)) or isinstance(x, (str, bytes)):
             raise _unsupported(value)
         if isinstance(x, Dimension) and x.value is None:
@@ -303,7 +314,7 @@ _FIELDS = {
     dtypes.float16: "half_val", dtypes.bfloat16: "half_val", dtypes.float32: "float_val",
     dtypes.float64: "double_val", dtypes.int64: "int64_val", dtypes.uint32: "uint32_val",
     dtypes.uint64: "uint64_val", dtypes.bool: "bool_val", dtypes.string: "string_val",
-    dtypes.complex64: "scomplex_val", dtypes.complex128: "dcomplex_val"}
+    dtypes.complex64: "scomplex_val", dtypes.complex128: "dcomplex_val", dtypes.variant: "variant_val"}
 _VIEWS = {"half_val": np.uint16, "scomplex_val": np.float32, "dcomplex_val": np.float64}
 
 
@@ -340,12 +351,14 @@ def make_ndarray(tensor: TensorProto) -> np.ndarray:
 def decode(proto: TensorProto) -> tuple[np.ndarray, DType]:
     """The contents of a TensorProto as values are held at run time (quantized types as plain integers).
 
+    Variants are held as the messages that they came in.
+
     Raises:
       ValueError: if shape and contents do not fit.
-      TypeError: if the element type has no values (handles).
+      TypeError: if the element type has no values (resources).
     """
     dtype = dtypes.as_dtype(proto.dtype).base_dtype
-    if dtype.np is None:
+    if dtype is dtypes.resource:
         raise TypeError(f"Unsupported tensor type: {dtype.name}")
     dims = [d.size for d in proto.tensor_shape.dim]
     if proto.tensor_shape.unknown_rank or any(d < 0 for d in dims):
@@ -353,7 +366,7 @@ def decode(proto: TensorProto) -> tuple[np.ndarray, DType]:
     size = 1
     for d in dims:
         size *= d
-    if proto.tensor_content:
+    if proto.tensor_content and dtype.np is not None:
         flat = _raw(proto, dtype, size)
     else:
         flat = _filled(proto, _values(proto, dtype), dtype, size)
@@ -381,6 +394,10 @@ def _values(proto: TensorProto, dtype: DType) -> np.ndarray:
     if field == "float8_val":
         return np.frombuffer(proto.float8_val, dtype=dtype.np)
     listed = getattr(proto, field)
+    if dtype is dtypes.variant:
+        values = np.empty(len(listed), dtype=object)
+        values[:] = listed
+        return values
     if dtype is dtypes.string:
         return _bytes_array(list(listed), (len(listed),))
     if view is None:
@@ -397,8 +414,8 @@ def _filled(proto: TensorProto, values: np.ndarray, dtype: DType, size: int) -> 
     """`values`, with the last one (or zero) repeated up to `size`."""
     if values.size == size:
         return values
-    if values.size > size:
-        raise ValueError(f"A TensorProto of shape {_shown(proto)} has {values.size} values, more than its "
+    if values.size > size or dtype is dtypes.variant:
+        raise ValueError(f"A TensorProto of shape {_shown(proto)} has {values.size} values for "
                          f"{size} elements.")
     if size * values.itemsize > _MAX_FILLED:
         raise ValueError(f"A TensorProto of shape {_shown(proto)} has {values.size} values; filling it up "
