@@ -1,0 +1,99 @@
+"""Adding a bias to every position of a channel."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock import errors
+from penstock import shape as shapes
+from penstock.api import export
+from penstock.graph.convert import convert
+from penstock.graph.node import Tensor
+from penstock.graph.scopes import name_scope
+from penstock.ops.registry import get, op
+
+_T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
+      "complex128 half uint32 uint64}")
+_FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
+
+bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
+bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
+bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
+
+
+def _channel_axis(rank: int, data_format: str) -> int:
+    return 1 if data_format == "NCHW" and rank > 2 else rank - 1
+
+
+@bias_add_op.shape
+def _bias_add_shape(value, bias, *, data_format):
+    value, bias = shapes.rank_at_least(value, 2), shapes.rank_is(bias, 1)
+    if value is None:
+        return None
+    axis = _channel_axis(len(value), data_format)
+    return (*value[:axis], *shapes.merge(value[axis:axis + 1], bias), *value[axis + 1:])
+
+
+@bias_add_op.kernel
+def _bias_add_kernel(value, bias, *, data_format):
+    if value.ndim < 2:
+        raise errors.invalid(f"Input tensor must be at least 2D: {tuple(value.shape)}")
+    if bias.ndim != 1:
+        raise errors.invalid(f"Biases must be 1D: {tuple(bias.shape)}")
+    axis = _channel_axis(value.ndim, data_format)
+    if bias.shape[0] != value.shape[axis]:
+        raise errors.invalid(f"Must provide as many biases as the last dimension of the input tensor: "
+                             f"{tuple(bias.shape)} vs. {tuple(value.shape)}")
+    if axis != value.ndim - 1:
+        bias = bias.reshape(-1, *[1] * (value.ndim - 2))
+    return value + bias
+
+
+bias_add_v1.shape(lambda value, bias: _bias_add_shape(value, bias, data_format="NHWC"))
+bias_add_v1.kernel(lambda value, bias: _bias_add_kernel(value, bias, data_format="NHWC"))
+
+
+@bias_add_grad.shape
+def _(out_backprop, *, data_format):
+    out_backprop = shapes.rank_at_least(out_backprop, 2)
+    return (None,) if out_backprop is None else (out_backprop[_channel_axis(len(out_backprop), data_format)],)
+
+
+@bias_add_grad.kernel
+def _(out_backprop, *, data_format):
+    if out_backprop.ndim < 2:
+        raise errors.invalid(f"Input tensor must be at least 2D: {tuple(out_backprop.shape)}")
+    axis = _channel_axis(out_backprop.ndim, data_format)
+    return torch.sum(out_backprop, [a for a in range(out_backprop.ndim) if a != axis], dtype=out_backprop.dtype)
+
+
+@bias_add_op.gradient
+def _(op, grad):
+    return grad, bias_add_grad(grad, data_format=op.attrs["data_format"])
+
+
+@bias_add_v1.gradient
+def _(op, grad):
+    return grad, bias_add_grad(grad)
+
+
+@bias_add_grad.gradient
+def _(op, grad):
+    return bias_add_op(get("ZerosLike")(op.inputs[0]), grad, data_format=op.attrs["data_format"])
+
+
+@export("nn.bias_add")
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Adds a vector to the channels of `value`.
+
+    >>> tf.nn.bias_add(tf.zeros([2, 3]), [1., 2., 3.])
+    """
+    with name_scope(name, "BiasAdd", [value, bias]) as scope:
+        if data_format is not None:
+            if not data_format.startswith("NC") and not (data_format.startswith("N") and data_format.endswith("C")):
+                raise ValueError(f"data_format must be of the form `N...C` or `NC...`, got {data_format!r}")
+            data_format = "NCHW" if data_format.startswith("NC") else "NHWC"
+        value = convert(value, name="input")
+        bias = convert(bias, value.dtype, name="bias")
+        return bias_add_op(value, bias, data_format=data_format, name=scope)
