@@ -292,6 +292,8 @@ class BaseSession:
         from penstock.execute.partial import PartialRun
         self._check_open()
         plan = plan_fetches(self._graph, fetches)
+        if not plan.elements:
+            raise errors.InvalidArgumentError(None, None, "Specify at least one target to fetch or execute.")
         feed_tensors = []
         for f in feeds or ():
             for t, _ in expand_feed(self._graph, f, None, names_only=True):

@@ -28,7 +28,7 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
     graph = context.current_graph()
     if not graph.building_function:
         for a in args:
-            if isinstance(a, Tensor) and a.graph is not graph or isinstance(a, (list, tuple)):
+            if isinstance(a, (list, tuple)) or type(a) is Tensor and a._op.graph is not graph:
                 graph = graph_from(args)
                 break
     if graph is not context.current_graph():

@@ -59,6 +59,11 @@ def current_graph() -> Graph:
     for g in reversed(state.graphs):
         if g is not None:
             return g
+    return default_graph()
+
+
+def default_graph() -> Graph:
+    """The process-wide default graph."""
     if process.default_graph is None:
         from penstock.graph.graph import Graph
         process.default_graph = Graph()
@@ -82,6 +87,8 @@ def enter(graph: Graph | None) -> Iterator[Graph | None]:
 @export(v1=["enable_eager_execution"])
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
     """Executes ops at once wherever no graph is the default one. Call it at program start."""
+    if config is not None and not hasattr(config, "device_count"):
+        raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
     g = process.default_graph
     if not process.eager and g is not None and g.get_operations():
         raise ValueError("tf.enable_eager_execution must be called at program startup.")

@@ -74,9 +74,8 @@ class Graph:
     True
     """
 
-    building_function = False
-
     def __init__(self) -> None:
+        self._building_function = False
         self._lock = threading.RLock()
         self._ops: list[Operation] = []
         self._by_name: dict[str, Operation] = {}
@@ -94,6 +93,11 @@ class Graph:
         self._producer, self._min_consumer = PRODUCER_VERSION, 0
         self._while_gradients: Any = None
         self.caches: dict[Any, Any] = {}          # for those who keep something per graph
+
+    @property
+    def building_function(self) -> bool:
+        """Whether this graph is the body of a function that is being traced."""
+        return self._building_function
 
     # -- state -------------------------------------------------------------------------------------------
     @property

@@ -144,8 +144,8 @@ class Tensor:
         return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
 
     def __len__(self) -> int:
-        raise TypeError(f"object of type 'Tensor' has no len(). Use tf.shape(x)[0], or x.shape[0] "
-                        f"for the static size ({self.name}).")
+        raise TypeError(f"len is not well defined for a symbolic Tensor ({self.name}). Use x.shape[0] for the static "
+                        "size, or tf.shape(x)[0].")
 
     def __bool__(self) -> bool:
         raise TypeError("Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of "
@@ -265,6 +265,12 @@ class Operation:
     def traceback(self) -> list:
         """The user's stack where this op was made: (file, line, function, text), outermost first."""
         return decode_frames(self.frames)
+
+    @property
+    def traceback_with_start_lines(self) -> list:
+        """Like `traceback`, with the first line of each function at the end."""
+        starts = [code.co_firstlineno for code, _ in reversed(self.frames)]
+        return [(*f, {}, s) for f, s in zip(self.traceback, starts, strict=True)]
 
     def values(self) -> tuple:
         """The outputs."""

@@ -89,6 +89,15 @@ class name_scope_v2(name_scope):
         if not isinstance(name, str):
             raise ValueError("name for name_scope must be a string.")
         super().__init__(name)
+        self._entered: list = []
+
+    def __enter__(self) -> str:
+        inner = name_scope(self._name)
+        self._entered.append(inner)
+        return inner.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._entered.pop().__exit__(*exc)
 
 
 def graph_from(values: Any) -> Any:
@@ -97,15 +106,17 @@ def graph_from(values: Any) -> Any:
     if getattr(current, "building_function", False):
         return current
     found: Any = None
+    first: Any = None
     for v in _flatten(values):
-        g = getattr(v, "graph", None) if isinstance(v, (Tensor, Operation)) or hasattr(v, "_as_graph_element") \
-            else None
+        if not isinstance(v, (Tensor, Operation)) and not hasattr(v, "_as_graph_element"):
+            continue
+        g = None if hasattr(v, "_value") else getattr(v, "graph", None)
         if g is None:
             continue
         if found is not None and g is not found:
-            raise ValueError(f"{v} must be from the same graph as {found_value}.")  # noqa: F821
+            raise ValueError(f"{v} must be from the same graph as {first}.")
         if found is None:
-            found, found_value = g, v  # noqa: F841
+            found, first = g, v
     return found if found is not None else current
 
 
@@ -151,9 +162,12 @@ def device_v2(device_name: Any) -> Any:
 def _eager_device(name: Any) -> Iterator[None]:
     old = context.state.device
     context.state.device = device_text(name) or None
+    mine = context.state.device
     try:
         yield
     finally:
+        if context.state.device is not mine:
+            raise RuntimeError("Exiting device scope without proper scope nesting.")
         context.state.device = old
 
 
@@ -202,8 +216,9 @@ def init_scope() -> Iterator[None]:
     if scope and scope[-1] != "/":
         scope += "/"
     outer: Any = graph
-    while getattr(outer, "building_function", False):
-        outer = outer.outer_graph
+    if graph.building_function:
+        around = [g for g in context.state.graphs if g is None or not g.building_function]
+        outer = around[-1] if around else None if context.process.eager else context.default_graph()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_tapes_paused())
         if outer is not graph:

@@ -363,11 +363,11 @@ class IndexedSlicesSpec(TypeSpec):
         return self._shape, self._values_dtype, self._indices_dtype, self._dense_shape_dtype, self._indices_shape
 
     @property
-    def _component_specs(self) -> list:
+    def _component_specs(self) -> Any:
         values = self._indices_shape.concatenate(self._shape[1:])
         specs = [TensorSpec(values, self._values_dtype), TensorSpec(self._indices_shape, self._indices_dtype)]
         if self._dense_shape_dtype is not None:
-            specs.append(TensorSpec([self._shape.ndims], self._dense_shape_dtype))
+            return (*specs, TensorSpec([self._shape.ndims], self._dense_shape_dtype))
         return specs
 
     def _to_components(self, value: Any) -> list:

@@ -81,14 +81,14 @@ class OpDef:
 
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
-                 foldable: bool = True, per_session: bool = False, doc: str | None = None):
+                 foldable: bool = True, per_session: bool = False, back_edge: bool = False, doc: str | None = None):
         left, _, right = args.partition("->")
         self.name = name
         self.attrs: dict[str, Attr] = parse_attrs(attrs)
         self.inputs: list[Arg] = parse_args(left, self.attrs)
         self.outputs: list[Arg] = parse_args(right, self.attrs)
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
-        self.control_flow, self.per_session = control_flow, per_session
+        self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.kernels: dict[str, Kernel] = {}
         self.shape_rule: Callable | None = None
