@@ -320,6 +320,15 @@ def as_dtype(type_value) -> DType:
         raise TypeError(f"Cannot convert value {type_value!r} to a TensorFlow DType.") from None
 
 
+_RUNTIME_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+def runtime_name(dtype: DType) -> str:
+    """The name of a type as TensorFlow's run-time messages have it: `float` for `float32`."""
+    base = dtype.base_dtype.name
+    return _RUNTIME_NAMES.get(base, base) + ("_ref" if dtype._is_ref_dtype else "")
+
+
 def from_torch(torch_dtype: _torch.dtype) -> DType:
     """The `DType` whose elements torch holds as `torch_dtype` (never a quantized one: torch holds integers).
 

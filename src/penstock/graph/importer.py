@@ -433,12 +433,14 @@ class _Import:
 
     def _check_types(self, node: NodeDef, inputs: list[Tensor], expected: list) -> None:
         if len(inputs) != len(expected):
-            raise ValueError(f"NodeDef expected inputs '{', '.join(_type_name(t) for t in expected)}' do not match "
-                             f"{len(inputs)} inputs specified; NodeDef: {node.name} = {node.op}")
+            names = ", ".join(dtypes.runtime_name(t) for t in expected)
+            raise ValueError(f"NodeDef expected inputs '{names}' do not match {len(inputs)} inputs specified; "
+                             f"NodeDef: {node.name} = {node.op}")
         for i, (t, wanted) in enumerate(zip(inputs, expected, strict=True)):
             if t._dtype is not wanted and (wanted._is_ref_dtype or t._dtype.base_dtype is not wanted):
-                raise ValueError(f"Input {i} of node {self.names[node.name]} was passed {_type_name(t._dtype)} from "
-                                 f"{t.name} incompatible with expected {_type_name(wanted)}.")
+                raise ValueError(f"Input {i} of node {self.names[node.name]} was passed "
+                                 f"{dtypes.runtime_name(t._dtype)} from {t.name} incompatible with expected "
+                                 f"{dtypes.runtime_name(wanted)}.")
 
     def _apply_scopes(self, op: Operation, node: NodeDef, controls: list[Operation]) -> None:
         """Open scopes act on imported ops too. Colocation comes before the node's device and device functions."""
@@ -511,15 +513,6 @@ def _prefixes(names: Any) -> set[str]:
 
 def _signature(opdef: OpDef) -> str:
     return f"Op<name={opdef.name}; attrs={', '.join(opdef.attrs)}>"
-
-
-_SHORT = {"float32": "float", "float64": "double", "float16": "half"}
-
-
-def _type_name(dtype: Any) -> str:
-    """The name of a type as messages of TensorFlow's runtime have it."""
-    base = _SHORT.get(dtype.base_dtype.name, dtype.base_dtype.name)
-    return base + "_ref" if dtype._is_ref_dtype else base
 
 
 def _use_shapes(node: NodeDef, op: Operation, shapes: list) -> None:

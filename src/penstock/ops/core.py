@@ -37,14 +37,15 @@ def _(*, shape):
 
 
 @placeholder_op.kernel
-def _(*, dtype, shape):
-    raise errors.invalid(f"You must feed a value for placeholder tensor with dtype {dtype.name} and shape "
-                         f"{show(shape._dims)}")
+def _not_fed(*, dtype, shape, node):
+    dims = "<unknown>" if shape._dims is None else ",".join("?" if d is None else str(d) for d in shape._dims)
+    raise errors.invalid(f"You must feed a value for placeholder tensor '{node.name}' with dtype "
+                         f"{dtypes.runtime_name(dtype)} and shape [{dims}]")
 
 
 placeholder_v2 = op("PlaceholderV2", "-> output: dtype", "dtype: type, shape: shape", foldable=False).no_gradient()
 placeholder_v2.shape(lambda *, shape: shape._dims)
-placeholder_v2.kernel(lambda *, dtype, shape: placeholder_op.kernels["any"].fn(dtype=dtype, shape=shape))
+placeholder_v2.kernel(_not_fed)
 
 placeholder_with_default_op = op("PlaceholderWithDefault", "input: dtype -> output: dtype", "dtype: type, shape: shape",
                                  foldable=False)
