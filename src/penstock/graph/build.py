@@ -69,11 +69,11 @@ def _graph_converter(graph: Any) -> Any:
     from penstock.graph.convert import convert
 
     def to_tensor(value: Any, dtype: Any, arg: Arg, preferred: Any) -> Tensor:
-        if isinstance(value, Tensor) and value.graph is graph:
+        if type(value) is Tensor and value._op.graph is graph:
             if dtype is None or value._dtype is dtype or value._dtype.base_dtype is dtype:
                 return value
         t = convert(value, dtype, arg.name, as_ref=arg.is_ref, preferred_dtype=preferred)
-        return t if t.graph is graph else graph.capture(t)
+        return t if not hasattr(t, "_value") and t.graph is graph else graph.capture(t)
     return to_tensor
 
 

@@ -101,8 +101,8 @@ def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
     eager = hasattr(value, "_value")
     if context.executing_eagerly():
         if not eager:
-            raise TypeError(f"A graph tensor ({value.name}) cannot be used in eager execution: it has no value. Run it "
-                            "in a session, or build within the graph's as_default() block.")
+            raise TypeError(f"Graph tensors have no value in eager execution: {value.name} cannot be used here. Run it "
+                            "in a session, or build within its graph's as_default() block.")
         return value
     if eager:
         graph = context.current_graph()

@@ -1,0 +1,3 @@
+"""Known differences from TensorFlow, one line each; the table of docs/oracle.md quotes them."""
+
+EXPLAINED: dict[str, str] = {}

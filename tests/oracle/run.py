@@ -1,0 +1,216 @@
+"""`python -m tests.oracle.run --tf PYTHON`: every sampled op, here and in real TensorFlow.
+
+Each sample (and its variants in other dtypes) is built here, exported as a GraphDef, and run by both systems on the same
+feeds; then the gradients that each system builds by itself are compared. The table goes to docs/oracle.md.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import penstock.compat.v1 as tf
+from penstock.graph.gradients import is_trainable
+from penstock.ops.registry import GRADIENTS, OPS
+from tests.oracle import records
+from tests.oracle.differences import EXPLAINED
+from tests.oracle.variants import variants
+from tests.registry.load import all_samples
+from tests.registry.running import Built
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 2e-4, "float64": 1e-8, "complex64": 2e-4, "complex128": 1e-8}
+
+
+class Case:
+    """One sample in one dtype: our graph and our answers."""
+
+    def __init__(self, sample: Any, label: str):
+        self.sample, self.label = sample, label
+        self.built = Built(sample)
+        self.message = self.built.graph.as_graph_def()
+        self.values = self.built.run()
+        self.xs: list = []
+        self.ys: list = []
+        self.weights: list = []
+        self.grads: list | None = None
+        if GRADIENTS.get(sample.op) is not None and not sample.random:
+            self._differentiate()
+
+    def _differentiate(self) -> None:
+        b = self.built
+        self.ys = [(t, v) for t, v in zip(b.outputs, self.values, strict=True) if t.dtype.is_floating and is_trainable(t)]
+        self.xs = [t for t in b.inputs if t in b.feeds and t.dtype.is_floating]
+        if not self.ys or not self.xs:
+            self.xs = []
+            return
+        rng = np.random.RandomState(5)
+        self.weights = [rng.uniform(0.5, 1.5, np.shape(v)).astype(np.asarray(v).dtype) for _, v in self.ys]
+        with b.graph.as_default(), tf.Session() as sess:
+            found = tf.gradients([t for t, _ in self.ys], self.xs, [tf.constant(w) for w in self.weights])
+            self.grads = sess.run([tf.zeros_like(x) if g is None else tf.convert_to_tensor(g)
+                                   for g, x in zip(found, self.xs, strict=True)], b.feeds)
+
+    def write(self, file: Any, number: int) -> None:
+        """The case as a record for the other side."""
+        b = self.built
+        arrays = [np.asarray(v) for v in b.feeds.values()] + self.weights
+        proto = [tf.make_tensor_proto(a).SerializeToString() for a in arrays]
+        records.write(file, {"id": str(number), "feeds": [t.name for t in b.feeds], "fetches": [t.name for t in b.outputs],
+                             "xs": [t.name for t in self.xs], "ys": [t.name for t, _ in self.ys]},
+                      [self.message.SerializeToString(), *proto])
+
+
+def differs(ours: Any, theirs: Any) -> str:
+    """In what two values differ; empty if they are equal."""
+    a, b = np.asarray(ours), np.asarray(theirs)
+    if a.shape != b.shape:
+        return f"shape {a.shape} here, {b.shape} there"
+    if a.dtype == object or b.dtype == object or a.dtype.kind in "SUb":
+        return "" if a.tolist() == b.tolist() else "values differ"
+    if a.dtype.fields is not None:
+        a, b = a[a.dtype.names[0]], b[b.dtype.names[0]] if b.dtype.fields is not None else b
+    tol = TOLERANCE.get(a.dtype.name, 0)
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64 if a.dtype.kind == "f" or a.dtype == ml_dtypes.bfloat16 \
+        else a.dtype
+    a, b = a.astype(wide), b.astype(wide)
+    if np.allclose(a, b, rtol=tol, atol=tol, equal_nan=True):
+        return ""
+    return f"values differ by up to {np.nanmax(np.abs(a - b)):.3g}"
+
+
+def make_cases(only: str | None) -> tuple[list[Case], list[tuple[str, str]]]:
+    """Our side of all samples, and those that we cannot run ourselves."""
+    cases, broken = [], []
+    for s in all_samples():
+        if only and s.op not in only.split(","):
+            continue
+        for label, v in variants(s, OPS[s.op]):
+            try:
+                cases.append(Case(v, label))
+            except Exception as e:
+                if label == "as sampled":
+                    broken.append((s.op, f"{type(e).__name__}: {e}".splitlines()[0][:160]))
+                elif not isinstance(e, (TypeError, ValueError)):
+                    broken.append((s.op, f"{label}: {type(e).__name__}: {e}".splitlines()[0][:160]))
+    return cases, broken
+
+
+def ask(python: str, cases: list[Case]) -> dict[int, tuple[dict, list[bytes]]]:
+    """The other side's answers; a case that kills the process is named and passed over."""
+    with tempfile.TemporaryDirectory() as folder:
+        sent, got = os.path.join(folder, "cases"), os.path.join(folder, "results")
+        with open(sent, "wb") as f:
+            for i, c in enumerate(cases):
+                c.write(f, i)
+        answers: dict[int, tuple[dict, list[bytes]]] = {}
+        done: list[str] = []
+        while True:
+            subprocess.run([python, os.path.join(HERE, "tf_side.py"), sent, got, *done], timeout=3000, check=False,
+                           stderr=subprocess.DEVNULL)
+            with open(got, "rb") as f:
+                for header, parts in records.read(f):
+                    answers[int(header["id"])] = header, parts
+            missing = [i for i in range(len(cases)) if i not in answers]
+            if not missing:
+                return answers
+            answers[missing[0]] = {"error": "TensorFlow's process died"}, []
+            done = [str(i) for i in answers]
+
+
+def compare(case: Case, header: dict, parts: list[bytes]) -> tuple[str, str]:
+    """("equal" | "absent" | "different", why)."""
+    if "error" in header:
+        return "absent", header["error"].splitlines()[0]
+    theirs = [tf.make_ndarray(tf.make_tensor_proto(0).FromString(p)) for p in parts]
+    n = header["n"]
+    if not case.sample.random:
+        for i, (a, b) in enumerate(zip(case.values, theirs[:n], strict=True)):
+            why = differs(a, b)
+            if why:
+                return "different", f"{case.label}, output {i}: {why}"
+    else:
+        for a, b in zip(case.values, theirs[:n], strict=True):
+            if np.shape(a) != np.shape(b):
+                return "different", f"{case.label}: shape {np.shape(a)} here, {np.shape(b)} there"
+    if header["grads"] and case.grads is not None:
+        for i, (a, b) in enumerate(zip(case.grads, theirs[n:], strict=True)):
+            why = differs(a, b)
+            if why:
+                return "different", f"{case.label}, gradient {i}: {why}"
+    return "equal", ""
+
+
+def summarize(cases: list[Case], answers: dict, broken: list) -> dict[str, dict]:
+    """Per op: cases tried, equal, absent there, differences."""
+    table: dict[str, dict] = {}
+    for i, c in enumerate(cases):
+        row = table.setdefault(c.sample.op, {"tried": 0, "equal": 0, "absent": 0, "grads": 0, "why": []})
+        verdict, why = compare(c, *answers[i])
+        row["tried"] += 1
+        row["grads"] += c.grads is not None and answers[i][0].get("grads", False)
+        if verdict == "equal":
+            row["equal"] += 1
+        elif verdict == "absent":
+            row["absent"] += 1
+            row.setdefault("there", why)
+        else:
+            row["why"].append(why)
+    for op, why in broken:
+        row = table.setdefault(op, {"tried": 0, "equal": 0, "absent": 0, "grads": 0, "why": []})
+        row["tried"] += 1
+        row["why"].append("fails here: " + why)
+    return table
+
+
+def report(table: dict[str, dict], path: str) -> tuple[int, int]:
+    """Writes the table; gives (ops equal, ops compared)."""
+    lines = ["# Ops against TensorFlow", "", "Made by `make oracle`: each sampled op runs in penstock and, from the same "
+             "GraphDef and feeds, in TensorFlow;", "then the gradients that each builds by itself are compared. `absent`: "
+             "TensorFlow has no kernel for that case.", ""]
+    compared = {op: r for op, r in table.items() if r["tried"] > r["absent"]}
+    equal = [op for op, r in compared.items() if not r["why"]]
+    without = sorted(op for op in OPS if op not in table)
+    lines += [f"Ops registered: {len(OPS)}. Compared: {len(compared)}. Equal in every case: {len(equal)} "
+              f"({100 * len(equal) / max(1, len(compared)):.1f}%). Cases: {sum(r['tried'] for r in table.values())}.", "",
+              "| op | cases | equal | with gradient | absent there | difference |", "|---|---|---|---|---|---|"]
+    for op in sorted(table):
+        r = table[op]
+        why = EXPLAINED.get(op, "; ".join(r["why"][:2])) if r["why"] else ""
+        lines.append(f"| {op} | {r['tried']} | {r['equal']} | {r['grads']} | {r['absent']} | {why.replace('|', '/')} |")
+    lines += ["", "Not sampled (stateful, structural or host-only; tested elsewhere): " + ", ".join(without) + "."]
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    return len(equal), len(compared)
+
+
+def main() -> int:
+    """Exit code 0 when at least 95% of the ops are equal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tf", required=True, help="python of an environment with tensorflow")
+    parser.add_argument("--only", help="comma-separated op names")
+    parser.add_argument("--table", default="docs/oracle.md")
+    args = parser.parse_args()
+    tf.disable_v2_behavior()
+    cases, broken = make_cases(args.only)
+    print(f"{len(cases)} cases built here, {len(broken)} failed", flush=True)
+    table = summarize(cases, ask(args.tf, cases), broken)
+    os.makedirs(os.path.dirname(args.table) or ".", exist_ok=True)
+    equal, compared = report(table, args.table if not args.only else os.devnull)
+    for op in sorted(table):
+        for why in table[op]["why"][:3]:
+            print(f"  {op}: {why}")
+        if args.only and table[op].get("there"):
+            print(f"  {op} absent there: {table[op]['there']}")
+    print(f"{equal} of {compared} ops equal in every case ({100 * equal / max(1, compared):.1f}%); table in {args.table}")
+    return 0 if equal >= 0.95 * compared else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

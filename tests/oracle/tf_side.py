@@ -1,0 +1,55 @@
+"""Runs in the environment of real TensorFlow: `python tf_side.py CASES RESULTS`.
+
+Every case is a GraphDef with feeds; the answer holds the fetched values, and the gradients that TensorFlow itself builds.
+"""
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import records  # noqa: E402
+import tensorflow.compat.v1 as tf  # noqa: E402
+
+tf.disable_v2_behavior()
+tf.logging.set_verbosity(tf.logging.FATAL)
+
+
+def run(header, parts):
+    """(values, gradients or None) of one case."""
+    message = tf.GraphDef.FromString(parts[0])
+    arrays = [tf.make_ndarray(tf.make_tensor_proto(0).FromString(p)) for p in parts[1:]]
+    feeds = dict(zip(header["feeds"], arrays, strict=False))
+    weights = arrays[len(header["feeds"]):]
+    with tf.Graph().as_default() as g:
+        tf.import_graph_def(message, name="")
+        with tf.Session() as sess:
+            values = sess.run(header["fetches"], feeds)
+            grads = None
+            if header["xs"]:
+                ys = [g.get_tensor_by_name(n) for n in header["ys"]]
+                xs = [g.get_tensor_by_name(n) for n in header["xs"]]
+                try:
+                    found = tf.gradients(ys, xs, [tf.constant(w, y.dtype) for w, y in zip(weights, ys, strict=True)])
+                    grads = sess.run([tf.zeros_like(x) if d is None else tf.convert_to_tensor(d)
+                                      for d, x in zip(found, xs, strict=True)], feeds)
+                except (LookupError, tf.errors.UnimplementedError):
+                    grads = None
+    return values, grads
+
+
+def main():
+    """Answers case by case, so that a crash loses only what comes after it."""
+    with open(sys.argv[1], "rb") as cases, open(sys.argv[2], "ab", buffering=0) as out:
+        for header, parts in records.read(cases):
+            if header["id"] in sys.argv[3:]:
+                continue
+            try:
+                values, grads = run(header, parts)
+                encoded = [tf.make_tensor_proto(v).SerializeToString() for v in [*values, *(grads or [])]]
+                records.write(out, {"id": header["id"], "n": len(values), "grads": grads is not None}, encoded)
+            except Exception as e:
+                records.write(out, {"id": header["id"], "error": f"{type(e).__name__}: {e}"[:400]}, [])
+
+
+main()

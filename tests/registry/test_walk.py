@@ -1,0 +1,145 @@
+"""Every sample of every op: value, graph against eager, static shapes, unknown shapes, GraphDef, gradients."""
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock.graph.gradients import is_trainable
+from penstock.ops.registry import GRADIENTS, OPS
+from tests.registry.load import all_samples, ids
+from tests.registry.running import Built, eager, flat_arrays
+
+ALL = all_samples()
+each = pytest.mark.parametrize("sample", ALL, ids=ids(ALL))
+
+
+def same(found, expected, rtol=1e-5, atol=1e-5):
+    assert len(found) == len(expected)
+    for f, e in zip(found, expected, strict=True):
+        f, e = np.asarray(f), np.asarray(e)
+        assert f.shape == e.shape
+        if f.dtype == object or f.dtype.kind in "SUb":
+            assert f.tolist() == e.tolist()
+        elif f.dtype.fields is None:
+            wide = np.complex128 if f.dtype.kind == "c" else np.float64
+            np.testing.assert_allclose(f.astype(wide), e.astype(wide), rtol=rtol, atol=atol)
+
+
+@each
+def test_value(sample):
+    """The kernel against numpy, where the sample has a reference."""
+    if sample.expect is None:
+        found = eager(sample)
+        assert isinstance(found, list)
+        return
+    want = sample.expect(*sample.inputs)
+    same(eager(sample), list(want) if isinstance(want, (list, tuple)) else [want], sample.rtol, sample.atol)
+
+
+@each
+def test_graph_agrees_with_eager(sample):
+    """A session gives what eager execution gives; static shapes hold for the actual values."""
+    built = Built(sample)
+    found = built.run()
+    for t, v in zip(built.outputs, found, strict=True):
+        if hasattr(v, "shape"):
+            assert t.shape.is_compatible_with(np.shape(v)), f"static {t.shape}, actual {np.shape(v)}"
+            assert t.dtype.base_dtype == tf.string or t.dtype.is_quantized or t.dtype.base_dtype == tf.as_dtype(v.dtype)
+    if not sample.random:
+        same(found, eager(sample), 1e-4, 1e-4)
+
+
+@each
+@pytest.mark.parametrize("unknown", ["dims", "rank"])
+def test_unknown_shapes(sample, unknown):
+    """With unknown dimensions or ranks the op still builds, runs, and claims no wrong shape."""
+    try:
+        built = Built(sample, unknown)
+    except ValueError as e:
+        pytest.skip(f"needs static information, as in TensorFlow: {e}")
+    found = built.run()
+    for t, v in zip(built.outputs, found, strict=True):
+        if hasattr(v, "shape"):
+            assert t.shape.is_compatible_with(np.shape(v)), f"static {t.shape}, actual {np.shape(v)}"
+    if not sample.random:
+        same(found, eager(sample), 1e-4, 1e-4)
+
+
+@each
+def test_graphdef_round_trip(sample):
+    """Written as a GraphDef and read back, the graph gives the same values."""
+    built = Built(sample)
+    if not built.outputs:
+        return
+    message = built.graph.as_graph_def()
+    with tf.Graph().as_default() as g:
+        tf.import_graph_def(type(message).FromString(message.SerializeToString()), name="")
+        with tf.Session() as sess:
+            found = sess.run([t.name for t in built.outputs], {k.name: v for k, v in built.feeds.items()})
+        assert g.as_graph_def().node[-1].op == message.node[-1].op
+    if not sample.random:
+        same(found, eager(sample), 1e-4, 1e-4)
+
+
+def differentiable(sample):
+    return sample.grad is not False and not sample.random and GRADIENTS.get(sample.op) is not None and any(
+        a.dtype in (np.float32, np.float64) for a in flat_arrays(sample))
+
+
+SMOOTH = [s for s in ALL if differentiable(s)]
+
+
+@pytest.mark.parametrize("sample", SMOOTH, ids=ids(SMOOTH))
+def test_gradient(sample):
+    """The gradient against central differences along a random direction, in double precision where the op has it."""
+    wide = _widened(sample)
+    built = Built(wide)
+    with built.graph.as_default():
+        rng = np.random.RandomState(3)
+        ys = [t for t in built.outputs if is_trainable(t) and t.dtype.is_floating]
+        xs = [t for i, t in enumerate(built.inputs) if t in built.feeds and t.dtype.is_floating
+              and (sample.grad is True or i in sample.grad)]
+        if not ys or not xs:
+            pytest.skip("no floating inputs and outputs")
+        with tf.Session() as sess:
+            shapes = [np.shape(v) for v in sess.run(ys, built.feeds)]
+            weights = [rng.uniform(-1, 1, s).astype(y.dtype.as_numpy_dtype) for y, s in zip(ys, shapes, strict=True)]
+            loss = tf.add_n([tf.cast(tf.reduce_sum(y * tf.constant(w)), tf.float64)
+                             for y, w in zip(ys, weights, strict=True)])
+            grads = tf.gradients(loss, xs)
+            check_directions(sess, loss, xs, grads, built.feeds, rng, xs[0].dtype == tf.float64)
+
+
+def check_directions(sess, loss, xs, grads, feeds, rng, double):
+    """d loss / d x · v by the gradient and by central differences."""
+    values = sess.run([tf.convert_to_tensor(g) for g in grads if g is not None], feeds)
+    known = iter(values)
+    for x, g in zip(xs, grads, strict=True):
+        got = next(known) if g is not None else np.zeros(np.shape(feeds[x]))
+        v = rng.uniform(-1, 1, np.shape(feeds[x])).astype(feeds[x].dtype)
+        eps = 1e-5 if double else 1e-2
+        hi = sess.run(loss, {**feeds, x: feeds[x] + eps * v})
+        lo = sess.run(loss, {**feeds, x: feeds[x] - eps * v})
+        numeric, exact = (hi - lo) / (2 * eps), float(np.sum(got.astype(np.float64) * v))
+        assert np.isclose(numeric, exact, rtol=1e-4 if double else 3e-2, atol=1e-4 if double else 3e-2), \
+            f"{x.name}: numeric {numeric}, gradient {exact}"
+
+
+def _widened(sample):
+    """The sample in double precision, if the op takes it."""
+    import dataclasses
+
+    def up(a):
+        a = np.asarray(a)
+        return a.astype(np.float64) if a.dtype == np.float32 else a
+    wide = dataclasses.replace(sample, inputs=tuple([up(a) for a in v] if isinstance(v, list) else up(v)
+                                                    for v in sample.inputs),
+                               attrs={k: tf.float64 if v is tf.float32 else v for k, v in sample.attrs.items()})
+    try:
+        Built(wide)
+        return wide
+    except (TypeError, ValueError):
+        return sample
+
+
+def test_every_sample_names_an_op():
+    assert [s.op for s in ALL if s.op not in OPS] == []
