@@ -95,6 +95,12 @@ def expand(x: Any, dims: Sequence[int]) -> Any:
     return x.expand(tuple(dims)) if is_torch(x) else np.broadcast_to(boxed(x), tuple(dims))
 
 
+def expands(dims: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether a value of shape `dims` broadcasts to exactly `wanted`."""
+    lead = len(wanted) - len(dims)
+    return lead >= 0 and all(d in (1, w) for d, w in zip(dims, wanted[lead:], strict=True))
+
+
 def repeat(x: Any, multiples: Sequence[int]) -> Any:
     """`x` laid side by side, multiples[i] times along axis i."""
     if not is_torch(x):
@@ -107,6 +113,11 @@ def take(x: Any, index: torch.Tensor, axis: int) -> Any:
     if is_torch(x):
         return x.index_select(axis, index)
     return np.take(x, index.cpu().numpy(), axis)
+
+
+def part(x: Any, index: tuple) -> Any:
+    """x[index] for ints, slices and None, as a view (of rank 0 too, where numpy would give an element)."""
+    return x[index] if is_torch(x) else boxed(x)[(*index, ...)]
 
 
 def flip(x: Any, axes: Sequence[int]) -> Any:
