@@ -17,8 +17,9 @@ An op is declared once, in the file of its family, and everything about it stand
 Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it.
 
 *Kernels* get one argument per declared input (a list for list inputs) and, by keyword, just the attributes
-they name; a parameter `ctx` asks for the step context, `node` for the operation. They return a tensor, a tuple for several outputs, or
-None for none. Strings are numpy object arrays of bytes. A kernel may return a view of an input, or the input.
+they name; a parameter `ctx` asks for the step context, `node` for the operation. They return a tensor, a tuple for
+several outputs, or None for none. Strings are numpy object arrays of bytes. A kernel may return a view of an input, or
+the input.
 
 *Shape rules* get static shapes (None: unknown rank; a tuple with None for unknown dimensions) and attributes
 in the same way; a parameter `c` asks for the ShapeContext, through which constant inputs are seen. They return
@@ -193,13 +194,13 @@ class OpDef:
         return f"<op {self.name}>"
 
 
-def op(name: str, args: str, attrs: str = "", *, export_as: Any = None, **flags: Any) -> OpDef:
-    """Declares an op. `export_as`: public names (both APIs) under which the op itself is the function."""
+def op(name: str, args: str, attrs: str = "", *, export_as: str = "", v1_as: str = "", **flags: Any) -> OpDef:
+    """Declares an op. `export_as`: public names (both APIs; `v1_as`: v1 only) of the op itself as a function."""
     if name in OPS:
         raise ValueError(f"op {name} is declared twice")
     made = OPS[name] = OpDef(name, args, attrs, **flags)
-    if export_as:
-        export.value(_function(made), *(export_as.split() if isinstance(export_as, str) else export_as))
+    if export_as or v1_as:
+        export.value(_function(made), *export_as.split(), v1=v1_as.split())
     export.value(_raw_function(made), f"raw_ops.{name}")
     return made
 
