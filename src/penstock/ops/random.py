@@ -1,8 +1,8 @@
 """Random numbers that depend on state: every execution of the op gives others.
 
-With a seed (see `penstock.graph.seed`) an op draws from its own Philox stream, which lives with the session that runs
-it, and gives the numbers that TensorFlow gives for the same seeds. Without one it draws from a torch generator, which
-is faster.
+With a seed (see `penstock.graph.random_seed`) an op draws from its own Philox stream, which lives with the session
+that runs it, and gives the numbers that TensorFlow gives for the same seeds. Without one it draws from a torch
+generator, which is faster.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from penstock import dtypes, errors
 from penstock.api import export
-from penstock.graph import seed as seeds
+from penstock.graph import random_seed
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
@@ -30,7 +30,7 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
     if seed == 0 and seed2 == 0:
         return None
     if node is None or node.graph is None:     # eager: one stream for each way of calling, begun anew by set_seed
-        key = f"{kind}/{seed}/{seed2}/{detail}/{seeds.generation()}"
+        key = f"{kind}/{seed}/{seed2}/{detail}/{random_seed.generation()}"
     else:
         key = f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
     return ctx.resources.get_or_create("", key, philox.Stream, lambda: philox.Stream(seed, seed2))
@@ -166,7 +166,7 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as name:
         shape = shape_tensor(shape)
         minval, maxval = convert(minval, dtype, name="min"), convert(maxval, dtype, name="max")
-        seed1, seed2 = seeds.get_seed(seed)
+        seed1, seed2 = random_seed.get_seed(seed)
         if dtype.is_integer:
             return random_uniform_int(shape, minval, maxval, seed=seed1, seed2=seed2, name=name)
         drawn = random_uniform_op(shape, dtype=dtype, seed=seed1, seed2=seed2)
@@ -178,7 +178,7 @@ def _scaled_normal(opdef: Any, scope: str, shape: Any, mean: Any, stddev: Any, d
     with name_scope(name, scope, [shape, mean, stddev]) as name:
         shape = shape_tensor(shape)
         mean, stddev = convert(mean, dtype, name="mean"), convert(stddev, dtype, name="stddev")
-        seed1, seed2 = seeds.get_seed(seed)
+        seed1, seed2 = random_seed.get_seed(seed)
         return get("AddV2")(opdef(shape, dtype=dtype, seed=seed1, seed2=seed2) * stddev, mean, name=name)
 
 
