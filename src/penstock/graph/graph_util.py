@@ -145,7 +145,8 @@ def convert_variables_to_constants(sess: Any, input_graph_def: GraphDef, output_
               and (variable_names_whitelist is None or n.name in variable_names_whitelist)
               and (variable_names_blacklist is None or n.name not in variable_names_blacklist)]
     types = {n.name: n.attr["dtype"].type for n in chosen}
-    values = dict(zip(types, sess.run([_reader(sess.graph, n) for n in chosen]), strict=True))
+    readers = [_reader(sess.graph, n) for n in chosen]
+    values = dict(zip(types, sess.run(readers), strict=True)) if readers else {}
     carried = _carried(graph_def)
     out = GraphDef(library=graph_def.library, versions=graph_def.versions)
     for node in graph_def.node:

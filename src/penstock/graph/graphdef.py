@@ -70,7 +70,7 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"list({_kind_of(value[0])})" if value else "list(string)"
     for types, kind in _KINDS:
-        if isinstance(value, types):  # type: ignore[arg-type]
+        if isinstance(value, types):
             return kind
     kind = _MESSAGE_KINDS.get(type(value).__name__, "func" if hasattr(value, "name") else "")
     if kind:

@@ -59,9 +59,9 @@ class ImportedFunction:
 
 
 class _Edge(NamedTuple):
-    """One input of a node: output `index` of node `source`, or a control edge (index None)."""
+    """One input of a node: an output of the node `source`, or a control edge (output None)."""
     source: str
-    index: int | None
+    output: int | None
     text: str
 
 
@@ -253,7 +253,7 @@ class _Import:
             known = edge.source in self.nodes or edge.source in self.control_map
         else:
             edge = _Edge(source, int(index or 0), text)
-            known = source in self.nodes or (source, edge.index) in self.input_map
+            known = source in self.nodes or (source, edge.output) in self.input_map
         if not known:
             raise ValueError(f"Node '{node.name}': Unknown input node '{text}'")
         return edge
@@ -261,9 +261,9 @@ class _Import:
     def _check_edges(self, node: NodeDef) -> None:
         control = False
         for edge in self.edges[node.name]:
-            if control and edge.index is not None:
+            if control and edge.output is not None:
                 raise ValueError(f"Node '{node.name}': Control dependencies must come after regular dependencies")
-            control = edge.index is None
+            control = edge.output is None
 
     # -- order -----------------------------------------------------------------------------------------------
     def _order(self) -> list[str]:
@@ -277,7 +277,7 @@ class _Import:
         for n in order:
             sources = [e.source for e in self.edges[n] if self._replacement(e) is None]
             loop = self.nodes[n].op in _MERGES and any(self.nodes[s].op in _BACK_EDGES for s in sources)
-            control = sum(e.index is None for e in self.edges[n])
+            control = sum(e.output is None for e in self.edges[n])
             waiting[n] = control + 1 if loop else len(sources)
             for s in sources:
                 consumers[s].append(n)
@@ -299,9 +299,9 @@ class _Import:
 
     def _replacement(self, edge: _Edge) -> Any:
         """What the caller put in the place of this edge's source; None if nothing."""
-        if edge.index is None:
+        if edge.output is None:
             return self.control_map.get(edge.source)
-        return self.input_map.get((edge.source, edge.index))
+        return self.input_map.get((edge.source, edge.output))
 
     # -- nodes -----------------------------------------------------------------------------------------------
     def _add_node(self, node: NodeDef) -> None:
@@ -406,14 +406,16 @@ class _Import:
         missing = []
         for i, edge in enumerate(self.edges[node.name]):
             source = self._source(node, edge)
-            if edge.index is None:
+            if edge.output is None:
                 controls.append(source.op if isinstance(source, Tensor) else source)
             else:
                 inputs.append(source)
                 if source is None:
                     missing.append((i, edge))
-        stand_in = next((t for t in inputs if t is not None), None)
-        return [stand_in if t is None else t for t in inputs], controls, missing
+        if missing:
+            stand_in = next(t for t in inputs if t is not None)
+            inputs = [stand_in if t is None else t for t in inputs]
+        return inputs, controls, missing
 
     def _source(self, node: NodeDef, edge: _Edge) -> Any:
         """The tensor (the operation, for a control edge) at the beginning of an edge; None if not added yet."""
@@ -424,12 +426,12 @@ class _Import:
                 return self.graph.capture(found)
             return found
         op = self.added.get(edge.source)
-        if op is None or edge.index is None:
+        if op is None or edge.output is None:
             return op
-        if edge.index >= len(op.outputs):
-            raise ValueError(f"Node '{node.name}': Connecting to invalid output {edge.index} of source node "
+        if edge.output >= len(op.outputs):
+            raise ValueError(f"Node '{node.name}': Connecting to invalid output {edge.output} of source node "
                              f"{edge.source} which has {len(op.outputs)} outputs")
-        return op.outputs[edge.index]
+        return op.outputs[edge.output]
 
     def _check_types(self, node: NodeDef, inputs: list[Tensor], expected: list) -> None:
         if len(inputs) != len(expected):

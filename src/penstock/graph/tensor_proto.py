@@ -80,9 +80,11 @@ def _from_array(array: np.ndarray, dtype: DType | None) -> tuple[np.ndarray, DTy
         if dtype is not None and dtype is not dtypes.string:
             raise TypeError(f"Expected {dtype.name}, got an array of type '{array.dtype}' instead.")
         return _bytes_array(array.ravel().tolist(), array.shape), dtypes.string
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     found = dtypes.as_dtype(array.dtype)
     if found.is_quantized:
-        array = array[array.dtype.names[0]]
+        array = array.view(_plain(found))
     if dtype is None or dtype is found:
         return array, found
     if dtype is dtypes.string:
