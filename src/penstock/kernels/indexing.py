@@ -1,77 +1,178 @@
-"""Checked row and multi-dimensional indices, shared by gathers and scatters.
+"""Reading and writing by index: gather along an axis, and gather and scatter by rows of coordinates.
 
-Everything that indexes goes through here first, so that an index out of range is an InvalidArgumentError that names
-the index, its value and the bound, and never a crash.
+Every index is checked before it is used. A bad index is an InvalidArgumentError; on a GPU, where looking at the values
+would stop the stream, a bad index of a gather reads zeros, as TensorFlow's do.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 
-from penstock.errors import invalid
+from penstock import errors
+from penstock.kernels import arrays
+
+FEW = 8                # elements below which Python looks at indices faster than torch
 
 
-def _position(flat: int, dims: tuple[int, ...]) -> str:
-    """`[i,j]` for the position of a flat index in a tensor of shape `dims`; nothing for a scalar."""
-    out: list[int] = []
-    for d in reversed(dims):
-        out.append(flat % d)
-        flat //= d
-    return f"[{','.join(map(str, reversed(out)))}]" if dims else ""
+def first_bad(index: torch.Tensor, size: int) -> int | None:
+    """The flat position of the first index outside [0, size), or None."""
+    if index.numel() <= FEW:
+        return next((p for p, i in enumerate(index.reshape(-1).tolist()) if not 0 <= i < size), None)
+    low, high = torch.aminmax(index)
+    if int(low) >= 0 and int(high) < size:
+        return None
+    return int(((index < 0) | (index >= size)).reshape(-1).nonzero()[0])
 
 
-def checked(indices: torch.Tensor, limit: int, name: str = "indices") -> torch.Tensor:
-    """`indices` as int64, all of them known to be in [0, limit)."""
-    wide = indices.long()
-    bad = (wide < 0) | (wide >= limit)
-    if bool(bad.any()):
-        at = int(bad.reshape(-1).nonzero()[0])
-        raise invalid(f"{name}{_position(at, tuple(indices.shape))} = {int(wide.reshape(-1)[at])} is not in "
-                      f"[0, {limit})")
-    return wide
+def position(flat: int, dims: Sequence[int]) -> str:
+    """A flat position as it is written in messages: [1,2]."""
+    return "[" + ",".join(str(int(i)) for i in np.unravel_index(flat, tuple(dims))) + "]" if dims else ""
 
 
-def flat_nd(indices: torch.Tensor, dims: tuple[int, ...], name: str = "indices") -> torch.Tensor:
-    """Row numbers into a tensor of shape `dims` whose first K dimensions are merged, for indices of shape [..., K]."""
-    if indices.ndim < 1:
-        raise invalid(f"{name} must be at least a vector")
-    k = indices.shape[-1]
-    if k > len(dims):
-        raise invalid(f"index innermost dimension length must be <= params rank; saw: {k} vs. {len(dims)}")
-    wide = indices.reshape(-1, k).long()
-    sizes = torch.tensor(dims[:k], dtype=torch.int64, device=indices.device)
-    bad = ((wide < 0) | (wide >= sizes)).any(1)
-    if bool(bad.any()):
-        at = int(bad.nonzero()[0])
-        values = ", ".join(map(str, wide[at].tolist()))
-        raise invalid(f"{name}{_position(at, tuple(indices.shape[:-1]))} = [{values}] does not index into shape "
-                      f"[{','.join(map(str, dims))}]")
-    strides, step = [], 1
-    for d in reversed(dims[:k]):
-        strides.append(step)
-        step *= d
-    weights = torch.tensor(strides[::-1], dtype=torch.int64, device=indices.device)
-    return (wide * weights).sum(1)
+def check(index: torch.Tensor, size: int, name: str = "indices") -> None:
+    """InvalidArgumentError unless 0 <= index < size everywhere."""
+    bad = first_bad(index, size)
+    if bad is not None:
+        raise errors.invalid(f"{name}{position(bad, index.shape)} = {int(index.reshape(-1)[bad])} is not in "
+                             f"[0, {size})")
 
 
-def rounds(indices: torch.Tensor) -> Iterator[torch.Tensor | slice]:
-    """Positions of a vector of indices in groups without duplicates, in order: usually one group of all.
+def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 0) -> Any:
+    """Slices of `params` along an axis; the leading `batch_dims` axes of both go together."""
+    dims = arrays.dims_of(params)
+    axis = arrays.canonical_axis(axis, len(dims), f"Expected axis in the range [{-len(dims)}, {len(dims)}), but got "
+                                                  f"{axis}")
+    rank = indices.dim()
+    if not -rank <= batch_dims <= rank:
+        raise errors.invalid(f"Expected batch_dims in the range [{-rank}, {rank}], but got {batch_dims}")
+    batch_dims += rank if batch_dims < 0 else 0
+    if batch_dims > axis:
+        raise errors.invalid(f"batch_dims ({batch_dims}) must be less than or equal to axis ({axis}).")
+    if tuple(indices.shape[:batch_dims]) != dims[:batch_dims]:
+        raise errors.invalid(f"params.shape[:batch_dims]: {arrays.show(dims[:batch_dims])} should equal "
+                             f"indices.shape[:batch_dims]: {arrays.show(indices.shape[:batch_dims])}")
+    shape = dims[:axis] + tuple(indices.shape[batch_dims:]) + dims[axis + 1:]
+    if math.prod(shape) == 0 and indices.numel() == 0:
+        return arrays.zeros(shape, params)
+    if arrays.is_torch(params) and params.is_cuda:
+        return _gather_masked(params, indices.to(params.device), axis, batch_dims).reshape(shape)
+    check(indices, dims[axis])
+    return _gathered(params, indices, axis, batch_dims).reshape(shape)
 
-    Applying an update group after group gives what applying it index after index would.
-    """
-    n = indices.numel()
-    order = torch.argsort(indices, stable=True)
-    ordered = indices[order]
-    start = torch.ones(n, dtype=torch.bool, device=indices.device)
-    if n:
-        start[1:] = ordered[1:] != ordered[:-1]
-    if bool(start.all()):
-        yield slice(None)
+
+def _gathered(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) -> Any:
+    if batch_dims == 0:
+        return arrays.take(params, indices.reshape(-1), axis)
+    dims = arrays.dims_of(params)
+    batch, outer = math.prod(dims[:batch_dims]), math.prod(dims[batch_dims:axis])
+    inner = math.prod(dims[axis + 1:])
+    table = params.reshape(batch, outer, dims[axis], inner)
+    index = indices.reshape(batch, 1, -1, 1).long().expand(batch, outer, indices.numel() // max(batch, 1), inner)
+    if not arrays.is_torch(params):
+        return np.take_along_axis(table, index.numpy(), 2)
+    return arrays.signed(table).gather(2, index).view(params.dtype)
+
+
+def _gather_masked(params: torch.Tensor, indices: torch.Tensor, axis: int, batch_dims: int) -> torch.Tensor:
+    size = params.shape[axis]
+    shape = params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]
+    if size == 0:
+        return torch.zeros(shape, dtype=params.dtype, device=params.device)
+    ok = (indices >= 0) & (indices < size)
+    out = _gathered(params, indices.clamp(0, size - 1), axis, batch_dims).reshape(shape)
+    inner = (1,) * (params.dim() - axis - 1)
+    lead = indices.shape[:batch_dims] + (1,) * (axis - batch_dims)
+    return torch.where(ok.reshape(lead + indices.shape[batch_dims:] + inner), out, torch.zeros_like(out))
+
+
+def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param shape") -> torch.Tensor:
+    """Rows of coordinates as positions in the leading axes of a value of shape `dims`."""
+    depth = indices.shape[-1]
+    if depth > len(dims):
+        raise errors.invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(dims)}")
+    rows = indices.reshape(math.prod(indices.shape[:-1]), depth).long()
+    lead = list(dims[:depth])
+    if rows.numel():
+        limit = torch.tensor(lead, dtype=torch.int64, device=rows.device)
+        bad = ((rows < 0) | (rows >= limit)).any(1)
+        if bool(bad.any()):
+            at = int(bad.nonzero()[0])
+            raise errors.invalid(f"indices{position(at, indices.shape[:-1])} = "
+                                 f"[{', '.join(map(str, rows[at].tolist()))}] does not index into {what} "
+                                 f"{arrays.show(dims)}")
+    elif depth and math.prod(lead) == 0 and rows.shape[0]:
+        raise errors.invalid("Requested more than 0 entries, but params is empty.")
+    steps = [math.prod(lead[i + 1:]) for i in range(depth)]
+    return (rows * torch.tensor(steps, dtype=torch.int64, device=rows.device)).sum(1)
+
+
+def gather_nd(params: Any, indices: torch.Tensor) -> Any:
+    """The slices of `params` at rows of coordinates."""
+    dims = arrays.dims_of(params)
+    if not indices.dim():
+        raise errors.invalid("indices must be at least a vector")
+    depth = indices.shape[-1]
+    device = params.device if arrays.is_torch(params) else None
+    flat = flat_rows(indices, dims).to(device)
+    if math.prod(dims) == 0 and flat.numel() and depth:
+        raise errors.invalid("Requested more than 0 entries, but params is empty.  Params shape: " + arrays.show(dims))
+    table = params.reshape([math.prod(dims[:depth]), *dims[depth:]])
+    return arrays.take(table, flat, 0).reshape(tuple(indices.shape[:-1]) + dims[depth:])
+
+
+def check_scatter_nd(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -> None:
+    """InvalidArgumentError unless updates are one slice of a value of shape `dims` per row of `indices`."""
+    if not indices.dim():
+        raise errors.invalid("indices must be at least a vector")
+    found = arrays.dims_of(updates)
+    depth, lead = indices.shape[-1], tuple(indices.shape[:-1])
+    if depth > len(dims):
+        raise errors.invalid(f"The inner dimension of indices ({depth}) is larger than the rank of the shape "
+                             f"{arrays.show(dims)}")
+    if found != lead + tuple(dims[depth:]):
+        raise errors.invalid(f"The shape of updates must be indices.shape[:-1] + shape[indices.shape[-1]:], got "
+                             f"updates shape {arrays.show(found)}, indices shape {arrays.show(indices.shape)}, shape "
+                             f"{arrays.show(dims)}")
+
+
+def scatter_nd(target: Any, indices: torch.Tensor, updates: Any, how: str) -> None:
+    """Writes slices at rows of coordinates, in place; `how` is one of update, add, sub, min, max."""
+    dims = arrays.dims_of(target)
+    check_scatter_nd(indices, updates, dims)
+    depth = indices.shape[-1]
+    flat = flat_rows(indices, dims, "shape")
+    if not flat.numel() or not math.prod(dims[depth:]):
         return
-    places = torch.arange(n, device=indices.device)
-    first = torch.cummax(torch.where(start, places, torch.zeros_like(places)), 0).values
-    occurrence = torch.empty_like(places)
-    occurrence[order] = places - first
-    for i in range(int(occurrence.max()) + 1):
-        yield (occurrence == i).nonzero().reshape(-1)
+    table = target.view([-1, math.prod(dims[depth:])]) if arrays.is_torch(target) else \
+        target.reshape([-1, math.prod(dims[depth:])])
+    rows = updates.reshape([-1, math.prod(dims[depth:])])
+    write_rows(table, flat.to(table.device) if arrays.is_torch(target) else flat, rows, how)
+
+
+def write_rows(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
+    """table[flat] = or += or … rows, in place, for checked positions; repeated positions all count."""
+    if not arrays.is_torch(table):
+        _write_objects(table, flat.cpu().numpy(), rows, how)
+    elif how == "update":
+        arrays.signed(table).index_copy_(0, flat, arrays.signed(rows))
+    elif how in ("add", "sub"):
+        if table.dtype is torch.bool:
+            table.index_put_((flat,), table.index_select(0, flat) | rows)
+        else:
+            arrays.signed(table).index_add_(0, flat, arrays.signed(rows), alpha=1 if how == "add" else -1)
+    else:
+        index = flat.unsqueeze(1).expand_as(rows)
+        table.scatter_reduce_(0, index, rows, "amin" if how == "min" else "amax")
+
+
+def _write_objects(table: np.ndarray, flat: np.ndarray, rows: np.ndarray, how: str) -> None:
+    if how == "update":
+        table[flat] = rows
+    elif how == "add":                                 # strings are joined, in order
+        np.add.at(table, flat, rows)
+    else:
+        raise errors.invalid(f"strings cannot be scattered with {how}")
