@@ -250,14 +250,27 @@ def _counting_loop():
 
 
 def test_the_back_edge_of_a_loop_is_closed(graph):
-    from penstock.ops.registry import OPS
-    if not {"Merge", "NextIteration", "Enter", "Exit", "Switch", "LoopCond"} <= OPS.keys():
-        pytest.skip("no loop ops")
     merge, following = import_graph_def(graph_def(_counting_loop()), return_elements=["merge", "next"], name="")
     assert [t.op.name for t in merge.inputs] == ["enter", "next"]
     assert following.outputs[0].consumers() == [merge]
     assert merge.outputs[0].shape.rank is None
     assert tf.Session().run("exit:0") == 10
+
+
+def test_the_beginning_of_a_loop_can_be_replaced(graph):
+    import_graph_def(graph_def(_counting_loop()), input_map={"zero:0": tf.constant(20)}, name="a")
+    assert tf.Session().run("a/exit:0") == 20
+
+
+def test_a_loop_of_the_wrong_type_or_without_a_beginning_is_refused(graph):
+    text = _counting_loop()
+    with pytest.raises(ValueError, match="the loop has no beginning"):
+        import_graph_def(graph_def(text.replace("input: 'enter' input: 'next'", "input: 'next' input: 'next'")))
+    wrong = graph_def(text.replace("op: 'NextIteration' input: 'add'", "op: 'NextIteration' input: 'less'"))
+    wrong.node[0].attr["T"].type = tf.bool.as_datatype_enum
+    with pytest.raises(ValueError, match="Input 1 of node .*merge was passed bool from .*next:0 incompatible"):
+        import_graph_def(wrong)
+    assert not graph.get_operations()
 
 
 FUNCTION = """

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
 
 _MIN_PRODUCER = 0
-_MERGES = ("Merge", "RefMerge")
-_BACK_EDGES = ("NextIteration", "RefNextIteration")
 _INPUT = re.compile(r"(\^?)(.*?)(?::(\d+))?", re.S)
 
 # Attributes that later versions of TensorFlow gave to ops, with the value that means what the op meant before.
@@ -164,7 +162,7 @@ class _Import:
         self.edges: dict[str, list[_Edge]] = {}
         self.names: dict[str, str] = {}
         self.added: dict[str, Operation] = {}
-        self.back_edges: list[tuple[Operation, int, _Edge]] = []
+        self.back_edges: list[tuple[NodeDef, int, _Edge]] = []
         self.colocated: list[tuple[Operation, list[str]]] = []
         self.function_opdefs: dict[str, OpDef] = {}
         self.before = len(graph._ops), graph._producer, graph._min_consumer, dict(graph._functions)
@@ -269,16 +267,14 @@ class _Import:
     def _order(self) -> list[str]:
         """The names in an order in which inputs come first, as near to the given one as can be.
 
-        The back edges of loops do not count: the merge of a loop is ready when one input is.
+        The back edges of loops do not count: the merge of a loop is ready when its other inputs are.
         """
         order = list(self.nodes)
         place = {n: i for i, n in enumerate(order)}
         waiting, consumers = {}, {n: [] for n in order}     # type: dict[str, int], dict[str, list[str]]
         for n in order:
-            sources = [e.source for e in self.edges[n] if self._replacement(e) is None]
-            loop = self.nodes[n].op in _MERGES and any(self.nodes[s].op in _BACK_EDGES for s in sources)
-            control = sum(e.output is None for e in self.edges[n])
-            waiting[n] = control + 1 if loop else len(sources)
+            sources = [e.source for e in self.edges[n] if self._replacement(e) is None and not self._is_back(n, e)]
+            waiting[n] = len(sources)
             for s in sources:
                 consumers[s].append(n)
         ready = [place[n] for n in order if not waiting[n]]
@@ -296,6 +292,12 @@ class _Import:
             raise ValueError(f"Graph is invalid, contains a cycle with {len(left)} nodes, including: "
                              f"{', '.join(left[:8])}")
         return out
+
+    def _is_back(self, name: str, edge: _Edge) -> bool:
+        """Whether an edge into node `name` goes back to the beginning of a loop: from NextIteration to Merge."""
+        source, target = OPS.get(self.nodes[edge.source].op), OPS.get(self.nodes[name].op)
+        return source is not None and source.back_edge and edge.output is not None and \
+            target is not None and target.control_flow and not target.plain
 
     def _replacement(self, edge: _Edge) -> Any:
         """What the caller put in the place of this edge's source; None if nothing."""
@@ -319,7 +321,7 @@ class _Import:
         op._extra.update(extra)
         self._apply_scopes(op, node, controls)
         if missing:
-            self.back_edges.extend((op, i, edge) for i, edge in missing)
+            self.back_edges.extend((node, i, edge) for i, edge in missing)
         else:
             build.infer_shapes(op)
         if shapes:
@@ -413,7 +415,9 @@ class _Import:
                 if source is None:
                     missing.append((i, edge))
         if missing:
-            stand_in = next(t for t in inputs if t is not None)
+            stand_in = next((t for t in inputs if t is not None), None)
+            if stand_in is None:
+                raise ValueError(f"Node '{node.name}': the loop has no beginning, only back edges")
             inputs = [stand_in if t is None else t for t in inputs]
         return inputs, controls, missing
 
@@ -462,9 +466,12 @@ class _Import:
 
     # -- afterwards ------------------------------------------------------------------------------------------
     def _close_loops(self) -> None:
-        for op, i, edge in self.back_edges:
-            source = self._source(self.nodes[edge.source], edge)
-            op._update_input(i, source)
+        for node, i, edge in self.back_edges:
+            op = self.added[node.name]
+            inputs = list(op._inputs)
+            inputs[i] = self._source(node, edge)
+            self._check_types(node, inputs, op._input_types)
+            op._update_input(i, inputs[i])
 
     def _colocate(self) -> None:
         """Copies devices along colocation constraints."""
