@@ -1,7 +1,7 @@
-"""Elementwise functions of composite tensors (sparse, ragged).
+"""Public functions on composite tensors (sparse, ragged).
 
-A composite class takes part by defining `_elementwise(fn, args, kwargs)`, a static method that applies `fn` to the
-values of the composite tensors among the arguments and puts the result together again, or gives NotImplemented.
+A composite class takes part by defining `_dispatch(fn, args, kwargs)`, a static method that computes `fn` for arguments
+among which there are tensors of the class (most often by applying it to their values), or gives NotImplemented.
 """
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ def dispatched(fn: Callable) -> Callable:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         for a in args:
-            handler = getattr(type(a), "_elementwise", None)
-            if handler is None and type(a) is list:
-                handler = next((h for h in (getattr(type(e), "_elementwise", None) for e in a) if h is not None), None)
+            handler = _handler(a)
             if handler is not None:
                 out = handler(fn, args, kwargs)
                 if out is not NotImplemented:
                     return out
         return fn(*args, **kwargs)
     return call
+
+
+def _handler(value: Any) -> Callable | None:
+    if type(value) is list:
+        return next((h for h in map(_handler, value) if h is not None), None)
+    return getattr(type(value), "_dispatch", None)

@@ -536,9 +536,10 @@ function(xlog1py, "math.xlog1py", doc="x log(1 + y), and 0 where x is 0.")
 
 
 # -- sums of many tensors ---------------------------------------------------------------------------------------------
-add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized variant}", commutative=True)
-accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized}, shape: shape",
-                    commutative=True)
+add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized variant}",
+              commutative=True)
+accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T",
+                    "N: int >= 1, T: type in {numeric quantized}, shape: shape", commutative=True)
 
 
 @add_n_op.shape
@@ -588,29 +589,23 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     >>> tf.add_n([a, b, c])
     """
     if not inputs or not isinstance(inputs, (list, tuple)):
-        raise ValueError("inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape")
-    if not all(isinstance(x, (Tensor, IndexedSlices)) for x in inputs):
-        inputs = [x if isinstance(x, IndexedSlices) else convert(x) for x in _converted_list(inputs)]
+        raise ValueError(_ADDENDS)
+    inputs = [x if isinstance(x, (Tensor, IndexedSlices)) else _addend(x, inputs) for x in inputs]
     if len(inputs) == 1:
         value = convert(inputs[0]) if isinstance(inputs[0], IndexedSlices) else inputs[0]
         return get("Identity")(value, name=name) if name else value
     return add_n_op([convert(x) if isinstance(x, IndexedSlices) else x for x in inputs], name=name)
 
 
-def _converted_list(inputs: Any) -> list:
-    wanted = next((x.dtype.base_dtype for x in inputs if hasattr(x, "dtype") and isinstance(x, (Tensor, IndexedSlices))),
-                  None)
-    out = []
-    for x in inputs:
-        if isinstance(x, (Tensor, IndexedSlices)):
-            out.append(x)
-            continue
-        try:
-            out.append(convert(x, wanted))
-        except (TypeError, ValueError):
-            raise ValueError("inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and "
-                             "shape") from None
-    return out
+_ADDENDS = "inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape"
+
+
+def _addend(x: Any, inputs: Any) -> Tensor:
+    wanted = next((t.dtype.base_dtype for t in inputs if isinstance(t, (Tensor, IndexedSlices))), None)
+    try:
+        return convert(x, wanted)
+    except (TypeError, ValueError):
+        raise ValueError(_ADDENDS) from None
 
 
 @export("math.accumulate_n", v1=["accumulate_n"])
