@@ -149,11 +149,8 @@ class EagerTensor(Tensor):
         if self._dtype in (dtypes.resource, dtypes.variant):
             return f"<{type(self._value).__name__}>"
         value = self.numpy()
-        text = form(value)
-        if form is repr:
-            return text if isinstance(value, np.ndarray) else f"{value!r}".split("(", 1)[-1].rstrip(")") \
-                if isinstance(value, np.generic) else text
-        return text
+        text = form(value.item()) if form is repr and isinstance(value, np.generic) else form(value)
+        return "\n" + text if "\n" in text else text
 
     # conversions of torch and dlpack users
     def __dlpack__(self, **kwargs: Any) -> Any:

@@ -173,7 +173,7 @@ class Tensor:
         raise TypeError(f"A symbolic tensor ({self.name}) cannot be used as an index.")
 
     def __hash__(self) -> int:
-        if context.process.tensor_equality and context.process.eager:
+        if context.process.tensor_equality and context.process.eager and self.graph.building_function:
             raise TypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
         return id(self)
 

@@ -1,0 +1,113 @@
+"""Side by side with TensorFlow: graph construction, tf.gradients, a null step.
+
+    python -m benchmarks.core --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
+
+One worker process per framework; their rounds are interleaved, and each figure is the ratio of the medians (time of
+penstock over time of TensorFlow: below 1 is faster), with the best times beside it.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+LAYERS = 2000
+
+
+def build(tf, layers=LAYERS):
+    """A deep chain of dense layers: 5 ops each."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    h, weights = x, []
+    for _ in range(layers):
+        w = tf.constant(0.1, shape=[8, 8])
+        h = tf.nn.relu(tf.nn.bias_add(tf.matmul(h, w), tf.constant(0.0, shape=[8])))
+        weights.append(w)
+    return h, weights
+
+
+def construction(tf):
+    """Seconds to build about 10,000 ops."""
+    with tf.Graph().as_default():
+        t = time.perf_counter()
+        build(tf)
+        return time.perf_counter() - t
+
+
+def gradients(tf):
+    """Seconds for tf.gradients over those ops."""
+    with tf.Graph().as_default():
+        h, weights = build(tf)
+        loss = tf.reduce_sum(h)
+        t = time.perf_counter()
+        tf.gradients(loss, weights)
+        return time.perf_counter() - t
+
+
+class NullStep:
+    """Seconds of one session.run of x + 1."""
+
+    def __init__(self):
+        self.sess = None
+
+    def __call__(self, tf):
+        if self.sess is None:
+            graph = tf.Graph()
+            with graph.as_default():
+                x = tf.placeholder(tf.float32, [])
+                self.fetch, self.feed = [x + 1.0], {x: 1.0}
+            self.sess = tf.Session(graph=graph)
+            self.sess.run(self.fetch, self.feed)
+        n = 2000
+        t = time.perf_counter()
+        for _ in range(n):
+            self.sess.run(self.fetch, self.feed)
+        return (time.perf_counter() - t) / n
+
+
+WORK = {"construction": construction, "gradients": gradients, "null step": NullStep()}
+
+
+def worker(module):
+    """Answers one line per work item: its seconds."""
+    tf = importlib.import_module(module)
+    tf.disable_v2_behavior()
+    for line in sys.stdin:
+        print(json.dumps(WORK[line.strip()](tf)), flush=True)
+
+
+def main():
+    """Prints one line per work item."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tf", help="python of an environment with tensorflow")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        return worker(args.worker)
+    sides = {"penstock": (sys.executable, "penstock.compat.v1"), "tensorflow": (args.tf, "tensorflow.compat.v1")}
+    running = {name: subprocess.Popen([python, __file__, "--worker", module], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+               for name, (python, module) in sides.items()}
+    print(f"{'':14}{'penstock':>12}{'tensorflow':>12}{'ratio':>8}")
+    for item in WORK:
+        seen = {name: [] for name in sides}
+        for _ in range(args.rounds):
+            for name, p in running.items():
+                p.stdin.write(item + "\n")
+                p.stdin.flush()
+                seen[name].append(json.loads(p.stdout.readline()))
+        mid = {n: statistics.median(s) for n, s in seen.items()}
+        print(f"{item:14}{min(seen['penstock']) * 1e3:9.3f} ms{min(seen['tensorflow']) * 1e3:9.3f} ms"
+              f"{mid['penstock'] / mid['tensorflow']:8.3f}", flush=True)
+    for p in running.values():
+        p.stdin.close()
+        p.wait(20)
+    return None
+
+
+if __name__ == "__main__":
+    main()
