@@ -94,7 +94,7 @@ def summarize_ends(value: Any, entries: int) -> bytes:
         return b"?"
     limit = array.size if entries < 0 else min(entries, array.size)
     show = _shower(array)
-    if array.dtype.kind == "c":
+    if array.dtype.kind == "c" and array.ndim:
         flat = array.reshape(-1)
         return b"[" + b" ".join([b"?"] * min(limit, flat.size)) + (b"..." if limit < flat.size else b"") + b"]"
     quoted = (lambda x: b'"' + escape(x) + b'"') if show is escape else show
