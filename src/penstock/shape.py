@@ -540,7 +540,9 @@ def broadcast(a: Dims, b: Dims) -> Dims:
         elif x is None or y is None:
             out.append(y if x is None else x)
         else:
-            raise ValueError(f"Incompatible shapes for broadcasting: {show(a)} and {show(b)}")
+            first, second = (x, y) if long is a else (y, x)
+            raise ValueError(f"Dimensions must be equal, but are {first} and {second} "
+                             f"(Incompatible shapes for broadcasting: {show(a)} and {show(b)})")
     return tuple(out)
 
 

@@ -254,7 +254,7 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
         x = convert(x, name="x")
         if not x.dtype.is_integer:
             raise TypeError(f'{message or ""}  Expected "x" to be integer type.  Found: '
-                            f'{"tensor" if context.executing_eagerly() else x.name} of dtype {x.dtype!r}')
+                            f'{"tensor" if context.executing_eagerly() else x.name} of dtype {x.dtype}')
         return no_op_def(name="statically_determined_was_integer")
 
 
@@ -273,7 +273,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
             tensor = convert(tensor, name="tensor")
         if tensor.dtype != wanted:
             what = getattr(tensor, "name", "tensor") if not context.executing_eagerly() else "tensor"
-            raise TypeError(f"{message or ''}  {what} must be of type {wanted!r}; got {tensor.dtype!r}")
+            raise TypeError(f"{message or ''}  {what} must be of type {wanted}; got {tensor.dtype}")
         return no_op_def(name="statically_determined_correct_type")
 
 
@@ -298,12 +298,12 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
         if expected is None:
             expected, first = found, _named(t)
         elif found != expected:
-            raise ValueError(f"{_named(t)}, type={found!r}, must be of the same type ({expected!r})"
+            raise ValueError(f"{_named(t)}, type={found}, must be of the same type ({expected})"
                              f"{f' as {first}' if first else ''}.")
     if expected is None:
         return dtypes.float32
     if not expected.is_floating:
-        raise ValueError(f"Expected floating point type, got {expected!r}.")
+        raise ValueError(f"Expected floating point type, got {expected}.")
     return expected
 
 
