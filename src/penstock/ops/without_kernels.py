@@ -1,12 +1,12 @@
 """Ops that have a signature and nothing else.
 
-TensorFlow registers them to test graph construction: GraphDefs can name them, and nothing can run them. They stand
-for every kind of signature (no input, several outputs, lists, references, defaults), which makes them the plainest
-nodes to try an importer, a rewriter or a placer on.
+TensorFlow registers them to test graph construction: GraphDefs can name them, nothing can run them, and they have no
+public name. They stand for every kind of signature (no input, several outputs, lists, references, defaults), which
+makes them the plainest nodes to try an importer, a rewriter or a placer on.
 """
 from __future__ import annotations
 
-from penstock.ops.registry import op
+from penstock.ops.registry import OPS, OpDef
 
 for _name, _args, _attrs in (
     ("None", "->", ""),
@@ -45,9 +45,10 @@ for _name, _args, _attrs in (
     ("OpWithDefaultAttr", "-> a: int32", "default_float: float = 123.0"),
     ("OpWithFutureDefaultAttr", "->", ""),
 ):
-    op(_name, _args, _attrs, foldable=False)
+    OPS[_name] = OpDef(_name, _args, _attrs, foldable=False)
 
-older = op("RequiresOlderGraphVersion", "-> version: int32", stateful=True).no_gradient()
+older = OPS["RequiresOlderGraphVersion"] = OpDef(
+    "RequiresOlderGraphVersion", "-> version: int32", stateful=True).no_gradient()
 
 
 @older.shape
