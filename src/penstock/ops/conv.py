@@ -1,0 +1,284 @@
+"""Convolutions in two and three dimensions, plain and depthwise, with their gradients as ops.
+
+`Conv2D` slides a filter [height, width, in, out] over a batch of images. Its gradients are the ops
+`Conv2DBackpropInput` (which is also the transposed convolution) and `Conv2DBackpropFilter`; the gradient of each of the
+three is made of the other two. The kernels are one: `_Plan` works out, once per combination of shapes and attributes,
+what ATen's convolution has to be told.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from penstock import errors
+from penstock import shape as shapes
+from penstock.ops import windows
+from penstock.ops.array import shape_of
+from penstock.ops.registry import OpDef, op
+from penstock.ops.windows import channels_first, from_channels_first, to_channels_first
+
+aten = torch.ops.aten
+
+
+# -- geometry --------------------------------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """One convolution as ATen takes it. Shapes are channels first; the filter is [out, in, *window]."""
+    stride: list[int]
+    pad: list[int]                       # on both sides alike
+    dilation: list[int]
+    zeros: list[int]
+    groups: int
+    extra: list[int] | None              # uneven padding, last axis first, that has to be put on before
+    input: tuple[int, ...]               # with the uneven padding
+    filter: tuple[int, ...]
+    output: tuple[int, ...]
+    empty: bool                          # nothing to compute: all results are zeros
+
+    def convolve(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        if self.empty:
+            return x.new_zeros(self.output)
+        if self.extra:
+            x = torch.constant_pad_nd(x, self.extra)
+        return aten.convolution(x, w, None, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
+
+    def to_input(self, w: torch.Tensor, grad: torch.Tensor, memory_format: torch.memory_format) -> torch.Tensor:
+        if self.empty:
+            return self._cropped(grad.new_zeros(self.input))
+        like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=memory_format)
+        return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
+
+    def to_filter(self, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        if self.empty:
+            return x.new_zeros(self.filter)
+        if self.extra:
+            x = torch.constant_pad_nd(x, self.extra)
+        return self._backward(grad, x, x.new_empty(self.filter), (False, True, False))[1]
+
+    def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple) -> tuple:
+        return aten.convolution_backward(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
+                                         self.groups, mask)
+
+    def _cropped(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, explicit: tuple, data_format: str,
+          dilations: tuple, depthwise: bool = False) -> _Plan:
+    """The plan for an input and a filter [*window, in, out] in TensorFlow's layouts; ValueError if they do not fit."""
+    _check_attrs(name, strides, padding, explicit, data_format, dilations)
+    n = len(data_format) - 2
+    if len(x) != n + 2 or len(w) != n + 2:
+        raise ValueError(f"input and filter must have {n + 2} dimensions, got shapes {list(x)} and {list(w)}")
+    space, window = windows.spatial(x, data_format), w[:n]
+    channels = x[windows.channel_axis(data_format)]
+    groups = _groups(channels, w[n], depthwise)
+    steps, rates = windows.spatial(strides, data_format), windows.spatial(dilations, data_format)
+    given = windows.explicit_pads(explicit, data_format) or ((0, 0),) * n
+    pads = [windows.pads_of(*a) for a in zip(space, window, steps, (padding,) * n, given, rates, strict=True)]
+    if any(k <= 0 for k in window) and min(x) > 0:
+        raise ValueError(f"filter must not have zero elements (i.e. all dimensions must be non-zero), got {list(w)}")
+    out = [windows.output_size(s, k, t, padding, p, r)
+           for s, k, t, p, r in zip(space, window, steps, pads, rates, strict=True)]
+    even = [min(p) for p in pads]
+    uneven = [(b - e, a - e) for (b, a), e in zip(pads, even, strict=True)]
+    extra = [v for pair in reversed(uneven) for v in pair] if any(map(any, uneven)) else None
+    padded = [s + sum(u) for s, u in zip(space, uneven, strict=True)]
+    filters = (w[n] * w[n + 1], 1) if depthwise else (w[n + 1], w[n])
+    output = (x[0], filters[0], *out)
+    return _Plan(list(steps), even, list(rates), [0] * n, groups, extra, (x[0], channels, *padded),
+                 (*filters, *window), output, not all(output) or not all(x) or not all(w))
+
+
+def _groups(channels: int, filter_in: int, depthwise: bool) -> int:
+    if depthwise:
+        if channels != filter_in:
+            raise ValueError(f"input and filter must have the same depth: {channels} vs {filter_in}")
+        return channels
+    if not filter_in or channels % filter_in:
+        raise ValueError(f"input depth must be evenly divisible by filter depth: {channels} vs {filter_in}")
+    return channels // filter_in or 1
+
+
+def _check_attrs(name: str, strides: Sequence, padding: str, explicit: Sequence, data_format: str,
+                 dilations: Sequence) -> None:
+    windows.check_steps(name, strides, data_format, "strides")
+    windows.check_steps(name, dilations, data_format, "dilations")
+    windows.check_explicit(padding, explicit, data_format)
+
+
+def _make_plan(name: str, x: Any, w: Any, strides: list, padding: str, explicit: list, data_format: str,
+               dilations: list, depthwise: bool = False) -> _Plan:
+    return windows.checked(_plan, name, tuple(x), tuple(w), tuple(strides), padding, tuple(explicit), data_format,
+                           tuple(dilations), depthwise)
+
+
+def _memory_format(data_format: str) -> torch.memory_format:
+    if channels_first(data_format):
+        return torch.contiguous_format
+    return torch.channels_last if len(data_format) == 4 else torch.channels_last_3d
+
+
+def _filter_to_aten(w: torch.Tensor, depthwise: bool) -> torch.Tensor:
+    """[*window, in, out] as [out, in, *window]; a depthwise filter has its inputs and multipliers as outputs."""
+    n = w.ndim - 2
+    if depthwise:
+        return w.reshape(*w.shape[:n], 1, -1).permute(n + 1, n, *range(n))
+    return w.permute(n + 1, n, *range(n))
+
+
+def _filter_from_aten(w: torch.Tensor, shape: Sequence[int], depthwise: bool) -> torch.Tensor:
+    w = w.permute(*range(2, w.ndim), 1, 0)
+    return w.reshape(shape) if depthwise else w
+
+
+def _sizes(name: str, value: torch.Tensor, rank: int) -> tuple[int, ...]:
+    """A shape given as a tensor, checked to be one."""
+    if value.ndim != 1 or value.numel() != rank:
+        raise errors.invalid(f"{name} must be a vector of {rank} elements, got shape {list(value.shape)}")
+    sizes = tuple(value.tolist())
+    if any(s < 0 for s in sizes):
+        raise errors.invalid(f"{name} must not have negative elements, got {list(sizes)}")
+    return sizes
+
+
+def _check_grad(plan: _Plan, grad: torch.Tensor) -> None:
+    if tuple(grad.shape) != plan.output:
+        raise errors.invalid(f"out_backprop has shape {list(grad.shape)} (channels first), but the convolution has an "
+                             f"output of shape {list(plan.output)}")
+
+
+# -- shape rules -----------------------------------------------------------------------------------------------------
+def _forward_shape(input, filter, *, strides, padding, explicit_paddings, data_format, dilations, name, depthwise):
+    _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
+    n = len(data_format) - 2
+    x, w = shapes.rank_is(input, n + 2), shapes.rank_is(filter, n + 2)
+    channels = x[windows.channel_axis(data_format)]
+    if channels is not None and w[n] is not None:
+        if depthwise and channels != w[n] or not depthwise and channels and (not w[n] or channels % w[n]):
+            raise ValueError(f"Dimensions must be equal, but are {channels} and {w[n]}: the depth of the input and the "
+                             "input depth of the filter")
+    pads = windows.explicit_pads(explicit_paddings, data_format) or ((0, 0),) * n
+    space = [windows.output_size(*a) for a in zip(
+        windows.spatial(x, data_format), w[:n], windows.spatial(strides, data_format), (padding,) * n, pads,
+        windows.spatial(dilations, data_format), strict=True)]
+    out = w[n + 1]
+    if depthwise:
+        depth = channels if w[n] is None else w[n]
+        out = None if depth is None or out is None else depth * out
+    return windows.assemble(x[0], space, out, data_format)
+
+
+def _input_shape(input_sizes, filter, out_backprop, *, data_format, c):
+    rank = len(data_format)
+    w, grad = shapes.rank_is(filter, rank), shapes.rank_is(out_backprop, rank)
+    sizes = shapes.rank_is(c.dims("input_sizes"), rank)
+    return shapes.merge(sizes, (grad[0], *(None,) * (rank - 1))) if w else sizes
+
+
+def _filter_shape(input, filter_sizes, out_backprop, *, data_format, c):
+    rank = len(data_format)
+    shapes.rank_is(input, rank), shapes.rank_is(out_backprop, rank)
+    return shapes.rank_is(c.dims("filter_sizes"), rank)
+
+
+# -- kernels ---------------------------------------------------------------------------------------------------------
+def _forward(input, filter, *, strides, padding, explicit_paddings, data_format, dilations, name, depthwise):
+    plan = _make_plan(name, input.shape, filter.shape, strides, padding, explicit_paddings, data_format, dilations,
+                      depthwise)
+    out = plan.convolve(to_channels_first(input, data_format), _filter_to_aten(filter, depthwise))
+    return from_channels_first(out, data_format)
+
+
+def _to_input(input_sizes, filter, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations, name,
+              depthwise):
+    sizes = _sizes("input_sizes", input_sizes, len(data_format))
+    plan = _make_plan(name, sizes, filter.shape, strides, padding, explicit_paddings, data_format, dilations, depthwise)
+    grad = to_channels_first(out_backprop, data_format)
+    _check_grad(plan, grad)
+    out = plan.to_input(_filter_to_aten(filter, depthwise), grad, _memory_format(data_format))
+    return from_channels_first(out, data_format)
+
+
+def _to_filter(input, filter_sizes, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations, name,
+               depthwise):
+    sizes = _sizes("filter_sizes", filter_sizes, len(data_format))
+    plan = _make_plan(name, input.shape, sizes, strides, padding, explicit_paddings, data_format, dilations, depthwise)
+    grad = to_channels_first(out_backprop, data_format)
+    _check_grad(plan, grad)
+    return _filter_from_aten(plan.to_filter(to_channels_first(input, data_format), grad), sizes, depthwise)
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------
+_GEOMETRY = ("strides", "use_cudnn_on_gpu", "padding", "explicit_paddings", "data_format", "dilations")
+
+
+def _geometry(op: Any) -> dict[str, Any]:
+    return {a: op.attrs[a] for a in _GEOMETRY if a in op.attrs}
+
+
+def _add_gradients(forward: OpDef, to_input: OpDef, to_filter: OpDef) -> None:
+    """The gradient of each op of a convolution family, in terms of the other two."""
+    @forward.gradient
+    def _(op, grad):
+        x, w = op.inputs
+        attrs = _geometry(op)
+        return to_input(shape_of(x), w, grad, **attrs), to_filter(x, shape_of(w), grad, **attrs)
+
+    @to_input.gradient
+    def _(op, grad):
+        _, w, dy = op.inputs
+        attrs = _geometry(op)
+        return None, to_filter(grad, shape_of(w), dy, **attrs), forward(grad, w, **attrs)
+
+    @to_filter.gradient
+    def _(op, grad):
+        x, _, dy = op.inputs
+        attrs = _geometry(op)
+        return to_input(shape_of(x), grad, dy, **attrs), None, forward(x, grad, **attrs)
+
+
+def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool = False) -> None:
+    """Gives the three ops of a convolution family their shape rules, kernels and gradients."""
+    for made, rule, kernel in ((forward, _forward_shape, _forward), (to_input, _input_shape, _to_input),
+                               (to_filter, _filter_shape, _to_filter)):
+        fixed: dict[str, Any] = {"name": made.name, "depthwise": depthwise}
+        if "explicit_paddings" not in made.attrs:
+            fixed["explicit_paddings"] = []
+        made.kernel(functools.partial(kernel, **fixed))
+        made.shape(functools.partial(rule, **fixed) if rule is _forward_shape else rule)
+    _add_gradients(forward, to_input, to_filter)
+
+
+# -- the ops ---------------------------------------------------------------------------------------------------------
+_T = "T: type in {half bfloat16 float32 float64}, "
+_2D = (_T + "strides: list(int), use_cudnn_on_gpu: bool = True, padding: string in {SAME VALID EXPLICIT}, "
+       "explicit_paddings: list(int) = [], data_format: string in {NHWC NCHW} = 'NHWC', "
+       "dilations: list(int) = [1, 1, 1, 1]")
+_3D = (_T + "strides: list(int) >= 5, padding: string in {SAME VALID}, data_format: string in {NDHWC NCDHW} = 'NDHWC', "
+       "dilations: list(int) = [1, 1, 1, 1, 1]")
+_DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID}, data_format: string in {NHWC NCHW} = 'NHWC', "
+              "dilations: list(int) = [1, 1, 1, 1]")
+
+conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
+conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
+conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
+_family(conv2d_op, conv2d_to_input, conv2d_to_filter)
+
+conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
+conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",
+                     _3D + ", Tshape: type in {index} = int32")
+conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _3D)
+_family(conv3d_op, conv3d_to_input, conv3d_to_filter)
+
+depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE)
+depthwise_to_input = op("DepthwiseConv2dNativeBackpropInput",
+                        "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE)
+depthwise_to_filter = op("DepthwiseConv2dNativeBackpropFilter",
+                         "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE)
+_family(depthwise_op, depthwise_to_input, depthwise_to_filter, depthwise=True)

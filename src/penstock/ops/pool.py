@@ -1,0 +1,521 @@
+"""Pooling: the maximum or the mean of sliding windows, in two and three dimensions, with gradients.
+
+Where the padding of "SAME" is uneven, ATen's ceil mode covers it without a copy (a window may hang over the far edge);
+only stride-one windows of even size have to be padded first. The gradient of the maximum goes to the first largest
+element of a window, which the kernels find again from the input, as TensorFlow's do.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from penstock import errors
+from penstock import shape as shapes
+from penstock.ops import windows
+from penstock.ops.array import shape_of
+from penstock.ops.registry import OpDef, op
+from penstock.ops.windows import from_channels_first, to_channels_first
+
+aten = torch.ops.aten
+
+
+# -- geometry --------------------------------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """One pooling as ATen takes it."""
+    window: list[int]
+    stride: list[int]
+    pad: list[int]
+    ceil: bool
+    extra: list[int] | None              # padding that ATen cannot do, last axis first
+    output: tuple[int, ...]              # the spatial sizes
+    empty: bool
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(space: tuple, window: tuple, stride: tuple, padding: str) -> _Plan:
+    pads = [windows.pads_of(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True)]
+    out = tuple(windows.output_size(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True))
+    overhang = [a - b for b, a in pads]
+    by_ceil = all(not o or o < t for o, t in zip(overhang, stride, strict=True))
+    ceil = padding == "SAME" and by_ceil
+    extra = None if by_ceil else [v for o in reversed(overhang) for v in (0, o)]
+    return _Plan(list(window), list(stride), [b for b, _ in pads], ceil, extra, out, not all(out) or not all(space))
+
+
+def _unsupported(message: str) -> errors.OpError:
+    return errors.UnimplementedError(None, None, message)
+
+
+def _make_plan(x: torch.Tensor, window: tuple, stride: tuple, padding: str) -> _Plan:
+    """The plan for a tensor with channels first."""
+    return windows.checked(_plan, tuple(x.shape[2:]), window, stride, padding)
+
+
+def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
+    """Refuses windows that no kernel takes (ValueError), whatever the shapes are."""
+    for what, values in (("ksize", ksize), ("strides", strides)):
+        if len(values) != rank:
+            raise ValueError(f"{name} requires the {what} attribute to contain {rank} values, but got: {len(values)}")
+        if any(v <= 0 for v in values):
+            raise ValueError(f"Sliding window {what} for {name} must be positive, got {list(values)}")
+
+
+def _spatial_only(name: str, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
+    channel = windows.channel_axis(data_format)
+    if ksize[0] != 1 or strides[0] != 1:
+        raise _unsupported("Pooling is not yet supported on the batch dimension.")
+    if ksize[channel] != 1 or strides[channel] != 1:
+        raise _unsupported(f"{name}: pooling is not yet supported on the depth dimension.")
+
+
+def _prepare(name: str, x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int], padding: str,
+             data_format: str) -> tuple[torch.Tensor, _Plan]:
+    """The input with channels first, and the plan; checks everything that the kernels rely on."""
+    rank = len(data_format)
+    if x.ndim != rank:
+        raise errors.invalid(f"tensor_in must be {rank}-dimensional, got shape {list(x.shape)}")
+    windows.checked(_check, name, rank, ksize, strides, data_format)
+    _spatial_only(name, ksize, strides, data_format)
+    x = to_channels_first(x, data_format)
+    return x, _make_plan(x, windows.spatial(ksize, data_format), windows.spatial(strides, data_format), padding)
+
+
+def _expect(name: str, x: torch.Tensor, shape: tuple) -> None:
+    if tuple(x.shape) != shape:
+        raise errors.invalid(f"Expected {name} shape (channels first) to be {list(shape)}, but got {list(x.shape)}")
+
+
+def _output_dims(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str,
+                 name: str, depth_too: bool = True) -> Any:
+    rank = len(data_format)
+    _check(name, rank, ksize, strides, data_format)
+    x = shapes.rank_is(input, rank)
+    skip = {0} if depth_too else {0, windows.channel_axis(data_format)}
+    return tuple(d if i in skip else windows.output_size(d, k, s, padding)
+                 for i, (d, k, s) in enumerate(zip(x, ksize, strides, strict=True)))
+
+
+# -- maximum ---------------------------------------------------------------------------------------------------------
+def _lowest(dtype: torch.dtype) -> float | int:
+    return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _max_and_indices(x: torch.Tensor, p: _Plan) -> tuple[torch.Tensor, torch.Tensor]:
+    """The maxima, and where in its plane (with the plan's extra padding) each first occurs."""
+    if p.extra:
+        x = torch.constant_pad_nd(x, p.extra, _lowest(x.dtype))
+    pool = aten.max_pool2d_with_indices if x.ndim == 4 else aten.max_pool3d_with_indices
+    ones = [1] * len(p.window)
+    return pool(x, p.window, p.stride, p.pad, ones, p.ceil)
+
+
+def _max_pool(input, *, ksize, strides, padding, data_format, name):
+    if ksize[windows.channel_axis(data_format)] > 1:
+        return _max_over_depth(input, ksize, strides, data_format)
+    x, p = _prepare(name, input, ksize, strides, padding, data_format)
+    if p.empty:
+        return from_channels_first(x.new_zeros((*x.shape[:2], *p.output)), data_format)
+    if x.dtype is torch.uint16:
+        return from_channels_first(_max_and_indices(x.int(), p)[0].to(x.dtype), data_format)
+    return from_channels_first(_max_and_indices(x, p)[0], data_format)
+
+
+def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> torch.Tensor:
+    """Pooling of neighbouring channels, which must not overlap."""
+    axis = windows.channel_axis(data_format)
+    window = ksize[axis]
+    if any(k != 1 for i, k in enumerate(ksize) if i != axis):
+        raise _unsupported("MaxPooling supports exactly one of pooling across depth or pooling across width/height.")
+    if x.ndim != len(data_format):
+        raise errors.invalid(f"tensor_in must be {len(data_format)}-dimensional, got shape {list(x.shape)}")
+    if x.shape[axis] % window:
+        raise _unsupported("Depthwise max pooling requires the depth window to evenly divide the input depth.")
+    if strides[axis] != window:
+        raise _unsupported("Depthwise max pooling requires the depth window to equal the depth stride.")
+    return x.unflatten(axis, (-1, window)).amax(axis + 1)
+
+
+def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
+    x, p = _prepare(name, orig_input, ksize, strides, padding, data_format)
+    grad = to_channels_first(grad, data_format)
+    shape = (*x.shape[:2], *p.output)
+    _expect("orig_output", to_channels_first(orig_output, data_format), shape)
+    _expect("grad", grad, shape)
+    if p.empty:
+        return torch.zeros_like(orig_input)
+    if x.dtype is torch.uint16:
+        return _max_pool_grad(orig_input.int(), orig_output, grad.int(), ksize=ksize, strides=strides, padding=padding,
+                              data_format=data_format, name=name).to(x.dtype)
+    indices = _max_and_indices(x, p)[1]
+    if p.extra:
+        x = torch.constant_pad_nd(x, p.extra)
+    backward = aten.max_pool2d_with_indices_backward if x.ndim == 4 else aten.max_pool3d_with_indices_backward
+    out = backward(grad, x, p.window, p.stride, p.pad, [1] * len(p.window), p.ceil, indices)
+    if p.extra:
+        out = torch.constant_pad_nd(out, [-e for e in p.extra])
+    return from_channels_first(out, data_format)
+
+
+def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
+    """What each window takes of `grad`, which is shaped like the input: the value at the maximum."""
+    x, p = _prepare(name, orig_input, ksize, strides, padding, data_format)
+    grad = to_channels_first(grad, data_format)
+    _expect("orig_output", to_channels_first(orig_output, data_format), (*x.shape[:2], *p.output))
+    _expect("grad", grad, tuple(x.shape))
+    if p.empty:
+        return torch.zeros_like(orig_output)
+    indices = _max_and_indices(x.int() if x.dtype is torch.uint16 else x, p)[1]
+    if p.extra:
+        grad = torch.constant_pad_nd(grad, p.extra)
+    out = grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
+    return from_channels_first(out, data_format)
+
+
+_POOL = "ksize: list(int) >= 4, strides: list(int) >= 4, padding: string in {SAME VALID}"
+_FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
+_REAL = "T: type in {float32 float64 int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64}"
+_MAX_T = "T: type in {half bfloat16 float32 float64 int32 int64 uint8 int16 int8 uint16 qint8} = float32"
+_GRAD_ARGS = "orig_input: T, orig_output: T, grad: T -> output: T"
+
+max_pool_op = op("MaxPool", "input: T -> output: T",
+                 f"{_MAX_T}, {_POOL}, data_format: string in {{NHWC NCHW NCHW_VECT_C}} = 'NHWC'")
+max_pool_grad = op("MaxPoolGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL} = float32")
+max_pool_grad_grad = op("MaxPoolGradGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL}")
+
+
+def _vect_c(data_format: str) -> bool:
+    return data_format == "NCHW_VECT_C"
+
+
+@max_pool_op.shape
+def _(input, *, ksize, strides, padding, data_format):
+    if _vect_c(data_format):
+        return shapes.rank_is(None, 5)
+    return _output_dims(input, ksize, strides, padding, data_format, "MaxPool")
+
+
+@max_pool_op.kernel
+def _(input, *, ksize, strides, padding, data_format):
+    if _vect_c(data_format):
+        raise _unsupported("MaxPool has no kernel for the data format NCHW_VECT_C.")
+    return _max_pool(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name="MaxPool")
+
+
+max_pool_grad.shape(lambda orig_input, orig_output, grad: shapes.rank_is(orig_input, 4))
+max_pool_grad_grad.shape(lambda orig_input, orig_output, grad: shapes.rank_is(orig_output, 4))
+max_pool_grad.kernel(functools.partial(_max_pool_grad, name="MaxPoolGrad"))
+max_pool_grad_grad.kernel(functools.partial(_max_pool_grad_grad, name="MaxPoolGradGrad"))
+
+
+def _geometry(op: Any) -> dict[str, Any]:
+    return {a: op.attrs[a] for a in ("ksize", "strides", "padding", "data_format") if a in op.attrs}
+
+
+@max_pool_op.gradient
+def _(op, grad):
+    return max_pool_grad(op.inputs[0], op.outputs[0], grad, **_geometry(op))
+
+
+@max_pool_grad.gradient
+def _(op, grad):
+    return None, None, max_pool_grad_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+
+
+@max_pool_grad_grad.gradient
+def _(op, grad):
+    return None, None, max_pool_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+
+
+# -- maximum with attributes as inputs -------------------------------------------------------------------------------
+_V2 = "padding: string in {SAME VALID}"
+_V2_GRAD_ARGS = "orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32 -> output: T"
+
+max_pool_v2_op = op("MaxPoolV2", "input: T, ksize: int32, strides: int32 -> output: T",
+                    f"{_MAX_T}, {_V2}, data_format: string in {{NHWC NCHW NCHW_VECT_C}} = 'NHWC'")
+max_pool_grad_v2 = op("MaxPoolGradV2", _V2_GRAD_ARGS, f"{_V2}{_FORMAT}, {_REAL} = float32")
+max_pool_grad_grad_v2 = op("MaxPoolGradGradV2", _V2_GRAD_ARGS, f"{_V2}{_FORMAT}, {_REAL}")
+
+
+@max_pool_v2_op.shape
+def _(input, ksize, strides, *, padding, data_format, c):
+    window, step = c.const("ksize"), c.const("strides")
+    if window is None or step is None or _vect_c(data_format):
+        return shapes.rank_is(None, 5 if _vect_c(data_format) else 4)
+    return _output_dims(input, window.tolist(), step.tolist(), padding, data_format, "MaxPoolV2")
+
+
+def _vector(name: str, value: torch.Tensor) -> list[int]:
+    if value.ndim != 1:
+        raise errors.invalid(f"{name} must be a vector, got shape {list(value.shape)}")
+    return value.tolist()
+
+
+@max_pool_v2_op.kernel
+def _(input, ksize, strides, *, padding, data_format):
+    if _vect_c(data_format):
+        raise _unsupported("MaxPoolV2 has no kernel for the data format NCHW_VECT_C.")
+    return _max_pool(input, ksize=_vector("ksize", ksize), strides=_vector("strides", strides), padding=padding,
+                     data_format=data_format, name="MaxPoolV2")
+
+
+@max_pool_grad_v2.kernel
+def _(orig_input, orig_output, grad, ksize, strides, *, padding, data_format):
+    return _max_pool_grad(orig_input, orig_output, grad, ksize=_vector("ksize", ksize), padding=padding,
+                          strides=_vector("strides", strides), data_format=data_format, name="MaxPoolGradV2")
+
+
+@max_pool_grad_grad_v2.kernel
+def _(orig_input, orig_output, grad, ksize, strides, *, padding, data_format):
+    return _max_pool_grad_grad(orig_input, orig_output, grad, ksize=_vector("ksize", ksize), padding=padding,
+                               strides=_vector("strides", strides), data_format=data_format, name="MaxPoolGradGradV2")
+
+
+max_pool_grad_v2.shape(lambda orig_input, orig_output, grad, ksize, strides: shapes.rank_is(orig_input, 4))
+max_pool_grad_grad_v2.shape(lambda orig_input, orig_output, grad, ksize, strides: shapes.rank_is(orig_output, 4))
+
+
+@max_pool_v2_op.gradient
+def _(op, grad):
+    x, ksize, strides = op.inputs
+    return max_pool_grad_v2(x, op.outputs[0], grad, ksize, strides, **_geometry(op)), None, None
+
+
+@max_pool_grad_v2.gradient
+def _(op, grad):
+    x, y, _, ksize, strides = op.inputs
+    return None, None, max_pool_grad_grad_v2(x, y, grad, ksize, strides, **_geometry(op)), None, None
+
+
+@max_pool_grad_grad_v2.gradient
+def _(op, grad):
+    x, y, _, ksize, strides = op.inputs
+    return None, None, max_pool_grad_v2(x, y, grad, ksize, strides, **_geometry(op)), None, None
+
+
+# -- maximum and where it was ----------------------------------------------------------------------------------------
+_BATCH = "include_batch_in_index: bool = False"
+_ARGMAX_GRAD = f"{_POOL}, {_BATCH}, Targmax: type in {{index}}, {_REAL}"
+
+max_pool_with_argmax_op = op(
+    "MaxPoolWithArgmax", "input: T -> output: T, argmax: Targmax",
+    "ksize: list(int) >= 4, strides: list(int) >= 4, Targmax: type in {index} = int64, "
+    f"padding: string in {{SAME VALID}}, {_BATCH}, {_REAL}")
+max_pool_grad_with_argmax = op("MaxPoolGradWithArgmax", "input: T, grad: T, argmax: Targmax -> output: T", _ARGMAX_GRAD)
+max_pool_grad_grad_with_argmax = op("MaxPoolGradGradWithArgmax", "input: T, grad: T, argmax: Targmax -> output: T",
+                                    _ARGMAX_GRAD)
+
+
+@max_pool_with_argmax_op.shape
+def _(input, *, ksize, strides, padding):
+    out = _output_dims(input, ksize, strides, padding, "NHWC", "MaxPoolWithArgmax")
+    return [out, out]
+
+
+@max_pool_with_argmax_op.kernel
+def _(input, *, ksize, strides, padding, Targmax, include_batch_in_index):
+    x, p = _prepare("MaxPoolWithArgmax", input, ksize, strides, padding, "NHWC")
+    if p.empty:
+        shape = (x.shape[0], *p.output, x.shape[1])
+        return input.new_zeros(shape), input.new_zeros(shape, dtype=Targmax.torch)
+    out, where = _max_and_indices(x.int() if x.dtype is torch.uint16 else x, p)
+    height, width = x.shape[2:]
+    stored = width + (p.extra[1] if p.extra else 0)          # the width that the indices count with
+    where = (torch.div(where, stored, rounding_mode="floor") * width + where % stored).permute(0, 2, 3, 1)
+    index = where * x.shape[1] + torch.arange(x.shape[1], device=x.device)
+    if include_batch_in_index:
+        index = index + _batch_offsets(input)
+    return out.to(x.dtype).permute(0, 2, 3, 1), index.to(Targmax.torch)
+
+
+def _batch_offsets(x: torch.Tensor) -> torch.Tensor:
+    """Where each example of `x` starts in its flat form."""
+    return torch.arange(x.shape[0], device=x.device).view(-1, 1, 1, 1) * (x.numel() // max(1, x.shape[0]))
+
+
+def _flat_index(input: torch.Tensor, argmax: torch.Tensor, include_batch: bool) -> torch.Tensor:
+    """`argmax` as indices into the flat input, checked."""
+    index = argmax.to(torch.int64)
+    if not include_batch:
+        index = index + _batch_offsets(input)
+    if index.numel():
+        low, high = torch.aminmax(index)
+        if low < 0 or high >= input.numel():
+            raise errors.invalid(f"Invalid input index {int(low) if low < 0 else int(high)} in argmax for an input "
+                                 f"with {input.numel()} elements")
+    return index.reshape(-1)
+
+
+def _check_argmax(input: torch.Tensor, argmax: torch.Tensor, grad: torch.Tensor, shaped_like: torch.Tensor) -> None:
+    if input.ndim != 4 or argmax.ndim != 4 or argmax.shape[0] != input.shape[0]:
+        raise errors.invalid(f"input and argmax must be 4-dimensional and of one batch size, got {list(input.shape)} "
+                             f"and {list(argmax.shape)}")
+    _expect("grad", grad, tuple(shaped_like.shape))
+
+
+@max_pool_grad_with_argmax.kernel
+def _(input, grad, argmax, *, include_batch_in_index):
+    _check_argmax(input, argmax, grad, argmax)
+    flat = grad.new_zeros(input.numel())
+    return flat.index_add_(0, _flat_index(input, argmax, include_batch_in_index), grad.reshape(-1)).view(input.shape)
+
+
+@max_pool_grad_grad_with_argmax.kernel
+def _(input, grad, argmax, *, include_batch_in_index):
+    _check_argmax(input, argmax, grad, input)
+    return grad.reshape(-1)[_flat_index(input, argmax, include_batch_in_index)].view(argmax.shape)
+
+
+max_pool_grad_with_argmax.shape(lambda input, grad, argmax: shapes.rank_is(input, 4))
+max_pool_grad_grad_with_argmax.shape(lambda input, grad, argmax: shapes.rank_is(argmax, 4))
+
+
+def _argmax_attrs(op: Any) -> dict[str, Any]:
+    return {**_geometry(op), "include_batch_in_index": op.attrs["include_batch_in_index"]}
+
+
+@max_pool_with_argmax_op.gradient
+def _(op, grad, _):
+    return max_pool_grad_with_argmax(op.inputs[0], grad, op.outputs[1], **_argmax_attrs(op))
+
+
+@max_pool_grad_with_argmax.gradient
+def _(op, grad):
+    x, _, argmax = op.inputs
+    return None, max_pool_grad_grad_with_argmax(x, grad, argmax, **_argmax_attrs(op)), None
+
+
+@max_pool_grad_grad_with_argmax.gradient
+def _(op, grad):
+    x, _, argmax = op.inputs
+    return None, max_pool_grad_with_argmax(x, grad, argmax, **_argmax_attrs(op)), None
+
+
+# -- maximum in three dimensions -------------------------------------------------------------------------------------
+_POOL_3D = ("ksize: list(int) >= 5, strides: list(int) >= 5, padding: string in {SAME VALID}, "
+            "data_format: string in {NDHWC NCDHW} = 'NDHWC'")
+_SHORT = "type in {half bfloat16 float32}"
+
+max_pool3d_op = op("MaxPool3D", "input: T -> output: T", f"{_POOL_3D}, T: {_SHORT}")
+max_pool3d_grad = op("MaxPool3DGrad", "orig_input: TInput, orig_output: TInput, grad: T -> output: T",
+                     f"{_POOL_3D}, T: {_SHORT} = float32, TInput: {_SHORT} = float32")
+max_pool3d_grad_grad = op("MaxPool3DGradGrad", _GRAD_ARGS, f"{_POOL_3D}, {_REAL}")
+
+
+@max_pool3d_op.shape
+def _(input, *, ksize, strides, padding, data_format):
+    return _output_dims(input, ksize, strides, padding, data_format, "MaxPool3D")
+
+
+max_pool3d_op.kernel(functools.partial(_max_pool, name="MaxPool3D"))
+max_pool3d_grad.shape(lambda orig_input, orig_output, grad: shapes.rank_is(orig_input, 5))
+max_pool3d_grad.kernel(functools.partial(_max_pool_grad, name="MaxPool3DGrad"))
+max_pool3d_grad_grad.shape(lambda orig_input, orig_output, grad: shapes.rank_is(orig_output, 5))
+max_pool3d_grad_grad.kernel(functools.partial(_max_pool_grad_grad, name="MaxPool3DGradGrad"))
+
+
+@max_pool3d_op.gradient
+def _(op, grad):
+    return max_pool3d_grad(op.inputs[0], op.outputs[0], grad, **_geometry(op))
+
+
+@max_pool3d_grad.gradient
+def _(op, grad):
+    return None, None, max_pool3d_grad_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+
+
+@max_pool3d_grad_grad.gradient
+def _(op, grad):
+    return None, None, max_pool3d_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+
+
+# -- mean ------------------------------------------------------------------------------------------------------------
+def _counts(p: _Plan, space: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """How many elements of the input each window covers."""
+    total = like.new_ones(())
+    for size, k, step, pad, n in zip(space, p.window, p.stride, p.pad, p.output, strict=True):
+        start = torch.arange(n, device=like.device) * step - pad
+        covered = (start + k).clamp(max=size) - start.clamp(min=0)
+        total = total.unsqueeze(-1) * covered.to(like.dtype)
+    return total
+
+
+def _avg_pool(input, *, ksize, strides, padding, data_format, name):
+    x, p = _prepare(name, input, ksize, strides, padding, data_format)
+    if p.empty:
+        return from_channels_first(x.new_zeros((*x.shape[:2], *p.output)), data_format)
+    if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):       # ATen's 3-D kernel has no short types
+        return from_channels_first(_mean(x.float(), p).to(x.dtype), data_format)
+    return from_channels_first(_mean(x, p), data_format)
+
+
+def _mean(x: torch.Tensor, p: _Plan) -> torch.Tensor:
+    pool = aten.avg_pool2d if x.ndim == 4 else aten.avg_pool3d
+    if not p.extra:
+        return pool(x, p.window, p.stride, p.pad, p.ceil, False)
+    space = x.shape[2:]
+    total = pool(torch.constant_pad_nd(x, p.extra), p.window, p.stride, p.pad, False, True, 1)
+    return total / _counts(p, space, x)
+
+
+def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_format, name):
+    rank = len(data_format)
+    sizes = _vector("orig_input_shape", orig_input_shape)
+    if len(sizes) != rank or any(s < 0 for s in sizes):
+        raise errors.invalid(f"out_backprop must come with the shape of a {rank}-dimensional input, got {sizes}")
+    like = grad.new_empty(1).expand(sizes)                   # no memory: only its shape is read
+    x, p = _prepare(name, like, ksize, strides, padding, data_format)
+    grad = to_channels_first(grad, data_format)
+    _expect("grad", grad, (*x.shape[:2], *p.output))
+    if p.empty:
+        return grad.new_zeros(sizes)
+    if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):
+        return from_channels_first(_mean_grad(x.float(), grad.float(), p).to(grad.dtype), data_format)
+    return from_channels_first(_mean_grad(x, grad, p), data_format)
+
+
+def _mean_grad(x: torch.Tensor, grad: torch.Tensor, p: _Plan) -> torch.Tensor:
+    backward = aten.avg_pool2d_backward if x.ndim == 4 else aten.avg_pool3d_backward
+    memory = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
+    if not grad.is_contiguous(memory_format=memory):
+        memory = torch.contiguous_format
+    space = list(x.shape[2:])
+    if not p.extra:
+        like = torch.empty(x.shape, dtype=grad.dtype, device=grad.device, memory_format=memory)
+        return backward(grad, like, p.window, p.stride, p.pad, p.ceil, False, None)
+    padded = [s + e for s, e in zip(space, p.extra[::-2], strict=True)]
+    like = torch.empty((*x.shape[:2], *padded), dtype=grad.dtype, device=grad.device, memory_format=memory)
+    out = backward(grad / _counts(p, space, grad), like, p.window, p.stride, p.pad, False, True, 1)
+    return torch.constant_pad_nd(out, [-e for e in p.extra])
+
+
+_FLOAT = "T: type in {half bfloat16 float32 float64}"
+
+avg_pool_op = op("AvgPool", "value: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
+avg_pool_grad = op("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
+avg_pool3d_op = op("AvgPool3D", "input: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
+avg_pool3d_grad = op("AvgPool3DGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
+
+
+def _mean_family(forward: OpDef, backward: OpDef, rank: int) -> None:
+    """Shape rules, kernels and gradients of a mean pooling and of its gradient."""
+    @forward.shape
+    def _(input, *, ksize, strides, padding, data_format):
+        return _output_dims(input, ksize, strides, padding, data_format, forward.name, depth_too=False)
+
+    @backward.shape
+    def _(orig_input_shape, grad, *, c):
+        return shapes.rank_is(c.dims("orig_input_shape"), rank)
+
+    forward.kernel(functools.partial(_avg_pool, name=forward.name))
+    backward.kernel(functools.partial(_avg_pool_grad, name=backward.name))
+    forward.gradient(lambda op, grad: backward(shape_of(op.inputs[0]), grad, **_geometry(op)))
+    backward.gradient(lambda op, grad: (None, forward(grad, **_geometry(op))))
+
+
+_mean_family(avg_pool_op, avg_pool_grad, 4)
+_mean_family(avg_pool3d_op, avg_pool3d_grad, 5)
