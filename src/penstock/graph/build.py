@@ -82,7 +82,7 @@ def results(op: Operation) -> Any:
     opdef = op.opdef
     n = len(opdef.outputs)
     if n == 1:
-        return op.outputs if opdef.list_output else op.outputs[0]
+        return list(op.outputs) if opdef.list_output else op.outputs[0]
     if n == 0:
         return op
     return structure(opdef, op.outputs, op.attrs)
@@ -404,7 +404,7 @@ def _number(attr: Attr, kind: str, value: Any) -> Any:
         value = bool(value)
     else:
         raise TypeError(f"Expected {kind} for argument '{attr.name}' not {value!r}.")
-    if attr.minimum is not None and value < attr.minimum:
+    if attr.minimum is not None and value < attr.minimum and attr.kind == kind:     # of a list, it is the length's
         raise ValueError(f"Attr '{attr.name}' passed {value} less than minimum {attr.minimum}.")
     return value
 
