@@ -294,8 +294,17 @@ def test_functions_come_with_the_graph_and_go_out_again(graph):
 
 def test_a_node_may_call_a_function_by_name(graph):
     text = FUNCTION + """node { name: 'x' op: 'FloatOutput' } node { name: 'f' op: 'Twice' input: 'x' }"""
-    f, = import_graph_def(graph_def(text), return_elements=["f"])
+    f, = import_graph_def(graph_def(text), return_elements=["f"], input_map={"x:0": tf.constant([1.0, 2.5])})
     assert f.type == "Twice" and f.outputs[0].dtype == tf.float32
+    np.testing.assert_array_equal(tf.Session().run(f.outputs[0]), [2.0, 5.0])
+
+
+def test_an_op_may_call_an_imported_function(graph):
+    text = FUNCTION + """node { name: 'x' op: 'FloatOutput' } node { name: 'f' op: 'PartitionedCall' input: 'x'
+        attr { key: 'Tin' value { list { type: DT_FLOAT } } } attr { key: 'Tout' value { list { type: DT_FLOAT } } }
+        attr { key: 'f' value { func { name: 'Twice' } } } }"""
+    y, = import_graph_def(graph_def(text), return_elements=["f:0"], input_map={"x:0": tf.constant([1.0, 2.5])})
+    np.testing.assert_array_equal(tf.Session().run(y), [2.0, 5.0])
 
 
 def test_a_message_of_another_library_is_read(graph):

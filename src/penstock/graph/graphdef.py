@@ -208,7 +208,8 @@ def op_def_message(opdef: Any) -> OpDef:
 
 def opdef_from_message(message: OpDef) -> registry.OpDef:
     """A declaration from its OpDef, for nodes that call a function by its name. It is not registered."""
-    opdef = registry.OpDef(message.name, "", stateful=message.is_stateful, commutative=message.is_commutative)
+    opdef = registry.OpDef(message.name, "", stateful=message.is_stateful, commutative=message.is_commutative,
+                           foldable=False)
     for a in message.attr:
         default = attr_from_message(a.default_value, a.type) if a.HasField("default_value") else REQUIRED
         allowed = attr_from_message(a.allowed_values) if a.HasField("allowed_values") else None

@@ -16,7 +16,7 @@ from penstock.api import export
 from penstock.graph import build, context
 from penstock.graph.convert import convert
 from penstock.graph.graph import PRODUCER_VERSION
-from penstock.graph.graphdef import attr_from_message, opdef_from_message
+from penstock.graph.graphdef import attr_from_message, attr_to_message, func_message, opdef_from_message
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import VALID_OP_NAME, device_text
 from penstock.ops.registry import OPS, OpDef, get
@@ -335,8 +335,8 @@ class _Import:
             function = self.graph._get_function(node.op)
             if function is None:
                 return get(node.op)
-            found = opdef_from_message(function.definition().signature)
-            self.function_opdefs[node.op] = found
+            found = self.function_opdefs[node.op] = opdef_from_message(function.definition().signature)
+            found.kernel(_call)
         return found
 
     def _attrs(self, node: NodeDef, opdef: OpDef) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -507,6 +507,17 @@ class _Import:
         if index >= len(outputs):
             raise ValueError(f"Invalid return output {index} of node '{name}', which has {len(outputs)} output(s)")
         return outputs[index]
+
+
+def _call(*inputs: Any, ctx: Any, node: Operation) -> Any:
+    """The kernel of a node that names a function as its op."""
+    from penstock.graph.functions import as_function
+    message = func_message(node.type)
+    for name, value in node.attrs.items():
+        message.attr[name].CopyFrom(attr_to_message(value, node.opdef.attrs[name].kind))
+    flat = [v for i in inputs for v in (i if isinstance(i, list) else [i])]
+    out = as_function(message, node.graph).run(ctx, flat)
+    return out[0] if len(node.opdef.outputs) == 1 and not node.opdef.list_output else out
 
 
 def _prefixes(names: Any) -> set[str]:
