@@ -51,17 +51,18 @@ def _join(shape: torch.Tensor) -> str:
     return ",".join(map(str, shape.tolist()))
 
 
-def unbroadcast(grad: Any, x: Tensor, like: Tensor) -> Any:
+def unbroadcast(grad: Any, x: Tensor, like: Tensor, trailing: int = 0) -> Any:
     """The gradient of a broadcast result, summed down to the shape of the operand `x`.
 
     `like` is the other operand (or anything whose shape together with that of `x` broadcasts to the result's).
+    The last `trailing` axes take no part in broadcasting, as in a batch of matrices.
     """
     if isinstance(grad, IndexedSlices):
         grad = convert(grad)
-    axes = _broadcast_axes(x._dims, like._dims, grad._dims)
+    axes = _broadcast_axes(*(_leading(t._dims, trailing) for t in (x, like, grad)))
     if axes is None:
-        shape = get("Shape")(x)
-        reduce, _ = broadcast_gradient_args(shape, get("Shape")(like))
+        shape, other = get("Shape")(x), get("Shape")(like)
+        reduce, _ = broadcast_gradient_args(*(s[:-trailing] if trailing else s for s in (shape, other)))
         return get("Reshape")(get("Sum")(grad, reduce), shape)
     dropped, kept = axes
     if not dropped and not kept:
@@ -70,6 +71,10 @@ def unbroadcast(grad: Any, x: Tensor, like: Tensor) -> Any:
     if dropped and kept:
         total = get("Reshape")(total, convert(np.array(x._dims, np.int32)) if None not in x._dims else get("Shape")(x))
     return total
+
+
+def _leading(dims: tuple | None, trailing: int) -> tuple | None:
+    return dims if dims is None or not trailing else dims[:-trailing]
 
 
 def _axes(axes: list[int]) -> Tensor:

@@ -1,0 +1,295 @@
+"""Products of matrices: one by one, in batches, and along any axes (tensordot). Sums over indices are in `einsum`."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock import dtypes, errors
+from penstock import shape as shapes
+from penstock.api import export
+from penstock.graph.convert import convert
+from penstock.graph.node import Tensor
+from penstock.graph.scopes import name_scope
+from penstock.ops.composite import dispatched
+from penstock.ops.math import conj, unbroadcast
+from penstock.ops.registry import get, op
+
+_TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
+_TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
+
+mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}")
+sparse_mat_mul = op("SparseMatMul", "a: Ta, b: Tb -> product: float32",
+                    f"{_TRANSPOSE}, a_is_sparse: bool = False, b_is_sparse: bool = False, "
+                    "Ta: type in {float32 bfloat16} = float32, Tb: type in {float32 bfloat16} = float32")
+batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_TYPES}, adj_x: bool = False, adj_y: bool = False")
+batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_TYPES}, adj_x: bool = False, adj_y: bool = False")
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+def _product_dims(a, b, transpose_a, transpose_b):
+    """The shape of a product of two matrices."""
+    a, b = shapes.rank_is(a, 2), shapes.rank_is(b, 2)
+    rows, inner = a[::-1] if transpose_a else a
+    inner_b, cols = b[::-1] if transpose_b else b
+    if inner is not None and inner_b is not None and inner != inner_b:
+        raise ValueError(f"Dimensions must be equal, but are {inner} and {inner_b}")
+    return rows, cols
+
+
+@mat_mul.shape
+@sparse_mat_mul.shape
+def _(a, b, *, transpose_a, transpose_b):
+    return _product_dims(a, b, transpose_a, transpose_b)
+
+
+def _batch_dims(x, y, adj_x, adj_y, combine):
+    shapes.rank_at_least(x, 2)
+    shapes.rank_at_least(y, 2)
+    if x is None or y is None:
+        if x is not None or y is not None:
+            _product_dims(x and x[-2:], y and y[-2:], adj_x, adj_y)
+        return None
+    return combine(x[:-2], y[:-2]) + _product_dims(x[-2:], y[-2:], adj_x, adj_y)
+
+
+@batch_mat_mul.shape
+def _(x, y, *, adj_x, adj_y):
+    return _batch_dims(x, y, adj_x, adj_y, shapes.merge)
+
+
+@batch_mat_mul_v2.shape
+def _(x, y, *, adj_x, adj_y):
+    return _batch_dims(x, y, adj_x, adj_y, shapes.broadcast)
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
+@mat_mul.kernel
+def _(a, b, *, transpose_a, transpose_b):
+    return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
+
+
+def _matrices(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.ndim != 2 or b.ndim != 2:
+        raise errors.invalid(f"In[0] and In[1] must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
+    if a.shape[1] != b.shape[0]:
+        raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
+    return torch.mm(a, b)
+
+
+@sparse_mat_mul.kernel
+def _(a, b, *, transpose_a, transpose_b):
+    a, b = a.to(torch.float32), b.to(torch.float32)
+    return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
+
+
+def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.Tensor:
+    if x.ndim < 2 or y.ndim < 2:
+        raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
+    x, y = x.mH if adj_x else x, y.mH if adj_y else y
+    if x.shape[-1] != y.shape[-2]:
+        raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(x.shape)}, In[1]: {list(y.shape)}")
+    return torch.matmul(x, y)
+
+
+@batch_mat_mul.kernel
+def _(x, y, *, adj_x, adj_y):
+    if x.shape[:-2] != y.shape[:-2]:
+        raise errors.invalid(f"In[0] and In[1] must have compatible batch dimensions: {list(x.shape)} vs. "
+                             f"{list(y.shape)}")
+    return _batch(x, y, adj_x, adj_y)
+
+
+@batch_mat_mul_v2.kernel
+def _(x, y, *, adj_x, adj_y):
+    return _batch(x, y, adj_x, adj_y)
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+def _factors(grad: Any, a: Any, b: Any, t_a: bool, t_b: bool, product: Any) -> tuple:
+    """The gradients of op(a) op(b), by product(x, y, x_transposed, y_transposed)."""
+    grad_a = product(b, grad, t_b, True) if t_a else product(grad, b, False, not t_b)
+    grad_b = product(grad, a, True, t_a) if t_b else product(a, grad, not t_a, False)
+    return grad_a, grad_b
+
+
+@mat_mul.gradient
+def _(op, grad):
+    return _factors(grad, conj(op.inputs[0]), conj(op.inputs[1]), op.attrs["transpose_a"], op.attrs["transpose_b"],
+                    lambda x, y, t_x, t_y: mat_mul(x, y, transpose_a=t_x, transpose_b=t_y))
+
+
+@sparse_mat_mul.gradient
+def _(op, grad):
+    a, b = op.inputs
+    sparse = {id(a): op.attrs["a_is_sparse"], id(b): op.attrs["b_is_sparse"]}
+
+    def product(x, y, t_x, t_y):
+        return sparse_mat_mul(x, y, transpose_a=t_x, transpose_b=t_y, a_is_sparse=sparse.get(id(x), False),
+                              b_is_sparse=sparse.get(id(y), False))
+    grads = _factors(grad, a, b, op.attrs["transpose_a"], op.attrs["transpose_b"], product)
+    return [g if g.dtype == t.dtype.base_dtype else get("Cast")(g, DstT=t.dtype.base_dtype)
+            for g, t in zip(grads, (a, b))]
+
+
+@batch_mat_mul.gradient
+@batch_mat_mul_v2.gradient
+def _(op, grad):
+    x, y = op.inputs
+    gx, gy = _factors(grad, x, y, op.attrs["adj_x"], op.attrs["adj_y"],
+                      lambda x, y, t_x, t_y: batch_mat_mul_v2(x, y, adj_x=t_x, adj_y=t_y))
+    return unbroadcast(gx, x, y, trailing=2), unbroadcast(gy, y, x, trailing=2)
+
+
+# -- public functions -------------------------------------------------------------------------------------------------
+@export("linalg.matmul", "matmul")
+@dispatched
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, adjoint_a: bool = False,
+           adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False,
+           name: str | None = None) -> Tensor:
+    """The product of two matrices, or of batches of matrices in the last two dimensions.
+
+    >>> tf.matmul([[1., 2.]], [[3.], [4.]])
+    [[11.]]
+    """
+    with name_scope(name, "MatMul", [a, b]) as scope:
+        if transpose_a and adjoint_a:
+            raise ValueError("Only one of transpose_a and adjoint_a can be True.")
+        if transpose_b and adjoint_b:
+            raise ValueError("Only one of transpose_b and adjoint_b can be True.")
+        a = convert(a, name="a")
+        b = convert(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        ranks = [None if t._dims is None else len(t._dims) for t in (a, b)]
+        if not (a_is_sparse or b_is_sparse) and any(r is None or r > 2 for r in ranks):
+            return batch_mat_mul_v2(conj(a) if transpose_a else a, conj(b) if transpose_b else b,
+                                    adj_x=transpose_a or adjoint_a, adj_y=transpose_b or adjoint_b, name=scope)
+        a, b = conj(a) if adjoint_a else a, conj(b) if adjoint_b else b
+        turn = {"transpose_a": transpose_a or adjoint_a, "transpose_b": transpose_b or adjoint_b}
+        kinds = {a.dtype.base_dtype, b.dtype.base_dtype}
+        if (a_is_sparse or b_is_sparse) and kinds <= {dtypes.float32, dtypes.bfloat16}:
+            out = sparse_mat_mul(a, b, **turn, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse, name=scope)
+            return get("Cast")(out, DstT=dtypes.bfloat16) if kinds == {dtypes.bfloat16} else out
+        return mat_mul(a, b, **turn, name=scope)
+
+
+@export("linalg.matvec", v1=["linalg.matvec"])
+def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
+           b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """The product of a matrix and a vector, or of batches of them."""
+    with name_scope(name, "MatVec", [a, b]):
+        out = matmul(a, get("ExpandDims")(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a,
+                     a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+        return get("Squeeze")(out, squeeze_dims=[-1])
+
+
+# -- tensordot --------------------------------------------------------------------------------------------------------
+@export("tensordot", "linalg.tensordot")
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """Sums of products of `a` and `b` over some axes of each, in the order they are given.
+
+    >>> tf.tensordot(a, b, axes=1)        # the matrix product
+    >>> tf.tensordot(a, b, axes=[[1], [0]])
+    """
+    with name_scope(name, "Tensordot", [a, b, axes]) as scope:
+        a = convert(a, name="a")
+        b = convert(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        a_axes, b_axes = _contracted(a, axes)
+        left, a_free = _as_matrix(a, a_axes, last=True)
+        right, b_free = _as_matrix(b, b_axes, last=False)
+        product = matmul(left, right)
+        if isinstance(a_free, list) and isinstance(b_free, list) and None not in a_free + b_free:
+            shape = convert(np.array(a_free + b_free, np.int32))
+            if product._dims == tuple(a_free + b_free):
+                return product
+            return get("Reshape")(product, shape, name=scope)
+        shape = get("ConcatV2")([_sizes(a, a_axes), _sizes(b, b_axes)], 0)
+        out = get("Reshape")(product, shape, name=scope)
+        if isinstance(a_free, list) and isinstance(b_free, list):
+            out.set_shape(a_free + b_free)
+        return out
+
+
+def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
+    """The axes of a and of b that are summed over: lists of ints, or tensors."""
+    if isinstance(axes, (int, np.integer)):
+        if axes < 0:
+            raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
+        if a._dims is not None:
+            if axes > len(a._dims):
+                raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}. "
+                                 f"Received {axes}, vs tensor dimensions {len(a._dims)}.")
+            return list(range(len(a._dims) - axes, len(a._dims))), list(range(axes))
+        rank = get("Rank")(a)
+        return get("Range")(rank - axes, rank, 1), list(range(axes))
+    if isinstance(axes, (list, tuple)):
+        if len(axes) != 2:
+            raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+        first, second = axes
+        if isinstance(first, (int, np.integer)) and isinstance(second, (int, np.integer)):
+            first, second = [first], [second]
+        if hasattr(first, "__len__") and hasattr(second, "__len__") and not isinstance(first, Tensor) \
+                and len(first) != len(second):
+            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
+        return tuple(list(map(int, x)) if isinstance(x, (list, tuple, np.ndarray)) and
+                     not any(isinstance(i, Tensor) for i in x) else convert(x, dtypes.int32) for x in (first, second))
+    axes = convert(axes, dtypes.int32, "axes")
+    from penstock.graph.constant import constant_value
+    known = constant_value(axes)
+    if known is not None:
+        return known[0].reshape(-1).tolist(), known[1].reshape(-1).tolist()
+    return axes[0], axes[1]
+
+
+def _as_matrix(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Any]:
+    """`t` as a matrix [free, summed] (or the other way round), and its free sizes (None: not even their number)."""
+    if isinstance(axes, list) and t._dims is not None:
+        rank = len(t._dims)
+        for i in axes:
+            if not -rank <= i < rank:
+                raise ValueError(f"axis {i} is out of range for a tensor of rank {rank}")
+        axes = [i % rank for i in axes]
+        free = [i for i in range(rank) if i not in axes]
+        perm = free + axes if last else axes + free
+        sizes = [t._dims[i] for i in free]
+        moved = t if perm == list(range(rank)) else get("Transpose")(t, convert(np.array(perm, np.int32)))
+        if len(free) == 1 and len(axes) == 1:
+            return moved, sizes
+        return get("Reshape")(moved, _matrix_shape(t, [t._dims[i] for i in axes], sizes, axes, last)), sizes
+    perm, matrix = _dynamic(t, axes, last)
+    return get("Reshape")(get("Transpose")(t, perm), matrix), None
+
+
+def _matrix_shape(t: Tensor, summed: list, sizes: list, axes: list, last: bool) -> Tensor:
+    pair = [_size(sizes), _size(summed)]
+    if None in pair:
+        if pair != [None, None] and 0 not in pair:
+            pair = [-1 if n is None else n for n in pair]
+        else:
+            return _dynamic(t, axes, last)[1]
+    return convert(np.array(pair if last else pair[::-1], np.int32))
+
+
+def _size(sizes: list) -> int | None:
+    return None if None in sizes else int(np.prod(sizes, dtype=np.int64))
+
+
+def _free_axes(t: Tensor, axes: Any) -> tuple[Tensor, Tensor]:
+    rank = get("Rank")(t)
+    axes = convert(np.array(axes, np.int32)) if isinstance(axes, list) else axes
+    axes = (axes + rank) % rank
+    return axes, get("ListDiff")(get("Range")(0, rank, 1), axes)[0]
+
+
+def _dynamic(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Tensor]:
+    """The permutation and the matrix shape, when only the run will tell."""
+    axes, free = _free_axes(t, axes)
+    shape = get("Shape")(t)
+    order = [free, axes] if last else [axes, free]
+    sizes = [get("Prod")(get("GatherV2")(shape, which, 0), [0]) for which in order]
+    return get("ConcatV2")(order, 0), get("Pack")(sizes)
+
+
+def _sizes(t: Tensor, axes: Any) -> Tensor:
+    """The sizes of the axes that are not summed over."""
+    return get("GatherV2")(get("Shape")(t), _free_axes(t, axes)[1], 0)
