@@ -1,9 +1,13 @@
-"""Settings for the whole test run: one thread per process, and a traceback when a process dies."""
+"""Settings for the whole test run: one thread per process, a traceback when a process dies, a clean state per test."""
 
 import faulthandler
 
 import pytest
 import torch
+
+from penstock.graph import context
+
+_MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -12,3 +16,14 @@ def _one_thread_and_tracebacks():
     if not faulthandler.is_enabled():
         faulthandler.enable()
     yield
+
+
+@pytest.fixture(autouse=True)
+def _modes_and_default_graph():
+    """Each test starts with an empty default graph, and leaves the process's modes as it found them."""
+    before = {m: getattr(context.process, m) for m in _MODES}
+    context.process.default_graph = None
+    yield
+    for m, v in before.items():
+        setattr(context.process, m, v)
+    context.state.tapes = ()

@@ -177,6 +177,9 @@ class BaseSession:
 
     def _fed_object(self, tensor: Tensor, value: Any) -> Any:
         if tensor.dtype.base_dtype.name == "string":
+            if isinstance(value, (int, float)):
+                raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type "
+                                f"{tensor.dtype.as_numpy_dtype}. Feed text or bytes.")
             array = bridge.string_array(np.array(value, dtype=object) if not isinstance(value, np.ndarray) else value)
             self._check_fed_shape(tensor, array.shape)
             return array
@@ -293,7 +296,7 @@ class BaseSession:
         self._check_open()
         plan = plan_fetches(self._graph, fetches)
         if not plan.elements:
-            raise errors.InvalidArgumentError(None, None, "Specify at least one target to fetch or execute.")
+            raise errors.InvalidArgumentError(None, None, "Must specify at least one target to fetch or execute.")
         feed_tensors = []
         for f in feeds or ():
             for t, _ in expand_feed(self._graph, f, None, names_only=True):

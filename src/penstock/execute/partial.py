@@ -20,6 +20,7 @@ class PartialRun:
         self.ctx = ctx
         self._fetchable = {id(e): e for e in elements}
         self._feedable = {id(t): t for t in feeds}
+        self._fetched: set[int] = set()
         self._values: dict[int, Any] = {}
         self._done: set[Operation] = set()
 
@@ -33,12 +34,15 @@ class PartialRun:
             self._values[id(t)] = v
         for e in elements:
             if id(e) not in self._fetchable:
-                raise errors.InvalidArgumentError(None, None, f"The fetch {e.name} was not specified in partial_run_setup "
-                                                  "or has already been fetched.")
+                done = id(e) in self._fetched
+                raise errors.InvalidArgumentError(
+                    None, None, f"The fetch {e.name} " + ("has already been fetched." if done else
+                                                          "was not specified in partial_run_setup."))
         for e in elements:
             self._need(e.op if isinstance(e, Tensor) and id(e) not in self._values else e)
         out = [self._value(e) if isinstance(e, Tensor) else None for e in elements]
         for e in elements:
+            self._fetched.add(id(e))
             self._fetchable.pop(id(e), None)
         return out
 
