@@ -15,11 +15,11 @@ from penstock.version import __version__ as __version__
 # Modules that export public names and are light enough to load at once; ops declares every op.
 for _name in ("compat", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
               "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
-              "eager.tape", "eager.function", "ops", "variables", "train", "linalg", "tf_logging", "flags", "app"):
+              "eager.tape", "eager.function", "ops", "variables", "train", "linalg", "tf_logging", "flags", "app", "losses", "metrics", "image"):
     try:
         _importlib.import_module(f"{__name__}.{_name}")
-    except ModuleNotFoundError as _e:
-        if not (_e.name or "").startswith(f"{__name__}.{_name}"):
+    except ImportError as _e:
+        if f"{__name__}.{_name.split('.')[0]}" not in (_e.name or "") + str(_e):
             raise
 
 _api.install(__name__, "v2")
