@@ -118,8 +118,7 @@ def install(module_name: str, api: str, prefix: str = "") -> None:
 
     def getattr_(name: str) -> Any:
         value = resolve(api, prefix + name, module_name)
-        if not isinstance(value, types.ModuleType):
-            module.__dict__.setdefault(name, value)
+        module.__dict__.setdefault(name, value)
         return value
 
     module.__dict__["__getattr__"] = getattr_
