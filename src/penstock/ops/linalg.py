@@ -17,6 +17,7 @@ from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 from penstock.shape import broadcast, merge, rank_at_least, rank_is
 
@@ -132,11 +133,11 @@ def sum_to(grad: Tensor, x: Tensor) -> Tensor:
 
 
 # -- Cholesky ---------------------------------------------------------------------------------------------------------
-cholesky = op("Cholesky", "input: T -> output: T", _TYPES, export_as="linalg.cholesky", v1_as="cholesky")
-cholesky.shape(square_shape)
+cholesky_op = op("Cholesky", "input: T -> output: T", _TYPES)
+cholesky_op.shape(square_shape)
 
 
-@cholesky.kernel
+@cholesky_op.kernel
 @in_float32
 def _(input):
     check_matrix(input)
@@ -145,7 +146,7 @@ def _(input):
     return factor
 
 
-@cholesky.gradient
+@cholesky_op.gradient
 def _(op, grad):
     # A = L L^H gives L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, of which L^-1 dL is the lower triangle, half the diagonal.
     factor = op.outputs[0]
@@ -153,6 +154,16 @@ def _(op, grad):
     left = matrix_triangular_solve(factor, middle, adjoint=True)
     both = matrix_triangular_solve(factor, _adjoint(left), adjoint=True)
     return (both + _adjoint(both)) * 0.5
+
+
+@export("linalg.cholesky", v1=["cholesky"])
+@dispatched
+def cholesky(input: Any, name: str | None = None) -> Tensor:
+    """The lower triangular L of A = L L^H, for self-adjoint positive definite A; the upper triangle is not read.
+
+    >>> tf.linalg.cholesky([[4., 2.], [2., 3.]])
+    """
+    return cholesky_op(input, name=name)
 
 
 def _cholesky_grad(l, grad):
@@ -181,23 +192,29 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 
 # -- determinants -----------------------------------------------------------------------------------------------------
-matrix_determinant = op("MatrixDeterminant", "input: T -> output: T", _TYPES, export_as="linalg.det",
-                        v1_as="matrix_determinant")
-matrix_determinant.shape(lambda input: _square(input)[0])
+matrix_determinant_op = op("MatrixDeterminant", "input: T -> output: T", _TYPES)
+matrix_determinant_op.shape(lambda input: _square(input)[0])
 
 
-@matrix_determinant.kernel
+@matrix_determinant_op.kernel
 @in_float32
 def _(input):
     check_matrix(input)
     return torch.linalg.det(input)
 
 
-@matrix_determinant.gradient
+@matrix_determinant_op.gradient
 def _(op, grad):
     # d det(A) = det(A) tr(A^-1 dA)
     scale = grad * get("Conj")(op.outputs[0]) if op.outputs[0].dtype.is_complex else grad * op.outputs[0]
     return _as_matrix(scale) * matrix_inverse(op.inputs[0], adjoint=True)
+
+
+@export("linalg.det", v1=["matrix_determinant"])
+@dispatched
+def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
+    """The determinant of square matrices."""
+    return matrix_determinant_op(input, name=name)
 
 
 log_matrix_determinant = op("LogMatrixDeterminant", "input: T -> sign: T, log_abs_determinant: T", _TYPES,
@@ -224,12 +241,11 @@ def _(op, _, grad):
 
 
 # -- inverse and solves -----------------------------------------------------------------------------------------------
-matrix_inverse = op("MatrixInverse", "input: T -> output: T", "adjoint: bool = False, " + _TYPES,
-                    export_as="linalg.inv", v1_as="matrix_inverse")
-matrix_inverse.shape(square_shape)
+matrix_inverse_op = op("MatrixInverse", "input: T -> output: T", "adjoint: bool = False, " + _TYPES)
+matrix_inverse_op.shape(square_shape)
 
 
-@matrix_inverse.kernel
+@matrix_inverse_op.kernel
 @in_float32
 def _(input, *, adjoint):
     check_matrix(input)
@@ -238,13 +254,20 @@ def _(input, *, adjoint):
     return inverse
 
 
-@matrix_inverse.gradient
+@matrix_inverse_op.gradient
 def _(op, grad):
     # d A^-1 = -A^-1 dA A^-1
     inverse = op.outputs[0]
     if op.attrs["adjoint"]:
         return -matmul(inverse, matmul(grad, inverse, adjoint_a=True))
     return -matmul(inverse, matmul(grad, inverse, adjoint_b=True), adjoint_a=True)
+
+
+@export("linalg.inv", v1=["matrix_inverse"])
+@dispatched
+def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """The inverse of square matrices, or of their adjoints; InvalidArgumentError if one has none."""
+    return matrix_inverse_op(input, adjoint=adjoint, name=name)
 
 
 def _solve_shape(matrix: Any, rhs: Any, square: bool, batches: Callable) -> Any:
@@ -270,12 +293,11 @@ def _same_batch(matrix: torch.Tensor, rhs: torch.Tensor) -> None:
                              f"{list(rhs.shape)}")
 
 
-matrix_solve = op("MatrixSolve", "matrix: T, rhs: T -> output: T", "adjoint: bool = False, " + _TYPES,
-                  export_as="linalg.solve", v1_as="matrix_solve")
-matrix_solve.shape(lambda matrix, rhs: _solve_shape(matrix, rhs, True, merge))
+matrix_solve_op = op("MatrixSolve", "matrix: T, rhs: T -> output: T", "adjoint: bool = False, " + _TYPES)
+matrix_solve_op.shape(lambda matrix, rhs: _solve_shape(matrix, rhs, True, merge))
 
 
-@matrix_solve.kernel
+@matrix_solve_op.kernel
 @in_float32
 def _(matrix, rhs, *, adjoint):
     _check_solve(matrix, rhs)
@@ -293,10 +315,20 @@ def _solve_gradients(op: Any, grad_rhs: Tensor) -> Tensor:
     return -matmul(grad_rhs, solution, adjoint_b=True)
 
 
-@matrix_solve.gradient
+@matrix_solve_op.gradient
 def _(op, grad):
     grad_rhs = matrix_solve(op.inputs[0], grad, adjoint=not op.attrs["adjoint"])
     return _solve_gradients(op, grad_rhs), grad_rhs
+
+
+@export("linalg.solve", v1=["matrix_solve"])
+@dispatched
+def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """Solves `matrix X = rhs`, or matrix^H X = rhs.
+
+    >>> x = tf.linalg.solve([[2., 0.], [0., 4.]], [[2.], [2.]])
+    """
+    return matrix_solve_op(matrix, rhs, adjoint=adjoint, name=name)
 
 
 matrix_triangular_solve = op("MatrixTriangularSolve", "matrix: T, rhs: T -> output: T",
@@ -695,12 +727,12 @@ def _batch_op(old: str, current: Any, args: str, attrs: str) -> None:
 
 
 _DOUBLES = "T: type in {float64 float32}"
-_batch_op("BatchCholesky", cholesky, "input: T -> output: T", _DOUBLES)
+_batch_op("BatchCholesky", cholesky_op, "input: T -> output: T", _DOUBLES)
 _batch_op("BatchCholeskyGrad", cholesky_grad, "l: T, grad: T -> output: T", _DOUBLES)
-_batch_op("BatchMatrixDeterminant", matrix_determinant, "input: T -> output: T",
+_batch_op("BatchMatrixDeterminant", matrix_determinant_op, "input: T -> output: T",
           "T: type in {float32 float64 complex64 complex128}")
-_batch_op("BatchMatrixInverse", matrix_inverse, "input: T -> output: T", "adjoint: bool = False, " + _DOUBLES)
-_batch_op("BatchMatrixSolve", matrix_solve, "matrix: T, rhs: T -> output: T", "adjoint: bool = False, " + _DOUBLES)
+_batch_op("BatchMatrixInverse", matrix_inverse_op, "input: T -> output: T", "adjoint: bool = False, " + _DOUBLES)
+_batch_op("BatchMatrixSolve", matrix_solve_op, "matrix: T, rhs: T -> output: T", "adjoint: bool = False, " + _DOUBLES)
 _batch_op("BatchMatrixSolveLs", matrix_solve_ls, "matrix: T, rhs: T, l2_regularizer: float64 -> output: T",
           _DOUBLES + ", fast: bool = True")
 _batch_op("BatchMatrixTriangularSolve", matrix_triangular_solve, "matrix: T, rhs: T -> output: T",

@@ -12,6 +12,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops.arguments import renamed
+from penstock.ops.composite import dispatched
 from penstock.ops.linalg import svd
 
 _AXIS = "'axis' must be None, an integer, or a tuple of 2 unique integers"
@@ -94,6 +95,7 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool |
 
 
 @export("linalg.logdet")
+@dispatched
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """The logarithm of the determinant of self-adjoint positive definite matrices, from their Cholesky factors."""
     with name_scope(name, "logdet", [matrix]):
@@ -102,6 +104,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 @export("linalg.adjoint")
+@dispatched
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     """The conjugate transpose of the last two dimensions."""
     with name_scope(name, "adjoint", [matrix]):
