@@ -44,6 +44,14 @@ def executing_eagerly() -> bool:
     return stack[-1] is None if stack else process.eager
 
 
+def eager_outside_functions() -> bool:
+    """True when ops execute at once, or would outside of the functions that are being traced."""
+    for graph in reversed(state.graphs):
+        if graph is None or not graph.building_function:
+            return graph is None
+    return process.eager
+
+
 @export("executing_eagerly")
 def public_executing_eagerly() -> bool:
     """Whether the current thread executes operations eagerly.

@@ -128,6 +128,24 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield v
 
 
+def strip_name_scope(name: str, export_scope: str | None) -> str:
+    """`name` without the scope that is being exported, also in "^name" and "loc:@name"."""
+    if not export_scope:
+        return name
+    if export_scope[-1] == "/":
+        export_scope = export_scope[:-1]
+    return re.sub(rf"^([\^]|loc:@|)({re.escape(export_scope)}[\/]+)?(.*)", r"\1\3", name, count=1)
+
+
+def prepend_name_scope(name: str, import_scope: str | None) -> str:
+    """`name` under the scope that something is imported into, also in "^name" and "loc:@name"."""
+    if not import_scope:
+        return name
+    if import_scope[-1] == "/":
+        import_scope = import_scope[:-1]
+    return re.sub(r"^([\^]|loc:@|)(.*)", lambda m: f"{m[1]}{import_scope}/{m[2]}", name, count=1)
+
+
 @export(v1=["op_scope"])
 @contextlib.contextmanager
 def op_scope(values: Any, name: Any, default_name: Any = None) -> Iterator[str]:

@@ -16,12 +16,11 @@ import torch
 from penstock import dtypes, errors
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
-from penstock.kernels import bridge, indexing
+from penstock.kernels import arrays, bridge, indexing
 from penstock.ops.registry import get, op
 from penstock.shape import compatible, merge, show
 
 Value = torch.Tensor | np.ndarray
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
 class VariableResource:
@@ -61,9 +60,9 @@ class VariableResource:
                 if bridge.exclusive(self):
                     self.value.copy_(value)      # type: ignore[union-attr]
                 else:
-                    self.value = value.clone()
+                    self.value = value.clone(memory_format=torch.contiguous_format)
             else:
-                self.value = value.clone()
+                self.value = value.clone(memory_format=torch.contiguous_format)
 
     def __repr__(self) -> str:
         state = "uninitialized" if self.value is None else f"shape={tuple(self.value.shape)}"
@@ -74,14 +73,8 @@ def _fits(old: torch.Tensor, value: torch.Tensor) -> bool:
     return old.shape == value.shape and old.dtype is value.dtype and old.device == value.device
 
 
-def as_signed(t: torch.Tensor) -> torch.Tensor:
-    """An unsigned tensor that torch has no arithmetic for, seen as the signed type of its width."""
-    signed = _SIGNED.get(t.dtype)
-    return t if signed is None else t.view(signed)
-
-
-def _brackets(dims: Any) -> str:
-    return f"[{','.join('?' if d is None else str(d) for d in dims)}]"
+def _dims_text(dims: Any) -> str:
+    return "<unknown>" if dims is None else arrays.show(["?" if d is None else d for d in dims])
 
 
 # -- reference variables ----------------------------------------------------------------------------------------------
@@ -153,22 +146,22 @@ def _(ref, value, *, validate_shape):
     if validate_shape:
         held = ref.dims if ref.value is None else tuple(ref.value.shape)
         if not compatible(held, tuple(value.shape)):
-            raise errors.invalid(f"Assign requires shapes of both tensors to match. lhs shape= {_brackets(held)} rhs "
-                                 f"shape= {_brackets(value.shape)}")
+            raise errors.invalid(f"Assign requires shapes of both tensors to match. lhs shape= {_dims_text(held)} rhs "
+                                 f"shape= {_dims_text(value.shape)}")
     ref.assign(value)
     return ref
 
 
 def _same_shape(held: torch.Tensor, value: torch.Tensor) -> None:
     if held.shape != value.shape:
-        raise errors.invalid(f"Shapes of both tensors must match. lhs shape= {_brackets(held.shape)} rhs shape= "
-                             f"{_brackets(value.shape)}")
+        raise errors.invalid(f"Shapes of both tensors must match. lhs shape= {_dims_text(held.shape)} rhs shape= "
+                             f"{_dims_text(value.shape)}")
 
 
 def _add(resource: VariableResource, value: torch.Tensor, sign: int) -> VariableResource:
     with resource.lock:
         _same_shape(resource.read(), value)
-        as_signed(resource.writable()).add_(as_signed(value), alpha=sign)
+        arrays.signed(resource.writable()).add_(arrays.signed(value), alpha=sign)
     return resource
 
 
@@ -191,7 +184,7 @@ def _count_up_to(resource: VariableResource, limit: int) -> torch.Tensor:
     with resource.lock:
         held = resource.read()
         if held.ndim != 0:
-            raise errors.invalid(f"CountUpTo needs a scalar, {resource.name} has shape {_brackets(held.shape)}")
+            raise errors.invalid(f"CountUpTo needs a scalar, {resource.name} has shape {_dims_text(held.shape)}")
         if int(held) >= limit:
             raise errors.OutOfRangeError(None, None, f"Reached limit of {limit}")
         resource.value = held + 1
@@ -319,15 +312,15 @@ def _(resource, value, *, dtype):
                              f"{resource.dtype.name} got {dtype.name}")
     if not compatible(resource.dims, tuple(value.shape)):
         raise errors.invalid(f"Trying to assign to variable with tensor with wrong shape. Expected "
-                             f"{_brackets(resource.dims)} got {_brackets(value.shape)}")
+                             f"{_dims_text(resource.dims)} got {_dims_text(value.shape)}")
     resource.assign(value)
 
 
 def _add_to_held(resource: Any, value: Any, sign: int) -> None:
     held = _held(resource)
     if held.shape != value.shape:
-        raise errors.invalid(f"Cannot update variable with shape {_brackets(held.shape)} using a Tensor with shape "
-                             f"{_brackets(value.shape)}, shapes must be equal.")
+        raise errors.invalid(f"Cannot update variable with shape {_dims_text(held.shape)} using a Tensor with shape "
+                             f"{_dims_text(value.shape)}, shapes must be equal.")
     del held
     _add(resource, value, sign)
 
@@ -388,19 +381,7 @@ def _(resource, indices, *, batch_dims):
     held = _held(resource)
     if held.ndim < 1:
         raise errors.invalid("params must be at least 1 dimensional")
-    lead = held.shape[:batch_dims]
-    if not 0 <= batch_dims <= min(held.ndim - 1, indices.ndim) or lead != indices.shape[:batch_dims]:
-        raise errors.invalid(f"batch_dims={batch_dims} does not fit params of shape {_brackets(held.shape)} and "
-                             f"indices of shape {_brackets(indices.shape)}")
-    rows = indexing.checked(indices, held.shape[batch_dims])
-    if isinstance(held, np.ndarray):
-        return held[rows.numpy()]
-    if batch_dims:
-        offsets = torch.arange(lead.numel(), device=held.device) * held.shape[batch_dims]
-        rows = rows + offsets.reshape(lead + (1,) * (indices.ndim - batch_dims))
-        held = held.reshape(-1, *held.shape[batch_dims + 1:])
-        return held.index_select(0, rows.reshape(-1)).reshape(indices.shape + held.shape[1:])
-    return held.index_select(0, rows.reshape(-1)).reshape(rows.shape + held.shape[1:])
+    return indexing.gather(held, indices, batch_dims, batch_dims)
 
 
 @resource_gather.gradient
@@ -441,15 +422,7 @@ def _(resource, indices, *, c):
     return indices[:-1] + dims[indices[-1]:]
 
 
-@resource_gather_nd.kernel
-def _(resource, indices):
-    held = _held(resource)
-    rows = indexing.flat_nd(indices, tuple(held.shape))
-    rest = held.shape[indices.shape[-1]:]
-    flat = held.reshape(-1, *rest)
-    if isinstance(flat, np.ndarray):
-        return flat[rows.numpy()].reshape(tuple(indices.shape[:-1]) + rest)
-    return flat.index_select(0, rows).reshape(indices.shape[:-1] + rest)
+resource_gather_nd.kernel(lambda resource, indices: indexing.gather_nd(_held(resource), indices))
 
 
 @resource_gather_nd.gradient

@@ -1,0 +1,72 @@
+"""How copies of one variable on several devices are kept in step, and other words about variables."""
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from penstock.api import export
+
+
+@export("VariableSynchronization")
+class VariableSynchronization(enum.Enum):
+    """When the copies of a distributed variable are brought together."""
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+@export(v2=["VariableAggregation"])
+class VariableAggregationV2(enum.Enum):
+    """How updates of the copies of a distributed variable are put together."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, (VariableAggregation, VariableAggregationV2)) and self.value == other.value
+
+
+@export(v1=["VariableAggregation"])
+class VariableAggregation(enum.Enum):
+    """How updates of the copies of a distributed variable are put together."""
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+    ONLY_FIRST_TOWER = 3
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, (VariableAggregation, VariableAggregationV2)) and self.value == other.value
+
+
+def validated(synchronization: Any, aggregation: Any, trainable: bool | None, name: str) -> tuple[Any, Any, bool]:
+    """The three settings with defaults filled in; ValueError where they are wrong or contradict each other."""
+    aggregation = VariableAggregation.NONE if aggregation is None else aggregation
+    if not isinstance(aggregation, (VariableAggregation, VariableAggregationV2)):
+        try:
+            aggregation = VariableAggregation(aggregation)
+        except ValueError:
+            raise ValueError(f"Invalid variable aggregation mode: {aggregation} for variable: {name}") from None
+    synchronization = VariableSynchronization.AUTO if synchronization is None else synchronization
+    try:
+        synchronization = VariableSynchronization(synchronization)
+    except ValueError:
+        raise ValueError(f"Invalid variable synchronization mode: {synchronization} for variable: {name}") from None
+    if synchronization is VariableSynchronization.ON_READ:
+        if trainable:
+            raise ValueError("Synchronization value can be set to VariableSynchronization.ON_READ only for "
+                             "non-trainable variables. You have specified trainable=True and "
+                             "synchronization=VariableSynchronization.ON_READ.")
+        trainable = False
+    return synchronization, aggregation, True if trainable is None else trainable
