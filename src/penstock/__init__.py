@@ -27,3 +27,5 @@ for _name in ("errors", "dtypes", "nest", "data", "train", "keras", "layers", "e
               "summary", "linalg", "flags", "app"):
     if f"{__name__}.{_name}" in _sys.modules:
         _api.install(f"{__name__}.{_name}", "v2", _name + ".")
+for _name in [n for n in globals() if n in _api.TABLES["v2"]]:      # a public name hides a module of that name: tf.shape
+    globals()[_name] = _api.TABLES["v2"][_name]

@@ -112,18 +112,18 @@ def disable_eager_execution() -> None:
 @export(v1=["disable_v2_behavior"])
 def disable_v2_behavior() -> None:
     """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects."""
-    from penstock import shape
+    from penstock.shape import disable_v2_tensorshape
     process.eager = False
     process.v2_control_flow = process.resource_variables = process.tensor_equality = False
-    shape.disable_v2_tensorshape()
+    disable_v2_tensorshape()
 
 
 @export(v1=["enable_v2_behavior"])
 def enable_v2_behavior() -> None:
     """Switches the process to TensorFlow 2 behaviour."""
-    from penstock import shape
+    from penstock.shape import enable_v2_tensorshape
     process.eager = process.v2_control_flow = process.resource_variables = process.tensor_equality = True
-    shape.enable_v2_tensorshape()
+    enable_v2_tensorshape()
 
 
 def _switch(field: str, value: bool, doc: str) -> Any:
