@@ -64,7 +64,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
         if eager:
             op_seed = _eager.rng.randint(0, _MAXINT32)      # type: ignore[union-attr]
         else:
-            op_seed = graph._last_id
+            op_seed = graph._next_id
             if hasattr(graph, "_seed_used"):
                 graph._seed_used = True
     seeds = seed % _MAXINT32, op_seed % _MAXINT32
