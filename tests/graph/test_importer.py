@@ -105,9 +105,13 @@ def test_values_of_the_input_map_are_converted_under_the_prefix(graph):
      "contains a cycle with 2 nodes, including: A, B"),
     ("node { name: 'A' op: 'ListOutput' }", {}, "NodeDef missing attr 'T'"),
     ("node { name: 'A' op: 'ListOutput' attr { key: 'T' value { i: 1 } } }", {}, "attr 'T'.*'list.type.' expected"),
+    ("node { name: 'A' op: 'ListOutput' attr { key: 'T' value { placeholder: 'T' } } }", {}, "is a placeholder"),
+    ("node { name: 'A' op: 'IntOutput' attr { key: '_output_shapes' value { list { shape { } shape { } } } } }", {},
+     "has 1 outputs but the _output_shapes attribute specifies shapes for 2 outputs"),
+    ("node { name: 'A' op: 'None' attr { key: '_class' value { i: 5 } } }", {}, "'list.string.' expected"),
     ("node { name: 'A' op: 'None' attr { key: 'x' value { i: 5 } } }", {}, "mentions attr 'x' not in"),
     ("node { name: 'A' op: 'Const' attr { key: 'dtype' value { type: 1 } } attr { key: 'value' value {"
-     "tensor { dtype: 3 int_val: 1 tensor_shape { } } } } }", {}, "tensor of type int32, where attr 'dtype' says"),
+     "tensor { dtype: 3 int_val: 1 tensor_shape { } } } } }", {}, "tensor of type DT_INT32, where attr 'dtype' says DT_FLOAT"),
     ("node { name: 'A' op: 'Const' attr { key: 'dtype' value { type: 3 } } attr { key: 'value' value {"
      "tensor { dtype: 3 int_val: 1 tensor_shape { dim { size: -2 } } } } } }", {}, "fully known shape"),
     ("node { name: 'B' op: 'None' attr { key: '_class' value { list { s: 'loc:@A' } } } }", {},

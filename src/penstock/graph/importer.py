@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
 
 _MIN_PRODUCER = 0
+_EXTRA_KINDS = {"_output_shapes": "list(shape)", "_class": "list(string)"}
 _INPUT = re.compile(r"(\^?)(.*?)(?::(\d+))?", re.S)
 
 # Attributes that later versions of TensorFlow gave to ops, with the value that means what the op meant before.
@@ -346,12 +347,14 @@ class _Import:
         for name, message in node.attr.items():
             declared = opdef.attrs.get(name)
             try:
+                if message.WhichOneof("value") == "placeholder":
+                    raise ValueError("AttrValue is a placeholder, which has a meaning in functions only")
                 if declared is not None:
                     value = attr_from_message(message, declared.kind, self.graph)
                     if value is not None:
                         attrs[name] = build.normalize(opdef, declared, value)
                 elif name.startswith("_"):
-                    extra[name] = attr_from_message(message, None, self.graph)
+                    extra[name] = attr_from_message(message, _EXTRA_KINDS.get(name), self.graph)
                 elif not self._is_default(node.op, name, message):
                     raise ValueError(
                         f"NodeDef mentions attr '{name}' not in {_signature(opdef)}. (Check whether your "
@@ -373,12 +376,13 @@ class _Import:
     @staticmethod
     def _check_tensor_attrs(node: NodeDef, opdef: OpDef) -> None:
         """A tensor in an attribute is of the type that the attribute "dtype" says."""
+        from tensorboard.compat.proto.types_pb2 import DataType
         for name, a in opdef.attrs.items():
             if a.kind == "tensor" and "dtype" in node.attr and name in node.attr and \
                     node.attr[name].tensor.dtype != node.attr["dtype"].type:
                 raise ValueError(f"Node '{node.name}': attr '{name}' is a tensor of type "
-                                 f"{dtypes.as_dtype(node.attr[name].tensor.dtype).name}, where attr 'dtype' says "
-                                 f"{dtypes.as_dtype(node.attr['dtype'].type).name}")
+                                 f"{DataType.Name(node.attr[name].tensor.dtype)}, where attr 'dtype' says "
+                                 f"{DataType.Name(node.attr['dtype'].type)}")
 
     def _is_default(self, op_type: str, name: str, message: Any) -> bool:
         """Whether an undeclared attribute only says what the op does anyway."""
