@@ -47,5 +47,6 @@ def _cycle(path: list[Operation], source: Operation) -> errors.OpError:
 
 
 def _sources(op: Operation, fed: set[int]) -> list[Operation]:
-    """What an op waits for, last first."""
-    return [*reversed(op._control_inputs), *(t._op for t in reversed(op._inputs) if id(t) not in fed)]
+    """What an op waits for, last first. An op with a fed output has happened, for those that only wait for it."""
+    control = [c for c in reversed(op._control_inputs) if fed.isdisjoint(map(id, c.outputs))]
+    return [*control, *(t._op for t in reversed(op._inputs) if id(t) not in fed)]
