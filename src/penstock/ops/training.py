@@ -1,0 +1,336 @@
+"""The updates of optimizers: one rule each, on rows or on whole variables, in place.
+
+A rule is written once, over tensors that it may change (the variable and its slots), numbers (learning rates and the
+like) and the gradient. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
+them SparseApply* and ResourceSparseApply*, which run the rule on the rows that the indices name, repeated ones in turn.
+"""
+from __future__ import annotations
+
+import cmath
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock import errors
+from penstock.kernels import arrays, indexing
+from penstock.ops.registry import op
+from penstock.ops.state import VariableResource, handle_dims
+from penstock.ops.state_scatter import rounds
+from penstock.shape import Dims, compatible, show
+
+_GRADIENTS = ("grad", "delta")
+
+
+def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True) -> Callable:
+    """Declares the ops of a rule: `states` and `inputs` are their argument names in order."""
+    def declare(rule: Callable) -> Callable:
+        for is_sparse in (False, True) if sparse else (False,):
+            names = inputs.split()
+            if is_sparse:
+                names = ["grad" if n == "delta" else n for n in names]
+                names.insert(names.index("grad") + 1, "indices")
+            for is_ref in (True, False) if ref else (False,):
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse)
+        return rule
+    return declare
+
+
+def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
+             is_sparse: bool) -> None:
+    kinds = {"indices": "Tindices", "global_step": "int64"}
+    args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
+    args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
+    types = "T: type in {numeric quantized}" + (", Tindices: type in {index}" if is_sparse else "")
+    made = op(f"{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
+              f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
+              f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
+              stateful=not is_ref, foldable=False).no_gradient()
+    made.kernel(_kernel(states, inputs, rule, is_ref))
+    made.shape(_shape_rule(states, inputs, is_ref))
+
+
+def _with_signature(fn: Callable, *keywords: str) -> Callable:
+    """A function of any arguments that says which keywords it wants."""
+    parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
+    parameters += [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY) for k in keywords]
+    fn.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return fn
+
+
+# -- running a rule ---------------------------------------------------------------------------------------------------
+def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) -> Callable:
+    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+    sparse = "indices" in inputs
+
+    def run(*args: Any, **chosen: Any) -> Any:
+        held, given = list(args[:len(states)]), list(args[len(states):])
+        indices = given.pop(grad_at + 1) if sparse else None
+        names = [n for n in inputs if n != "indices"]
+        for i, n in enumerate(names):
+            if i != grad_at:
+                given[i] = _number(given[i], n)
+        _check(states, held, given[grad_at], indices)
+        with held[0].lock:
+            tensors = [h.writable() for h in held]
+            if indices is None:
+                rule(*tensors, *given, **chosen)
+            else:
+                _on_rows(rule, tensors, given, grad_at, indices, chosen)
+        return held[0] if is_ref else None
+    return _with_signature(run, *options)
+
+
+def _number(value: torch.Tensor, name: str) -> Any:
+    if value.ndim:
+        raise errors.invalid(f"{name} is not a scalar: {arrays.show(value.shape)}")
+    return value.item()
+
+
+def _check(names: list[str], held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> None:
+    """Types, initialization and shapes of everything that a rule takes."""
+    for h in held:
+        if not isinstance(h, VariableResource):
+            raise errors.invalid(f"Trying to access a resource of type {type(h).__name__} as a variable.")
+    dims = arrays.dims_of(held[0].read())
+    for n, h in zip(names[1:], held[1:], strict=True):
+        if arrays.dims_of(h.read()) != dims:
+            raise errors.invalid(f"var and {n} do not have the same shape{arrays.show(dims)} "
+                                 f"{arrays.show(arrays.dims_of(h.read()))}")
+    found = arrays.dims_of(grad)
+    if indices is None:
+        if found != dims:
+            raise errors.invalid(f"var and grad do not have the same shape{arrays.show(dims)} {arrays.show(found)}")
+        return
+    if not dims:
+        raise errors.invalid("var must be at least 1 dimensional")
+    if indices.ndim != 1:
+        raise errors.invalid("indices must be one-dimensional")
+    if found[:1] != tuple(indices.shape):
+        raise errors.invalid("grad must be the same size as indices in the first dimension.")
+    if found[1:] != dims[1:]:
+        raise errors.invalid(f"var and grad must match in dimension 1 and above: {arrays.show(dims)} and "
+                             f"{arrays.show(found)}")
+    indexing.check(indices, dims[0])
+
+
+def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict) -> None:
+    """The rule on some rows: taken out, changed, and put back."""
+    if not indices.numel():
+        return
+    flat, grad = indices.long(), given[grad_at]
+    for group in rounds(flat):
+        at = flat[group]
+        rows = [t.index_select(0, at) for t in tensors]
+        given[grad_at] = grad[group]
+        rule(*rows, *given, **chosen)
+        for t, r in zip(tensors, rows, strict=True):
+            t.index_copy_(0, at, r)
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+def _shape_rule(states: list[str], inputs: list[str], is_ref: bool) -> Callable:
+    def rule(*shapes: Dims, c: Any) -> Any:
+        held = [s if is_ref else handle_dims(c.input(n)) for n, s in zip(states, shapes, strict=False)]
+        given = dict(zip(inputs, shapes[len(states):], strict=True))
+        dims = held[0]
+        for n, s in zip(states, held, strict=True):
+            _same(dims, s, n)
+            dims = s if dims is None else dims
+        grad = given.get("grad", given.get("delta"))
+        if "indices" in given:
+            _check_rows(dims, given["indices"], grad)
+        else:
+            _same(dims, grad, "grad")
+        for n, s in given.items():
+            if n not in (*_GRADIENTS, "indices") and s:
+                raise ValueError(f"Shape must be rank 0 but is rank {len(s)}: {n} is {show(s)}")
+        return (dims if dims is not None else grad if "indices" not in given else None) if is_ref else []
+    return _with_signature(rule, "c")
+
+
+def _same(dims: Dims, found: Dims, name: str) -> None:
+    if dims is not None and found is not None and len(dims) != len(found):
+        raise ValueError(f"Shapes must be equal rank, but are {len(dims)} and {len(found)}: var is {show(dims)}, {name} "
+                         f"is {show(found)}")
+    if not compatible(dims, found):
+        raise ValueError(f"Shapes must be equal: var is {show(dims)}, {name} is {show(found)}")
+
+
+def _check_rows(dims: Dims, indices: Dims, grad: Dims) -> None:
+    if indices is not None and len(indices) != 1:
+        raise ValueError(f"Shape must be rank 1 but is rank {len(indices)}: indices is {show(indices)}")
+    if dims is None or grad is None:
+        return
+    if len(dims) != len(grad):
+        raise ValueError(f"Shapes must be equal rank, but are {len(dims)} and {len(grad)}: var is {show(dims)}, grad is "
+                         f"{show(grad)}")
+    lead = (None,) if indices is None else indices
+    if not compatible(lead + dims[1:], grad):
+        raise ValueError(f"Shapes must be equal: var is {show(dims)}, grad is {show(grad)}, indices is {show(indices)}")
+
+
+# -- the rules --------------------------------------------------------------------------------------------------------
+def _towards(average: torch.Tensor, value: torch.Tensor, decay: Any) -> None:
+    """average = decay * average + (1 - decay) * value."""
+    if average.is_complex():
+        average.add_(value - average, alpha=1 - decay)
+    else:
+        average.lerp_(value, 1 - decay)
+
+
+def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
+    """Elements moved towards zero by `by`, and no further."""
+    return x.sign() * (x.abs() - by).clamp_(min=0)
+
+
+@_family("GradientDescent", "var", "alpha delta")
+def _(var, alpha, grad):
+    var.sub_(grad, alpha=alpha)
+
+
+@_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True)
+def _(var, alpha, l1, l2, grad):
+    moved = var.sub(grad, alpha=alpha)
+    if l1 > 0:
+        moved = _shrink(moved, alpha * l1)
+    var.copy_(moved.div_(1 + l2 * alpha))
+
+
+@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True)
+def _(var, accum, lr, grad, momentum, *, use_nesterov):
+    accum.mul_(momentum).add_(grad)
+    if use_nesterov:
+        var.sub_(grad, alpha=lr).sub_(accum, alpha=momentum * lr)
+    else:
+        var.sub_(accum, alpha=lr)
+
+
+@_family("KerasMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, ref=False)
+def _(var, accum, lr, grad, momentum, *, use_nesterov):
+    accum.mul_(momentum).sub_(grad, alpha=lr)
+    if use_nesterov:
+        var.add_(accum, alpha=momentum).sub_(grad, alpha=lr)
+    else:
+        var.add_(accum)
+
+
+def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
+    """The step size with both averages' bias from their zero start taken out."""
+    root = cmath.sqrt(1 - beta2_power)
+    return lr * (root if isinstance(beta2_power, complex) else root.real) / (1 - beta1_power)
+
+
+@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False")
+def _(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
+    rate = _adam_rate(lr, beta1_power, beta2_power)
+    _towards(m, grad, beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    step = m.mul(beta1).add_(grad, alpha=1 - beta1) if use_nesterov else m
+    var.addcdiv_(step, v.sqrt().add_(epsilon), value=-rate)
+
+
+@_family("AdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", ref=False)
+def _(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
+    _towards(m, grad, beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    torch.maximum(vhat, v, out=vhat)
+    var.addcdiv_(m, vhat.sqrt().add_(epsilon), value=-_adam_rate(lr, beta1_power, beta2_power))
+
+
+@_family("AdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad")
+def _(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
+    _towards(m, grad, beta1)
+    torch.maximum(v.mul_(beta2), grad.abs(), out=v)
+    var.addcdiv_(m, v + epsilon, value=-lr / (1 - beta1_power))
+
+
+@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True)
+def _(var, accum, lr, grad, *, update_slots):
+    if update_slots:
+        accum.addcmul_(grad, grad)
+    var.addcmul_(grad, accum.rsqrt(), value=-lr)
+
+
+@_family("AdagradV2", "var accum", "lr epsilon grad", "update_slots: bool = True", sparse=True)
+def _(var, accum, lr, epsilon, grad, *, update_slots):
+    if update_slots:
+        accum.addcmul_(grad, grad)
+    var.addcdiv_(grad, accum.sqrt().add_(epsilon), value=-lr)
+
+
+@_family("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse=True)
+def _(var, accum, lr, l1, l2, grad):
+    accum.addcmul_(grad, grad)
+    rate = accum.rsqrt().mul_(lr)
+    moved = var.addcmul(grad, rate, value=-1)
+    if l1 > 0:
+        moved = _shrink(moved, rate * l1)
+    var.copy_(moved.div_(rate.mul_(l2).add_(1)))
+
+
+@_family("AdagradDA", "var gradient_accumulator gradient_squared_accumulator", "grad lr l1 l2 global_step", sparse=True)
+def _(var, total, squares, grad, lr, l1, l2, global_step):
+    total.add_(grad)
+    squares.addcmul_(grad, grad)
+    kept = _shrink(total, l1 * global_step) if l1 > 0 else total
+    var.copy_((kept * -lr).div_(squares.sqrt().add_(l2 * global_step * lr)))
+
+
+@_family("Adadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True)
+def _(var, accum, accum_update, lr, rho, epsilon, grad):
+    accum.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    step = (accum_update + epsilon).sqrt_().mul_((accum + epsilon).rsqrt_()).mul_(grad)
+    var.sub_(step, alpha=lr)
+    accum_update.mul_(rho).addcmul_(step, step, value=1 - rho)
+
+
+@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True)
+def _(var, ms, mom, lr, rho, momentum, epsilon, grad):
+    ms.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    mom.mul_(momentum).addcdiv_(grad, (ms + epsilon).sqrt_(), value=lr)
+    var.sub_(mom)
+
+
+@_family("CenteredRMSProp", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True)
+def _(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
+    ms.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    _towards(mg, grad, rho)
+    spread = ms.addcmul(mg, mg, value=-1).add_(epsilon)
+    mom.mul_(momentum).addcdiv_(grad, spread.sqrt_(), value=lr)
+    var.sub_(mom)
+
+
+def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
+    """Follow the regularized leader: `linear` sums what the gradients ask for, l1 keeps small weights at zero."""
+    new = accum.addcmul(grad, grad)
+    root, old_root = (new.sqrt(), accum.sqrt()) if lr_power == -0.5 else (new.pow(-lr_power), accum.pow(-lr_power))
+    asked = grad.add(var, alpha=2 * l2_shrinkage) if l2_shrinkage else grad
+    linear.add_(asked).sub_((root - old_root).div_(lr).mul_(var))
+    steps = (linear.sign() * l1 - linear).div_(root.div_(lr).add_(2 * l2))
+    var.copy_(torch.where(linear.abs() > l1, steps, torch.zeros_like(steps)))
+    accum.copy_(new)
+
+
+@_family("Ftrl", "var accum linear", "grad lr l1 l2 lr_power", sparse=True)
+def _(var, accum, linear, grad, lr, l1, l2, lr_power):
+    _ftrl(var, accum, linear, grad, lr, l1, l2, 0, lr_power)
+
+
+_family("FtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True)(_ftrl)
+
+
+@_family("AddSign", "var m", "lr alpha sign_decay beta grad")
+def _(var, m, lr, alpha, sign_decay, beta, grad):
+    _towards(m, grad, beta)
+    agreement = grad.sign() * m.sign()
+    var.sub_(agreement.mul_(sign_decay).add_(alpha).mul_(grad), alpha=lr)
+
+
+@_family("PowerSign", "var m", "lr logbase sign_decay beta grad")
+def _(var, m, lr, logbase, sign_decay, beta, grad):
+    _towards(m, grad, beta)
+    agreement = grad.sign() * m.sign()
+    var.sub_(agreement.mul_(logbase * sign_decay).exp_().mul_(grad), alpha=lr)
