@@ -6,6 +6,7 @@ owns its value, which goes when the Python object goes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -425,9 +426,10 @@ class _UnreadVariable(BaseResourceVariable):
     _shared_name = property(lambda self: self._variable_name[:-2], doc="The name of the variable.")
     op = property(lambda self: self._parent_op, doc="The update.")
 
-    @property
+    @functools.cached_property
     def _graph_element(self) -> Any:  # type: ignore[override]
-        return self.read_value()
+        with self._handle.graph.as_default():     # made once: fetching it again and again must not grow the graph
+            return self.read_value()
 
     def value(self) -> Any:
         """The value after the update."""
