@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,11 +19,13 @@ from penstock.api import export
 from penstock.compile.program import Program, compile_program
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
+from penstock.execute.trace import TracedRun
 from penstock.fetches import Plan, expand_feed, plan_fetches
 from penstock.graph import context
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
 from penstock.kernels import bridge
+from penstock.place import devices
 
 _stack = threading.local()
 _steps = itertools.count(1)
@@ -89,6 +92,12 @@ class BaseSession:
         self._version = self._graph._version
         self._lock = threading.Lock()
         self._partial: dict[str, Any] = {}
+        self._checked = 0                    # ops whose devices are known to exist
+        self._steps_run = 0
+        if self._target not in (b"", b"local"):
+            raise errors.NotFoundError(None, None, "No session factory registered for the given session options: "
+                                       f'{{target: "{self._target.decode(errors="replace")}"}}. Local sessions have the '
+                                       "empty target.")
         self._timeout = (config.operation_timeout_in_ms or 0) / 1000 if config is not None else 0
 
     @property
@@ -99,7 +108,11 @@ class BaseSession:
     @property
     def graph_def(self) -> Any:
         """The graph as a GraphDef message."""
-        return self._graph.as_graph_def()
+        return self._graph.as_graph_def(add_shapes=self._option("infer_shapes"))
+
+    def _option(self, name: str) -> Any:
+        """A field of the configuration's graph_options, or its default."""
+        return getattr(self._config.graph_options, name) if self._config is not None else False
 
     @property
     def sess_str(self) -> bytes:
@@ -108,8 +121,7 @@ class BaseSession:
 
     def list_devices(self) -> list:
         """The devices of this session."""
-        from penstock.place.devices import local_devices
-        return local_devices(self._config)
+        return devices.local_devices(self._config)
 
     def as_default(self) -> Any:
         """A context manager that makes this session the default one of the thread (not its graph)."""
@@ -203,13 +215,14 @@ class BaseSession:
         token = id(ctx)
         self._running[token] = ctx
         try:
-            raw = step.runnable.run(ctx, *values)
+            if metadata is not None:
+                raw = self._run_described(step, ctx, values, options, metadata)
+            else:
+                raw = step.runnable.run(ctx, *values)
         except BaseException as e:
             raise self._failure(e, step) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
             del self._running[token]
-        if metadata is not None:
-            self._describe(step, metadata, options)
         return self._results(step, raw)
 
     def _context(self, options: Any) -> StepContext:
@@ -243,21 +256,46 @@ class BaseSession:
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
         targets = [e for e in elements if isinstance(e, Operation)]
         ops = needed(fetched, targets, ids)
+        self._check_devices(ops)
         ctx = StepContext(self._resources, self)
         step = _Step(compile_program(ops, fetched, feeds, ctx), elements, feeds, slots)
         self._programs[key] = step
         return step
 
+    def _check_devices(self, ops: list[Operation]) -> None:
+        """The devices that ops ask for exist: of the whole graph, or of the step with place_pruned_graph."""
+        if self._config is not None and self._config.allow_soft_placement:
+            return
+        if self._option("place_pruned_graph") or isinstance(self, InteractiveSession):
+            devices.check(ops, self.list_devices())
+        else:
+            new = self._graph._ops[self._checked:]
+            devices.check(new, self.list_devices())
+            self._checked += len(new)
+
     def _failure(self, error: BaseException, step: _Step) -> BaseException:
         op = step.runnable.failing_op(error.__traceback__)
         return typed(error, op)
 
-    def _describe(self, step: _Step, metadata: Any, options: Any) -> None:
-        """Fills RunMetadata: the graph that ran, as one partition."""
+    def _run_described(self, step: _Step, ctx: StepContext, values: list, options: Any, metadata: Any) -> tuple:
+        """Runs a step and fills RunMetadata with what was asked for: partitions, times, costs."""
+        metadata.Clear()
+        self._steps_run += 1
         if options is not None and options.output_partition_graphs:
-            metadata.partition_graphs.add().CopyFrom(self._graph.as_graph_def())
-        if options is not None and options.trace_level:
-            metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:CPU:0")
+            metadata.partition_graphs.add().CopyFrom(self.graph_def)
+        every = self._option("build_cost_model")
+        costs = bool(every) and self._steps_run % every == 0
+        traced = options is not None and options.trace_level
+        if not (costs or traced) or not isinstance(step.runnable, Program):
+            return step.runnable.run(ctx, *values)
+        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
+        run = TracedRun(fetched, step.feeds, ctx)
+        raw = run.trace(fetched, [e for e in step.elements if isinstance(e, Operation)], step.feeds, values)
+        if traced:
+            run.step_stats(metadata.step_stats)
+        if costs:
+            run.cost_graph(metadata.cost_graph)
+        return raw
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """The program that runs `fetches`, as source text."""
@@ -288,7 +326,8 @@ class BaseSession:
         return call
 
     def _make_callable_from_options(self, options: Any) -> Callable:
-        return self.make_callable(list(options.fetch), list(options.feed))
+        run = self.make_callable(list(options.fetch), list(options.feed))
+        return lambda *args, **kwargs: run(*args, **{"options": options.run_options, **kwargs})
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Prepares a step that is run piece by piece: gives a handle for partial_run."""
@@ -350,6 +389,9 @@ class Session(BaseSession):
         self._open: list[tuple] = []
 
     def __enter__(self) -> Session:
+        if self._open:
+            raise RuntimeError("Session context managers are not re-entrant. Use `Session.as_default()` if you want to "
+                               "enter a session multiple times.")
         graph_scope, default = self._graph.as_default(), self.as_default()
         graph_scope.__enter__()
         default.__enter__()
@@ -380,8 +422,15 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself (and its graph) the default until it is closed, for shells and notebooks."""
 
+    _active_session_count = 0
+
     def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
         super().__init__(target, graph, config)
+        if InteractiveSession._active_session_count > 0:
+            warnings.warn("An interactive session is already active. This can cause out-of-memory errors in some cases. "
+                          "You must explicitly call `InteractiveSession.close()` to release resources held by the other "
+                          "session(s).", stacklevel=2)
+        InteractiveSession._active_session_count += 1
         self._default = self.as_default()
         self._default.__enter__()
         self._scope = self._graph.as_default() if graph is not None else None
@@ -393,6 +442,7 @@ class InteractiveSession(BaseSession):
         if self._closed:
             return
         super().close()
+        InteractiveSession._active_session_count -= 1
         if self._scope is not None:
             self._scope.__exit__(None, None, None)
         stack = _sessions()

@@ -43,6 +43,8 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
     """Adds the op to `graph` and gives the Operation."""
     if graph._finalized:
         graph._check_not_finalized()
+    if isinstance(name, bytes):
+        name = name.decode()
     if name is None:
         full = graph.unique_name(opdef.name)
     elif name and name[-1] == "/":

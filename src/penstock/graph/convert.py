@@ -172,7 +172,7 @@ def const_op(array: np.ndarray, dtype: Any, name: str | None = None) -> Tensor:
         from penstock.ops.registry import get
         _CONST = get("Const")
     graph = context.current_graph()
-    name = name or "Const"
+    name = name.decode() if isinstance(name, bytes) else name or "Const"
     final = name[:-1] if name.endswith("/") else graph.unique_name(name)
     op = graph.add(_CONST, final, [], {"value": array, "dtype": dtype}, [dtype])
     out = op.outputs[0]

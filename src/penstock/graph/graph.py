@@ -41,6 +41,15 @@ class _Stacks:
         return new
 
 
+class DeviceScope:
+    """One open device block: what it asks for, and the thread that opened it."""
+
+    __slots__ = ("entry", "thread")
+
+    def __init__(self, entry: Any):
+        self.entry, self.thread = entry, threading.get_ident()
+
+
 class _ControlScope:
     """One open control_dependencies block: its ops, and the ops made inside it."""
 
@@ -227,7 +236,8 @@ class Graph:
     def _apply_devices(self, s: _Stacks, op: Operation) -> None:
         """Inner scopes win field by field; a function of the op is asked in its turn."""
         from penstock.place.device_spec import merge_names
-        for entry in reversed(s.devices):
+        for scope in reversed(s.devices):
+            entry = scope.entry
             if entry is None:
                 break
             wanted = entry(op) if callable(entry) else entry
@@ -376,13 +386,14 @@ class Graph:
         entry = device_name_or_function
         if entry is not None and not callable(entry):
             entry = device_text(entry)
-        s.devices = (*old, entry)
+        scope = DeviceScope(entry)
+        s.devices = (*old, scope)
         try:
             yield
         finally:
-            if s.devices != (*old, entry):
+            if not s.devices or s.devices[-1] is not scope and s.devices[-1].thread == scope.thread:
                 raise RuntimeError("Exiting device scope without proper scope nesting.")
-            s.devices = old
+            s.devices = tuple(d for d in s.devices if d is not scope)
 
     def control_dependencies(self, control_inputs: Any) -> Any:
         """Makes ops made inside run after `control_inputs` (ops, tensors, variables); None clears."""
