@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock import dtypes
+from penstock import dtypes, errors
 from penstock.graph import context
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import VALID_OP_NAME, graph_from
@@ -459,6 +459,9 @@ def infer_shapes(op: Operation) -> None:
         discard(op)
         inputs = ", ".join(str(t.shape) for t in op._inputs)
         raise ValueError(f"{e} for '{op.name}' (op: '{op.type}') with input shapes: {inputs}.") from None
+    except errors.OpError:                    # attributes that no kernel takes: TensorFlow's error is the run-time one
+        discard(op)
+        raise
     outputs = op.outputs
     if isinstance(out, list):
         for t, dims in zip(outputs, out, strict=True):
