@@ -64,7 +64,7 @@ def _(gradients, features):
 
 
 relu.gradient(lambda op, grad: relu_grad(grad, op.outputs[0]))
-relu_grad.gradient(lambda op, grad: (relu_grad(grad, op.inputs[1]), None))
+relu_grad.gradient(lambda op, grad: (relu_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
 
 
 # -- Relu6 -----------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _(gradients, features):
 
 
 relu6_op.gradient(lambda op, grad: relu6_grad(grad, op.outputs[0]))
-relu6_grad.gradient(lambda op, grad: (relu6_grad(grad, op.inputs[1]), None))
+relu6_grad.gradient(lambda op, grad: (relu6_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
 
 
 @export("nn.relu6")
@@ -106,6 +106,12 @@ leaky_relu_grad = _activation_grad("LeakyReluGrad", _LEAKY)
 leaky_relu_op.kernel(lambda features, *, alpha: aten.leaky_relu(features, alpha))
 
 
+@leaky_relu_op.kernel(types="half bfloat16")
+def _(features, *, alpha):
+    alpha = torch.tensor(alpha, dtype=features.dtype).item()               # a number of the type, as in TensorFlow
+    return aten.leaky_relu(features, alpha)
+
+
 @leaky_relu_grad.kernel
 def _(gradients, features, *, alpha):
     check_same_shape(gradients, features)
@@ -113,7 +119,8 @@ def _(gradients, features, *, alpha):
 
 
 leaky_relu_op.gradient(lambda op, grad: leaky_relu_grad(grad, op.inputs[0], alpha=op.attrs["alpha"]))
-leaky_relu_grad.gradient(lambda op, grad: (leaky_relu_grad(grad, op.inputs[1], alpha=op.attrs["alpha"]), None))
+leaky_relu_grad.gradient(lambda op, grad: (leaky_relu_grad(grad, op.inputs[1], alpha=op.attrs["alpha"]),
+                                           get("ZerosLike")(op.inputs[1])))
 
 
 @export("nn.leaky_relu")

@@ -67,9 +67,10 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
     if keep_prob is not None:
         if rate is not None:
             raise ValueError("Cannot specify both 'keep_prob' and 'rate'")
-        if isinstance(keep_prob, numbers.Real) and not 0 < keep_prob <= 1:
-            raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob:g}")
-        rate = 1 - keep_prob
+        try:
+            rate = 1.0 - keep_prob
+        except TypeError:
+            raise ValueError(f"keep_prob must be a floating point number or Tensor (got {keep_prob!r})") from None
     if rate is None:
         raise ValueError("You must provide a rate to dropout.")
     return _dropout(x, rate, noise_shape, seed, name)

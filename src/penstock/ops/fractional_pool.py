@@ -54,6 +54,8 @@ def _regions(borders: torch.Tensor, size: int, overlapping: bool, name: str) -> 
     """The indices of each region along one axis [regions, longest], the last repeated, and which are real."""
     if borders.ndim != 1 or borders.numel() < 2:
         raise errors.invalid(f"{name} must be a vector of at least 2 borders, got shape {list(borders.shape)}")
+    if bool((borders < 0).any()):
+        raise errors.invalid(f"{name} values must not be negative, got {borders.tolist()[:64]}")
     start, stop = borders[:-1], borders[1:] + int(overlapping)
     stop = stop.clamp(max=size)
     if bool((start < 0).any()) or bool((start >= size).any()) or bool((stop <= start).any()):
@@ -97,7 +99,7 @@ def _output_shape(value, *, pooling_ratio):
     if len(pooling_ratio) != 4:
         raise ValueError("pooling_ratio field must specify 4 dimensions")
     if any(r < 1 for r in pooling_ratio):
-        raise ValueError(f"pooling_ratio should be larger than 1, got: {list(pooling_ratio)}")
+        raise ValueError(f"pooling_ratio cannot be smaller than 1, got: {list(pooling_ratio)}")
     out = tuple(None if d is None else int(d / r) for d, r in zip(x, pooling_ratio, strict=True))
     return [out, *((None,) if n is None else (n + 1,) for n in out[1:3])]
 
@@ -137,8 +139,8 @@ def _(orig_input, orig_output, out_backprop, row_pooling_sequence, col_pooling_s
     if orig_input.ndim != 4 or orig_output.shape != out_backprop.shape:
         raise errors.invalid("orig_input must be 4-dimensional, and orig_output and out_backprop of one shape")
     batch, height, width, depth = orig_input.shape
-    rows, _ = _regions(row_pooling_sequence, height, overlapping, "row_pooling_sequence")
-    cols, _ = _regions(col_pooling_sequence, width, overlapping, "col_pooling_sequence")
+    rows, _ = _regions(row_pooling_sequence, height, overlapping, "Row sequence tensor")
+    cols, _ = _regions(col_pooling_sequence, width, overlapping, "Column sequence tensor")
     shape = (batch, rows.shape[0], cols.shape[0], depth)
     if tuple(out_backprop.shape) != shape:
         raise errors.invalid(f"out_backprop must have shape {list(shape)}, got {list(out_backprop.shape)}")
@@ -181,8 +183,9 @@ def _(orig_input_tensor_shape, out_backprop, row_pooling_sequence, col_pooling_s
                              "4-dimensional")
     batch, height, width, depth = orig_input_tensor_shape.tolist()
     parts = []
-    for axis, borders, size in ((1, row_pooling_sequence, height), (2, col_pooling_sequence, width)):
-        index, real = _regions(borders, size, overlapping, "pooling sequence")
+    for axis, borders, size, name in ((1, row_pooling_sequence, height, "Row sequence tensor"),
+                                      (2, col_pooling_sequence, width, "Column sequence tensor")):
+        index, real = _regions(borders, size, overlapping, name)
         if index.shape[0] != out_backprop.shape[axis]:
             raise errors.invalid(f"The pooling sequence has {index.shape[0]} regions, but out_backprop has shape "
                                  f"{list(out_backprop.shape)}")

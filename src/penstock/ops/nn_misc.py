@@ -58,7 +58,7 @@ def _check_formats(src: str, dst: str) -> None:
     if not 4 <= len(src) <= 5:
         raise errors.invalid(f"Source format must be of length 4 or 5, received src_format = {src}")
     if sorted(src) != sorted(dst) or len(set(src)) != len(src):
-        raise errors.invalid(f"Destination format must be a permutation of the source format: {dst} and {src}")
+        raise errors.invalid(f"Destination and source format must determine a permutation, got {src} and {dst}")
 
 
 @dim_map.kernel

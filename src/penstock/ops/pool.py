@@ -17,7 +17,7 @@ from penstock import errors
 from penstock import shape as shapes
 from penstock.ops import windows
 from penstock.ops.array import shape_of
-from penstock.ops.registry import OpDef, op
+from penstock.ops.registry import OpDef, get, op
 from penstock.ops.windows import from_channels_first, to_channels_first
 
 aten = torch.ops.aten
@@ -216,6 +216,12 @@ def _geometry(op: Any) -> dict[str, Any]:
     return {a: op.attrs[a] for a in ("ksize", "strides", "padding", "data_format") if a in op.attrs}
 
 
+def _no_effect(op: Any) -> tuple:
+    """The gradients of the two inputs that only say where the maxima are: zero, but there."""
+    zeros = get("ZerosLike")
+    return zeros(op.inputs[0]), zeros(op.inputs[1])
+
+
 @max_pool_op.gradient
 def _(op, grad):
     return max_pool_grad(op.inputs[0], op.outputs[0], grad, **_geometry(op))
@@ -223,12 +229,12 @@ def _(op, grad):
 
 @max_pool_grad.gradient
 def _(op, grad):
-    return None, None, max_pool_grad_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+    return *_no_effect(op), max_pool_grad_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
 
 
 @max_pool_grad_grad.gradient
 def _(op, grad):
-    return None, None, max_pool_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+    return *_no_effect(op), max_pool_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
 
 
 # -- maximum with attributes as inputs -------------------------------------------------------------------------------
@@ -288,13 +294,13 @@ def _(op, grad):
 @max_pool_grad_v2.gradient
 def _(op, grad):
     x, y, _, ksize, strides = op.inputs
-    return None, None, max_pool_grad_grad_v2(x, y, grad, ksize, strides, **_geometry(op)), None, None
+    return *_no_effect(op), max_pool_grad_grad_v2(x, y, grad, ksize, strides, **_geometry(op)), None, None
 
 
 @max_pool_grad_grad_v2.gradient
 def _(op, grad):
     x, y, _, ksize, strides = op.inputs
-    return None, None, max_pool_grad_v2(x, y, grad, ksize, strides, **_geometry(op)), None, None
+    return *_no_effect(op), max_pool_grad_v2(x, y, grad, ksize, strides, **_geometry(op)), None, None
 
 
 # -- maximum and where it was ----------------------------------------------------------------------------------------
@@ -425,12 +431,12 @@ def _(op, grad):
 
 @max_pool3d_grad.gradient
 def _(op, grad):
-    return None, None, max_pool3d_grad_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+    return *_no_effect(op), max_pool3d_grad_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
 
 
 @max_pool3d_grad_grad.gradient
 def _(op, grad):
-    return None, None, max_pool3d_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
+    return *_no_effect(op), max_pool3d_grad(op.inputs[0], op.inputs[1], grad, **_geometry(op))
 
 
 # -- mean ------------------------------------------------------------------------------------------------------------

@@ -83,9 +83,9 @@ def _swapped_with_last(x: Tensor, rank: int | None, axis: Any) -> Any:
         perm[axis % rank], perm[-1] = rank - 1, axis % rank
         return np.array(perm, np.int32)
     n = get("Rank")(x) if rank is None else np.int32(rank)
-    last, axis = n - 1, get("FloorMod")(axis, n)
-    axes = get("Range")(0, n, 1)
     swap = get("SelectV2")
+    last, axis = n - 1, swap(get("Less")(axis, 0), n + axis, axis)
+    axes = get("Range")(0, n, 1)
     return swap(get("Equal")(axes, axis), last, swap(get("Equal")(axes, last), axis, axes))
 
 
@@ -124,8 +124,10 @@ xent = op("SoftmaxCrossEntropyWithLogits", "features: T, labels: T -> loss: T, b
 
 @xent.shape
 def _(features, labels):
-    both = shapes.broadcast(shapes.rank_is(features, 2), shapes.rank_is(labels, 2))
-    return [both[:1], both]
+    both = shapes.broadcast(features, labels)
+    if both is not None and len(both) != 2:
+        raise ValueError(f"Shape must be broadcasted with rank 2, but is rank {len(both)}: {shapes.show(both)}")
+    return [(None,), (None, None)] if both is None else [both[:1], both]
 
 
 @xent.kernel
@@ -156,7 +158,8 @@ def _to_logits(op: Any, grad_loss: Any, grad_grad: Any) -> Any:
     if grad_grad is None or _is_zero(grad_grad):
         return first
     p = softmax_op(op.inputs[0])
-    return first + (grad_grad - _sum_last(grad_grad * p)) * p
+    dot = get("BatchMatMulV2")(get("ExpandDims")(grad_grad, np.int32(1)), get("ExpandDims")(p, np.int32(2)))
+    return first + (grad_grad - get("Squeeze")(dot, squeeze_dims=[1])) * p
 
 
 def _is_zero(x: Any) -> bool:
@@ -183,7 +186,11 @@ def _(features, labels):
 
 @sparse_xent.kernel
 def _(features, labels):
-    if features.ndim != 2 or labels.ndim != 1 or labels.shape[0] != features.shape[0]:
+    if features.ndim != 2:
+        raise errors.invalid(f"logits must be 2-D, but got shape {list(features.shape)}")
+    if labels.ndim != 1:
+        raise errors.invalid(f"labels must be 1-D, but got shape {list(labels.shape)}")
+    if labels.shape[0] != features.shape[0]:
         raise errors.invalid(f"logits and labels must have the same first dimension, got logits shape "
                              f"{list(features.shape)} and labels shape {list(labels.shape)}")
     labels = labels.to(torch.int64)

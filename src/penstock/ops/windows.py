@@ -85,30 +85,30 @@ def explicit_pads(explicit_paddings: Sequence[int], data_format: str) -> tuple[P
 
 
 def check_explicit(padding: str, explicit_paddings: Sequence[int], data_format: str) -> None:
-    """Refuses explicit paddings that do not fit the padding mode or the data format (ValueError)."""
+    """Refuses explicit paddings that do not fit the padding mode or the data format (InvalidArgumentError)."""
     if padding != "EXPLICIT":
         if explicit_paddings:
-            raise ValueError("explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT")
+            raise errors.invalid("explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT")
         return
     if len(explicit_paddings) != 2 * len(data_format):
-        raise ValueError(f"explicit_paddings attribute must contain {2 * len(data_format)} values, but got: "
+        raise errors.invalid(f"explicit_paddings attribute must contain {2 * len(data_format)} values, but got: "
                          f"{len(explicit_paddings)}")
     if any(p < 0 for p in explicit_paddings):
-        raise ValueError(f"All elements of explicit_paddings must be nonnegative: {list(explicit_paddings)}")
+        raise errors.invalid(f"All elements of explicit_paddings must be nonnegative: {list(explicit_paddings)}")
     channel = channel_axis(data_format)
     if any(explicit_paddings[:2]) or any(explicit_paddings[2 * channel:2 * channel + 2]):
-        raise ValueError("Nonzero explicit padding in the batch or depth dimensions is not supported")
+        raise errors.invalid("Nonzero explicit padding in the batch or depth dimensions is not supported")
 
 
 def check_steps(name: str, values: Sequence[int], data_format: str, what: str = "strides") -> None:
-    """Refuses strides or dilations that are not positive, or not one along batch and channels (ValueError)."""
+    """Refuses strides or dilations that are not positive, or not one along batch and channels (InvalidArgumentError)."""
     if len(values) != len(data_format):
-        raise ValueError(f"{name} requires the {what.rstrip('s')} attribute to contain {len(data_format)} values, but "
+        raise errors.invalid(f"{name} requires the {what.rstrip('s')} attribute to contain {len(data_format)} values, but "
                          f"got: {len(values)}")
     if any(v <= 0 for v in values):
-        raise ValueError(f"{name} requires all {what} to be positive, got {list(values)}")
+        raise errors.invalid(f"{name} requires all {what} to be positive, got {list(values)}")
     if values[0] != 1 or values[channel_axis(data_format)] != 1:
-        raise ValueError(f"Current implementation does not yet support {what} in the batch and depth dimensions.")
+        raise errors.invalid(f"Current implementation does not yet support {what} in the batch and depth dimensions.")
 
 
 def sequence(value: Any, n: int, data_format: str, name: str) -> list[int]:
