@@ -12,7 +12,6 @@ from penstock.ops.cast import cast
 from penstock.ops.registry import get
 
 
-@export(v1=["confusion_matrix.remove_squeezable_dimensions"])
 def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0,
                                  name: str | None = None) -> tuple[Tensor, Tensor]:
     """Squeezes the last dimension of whichever of the two has one more than expected."""

@@ -293,3 +293,39 @@ def _dynamic(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Tensor]:
 def _sizes(t: Tensor, axes: Any) -> Tensor:
     """The sizes of the axes that are not summed over."""
     return get("GatherV2")(get("Shape")(t), _free_axes(t, axes)[1], 0)
+
+
+# -- vectors of three, and the diagonal -------------------------------------------------------------------------------
+cross = op("Cross", "a: T, b: T -> product: T", "T: type in {half bfloat16 float32 float64 int8 int16 int32 int64 uint8}",
+           export_as="linalg.cross", v1_as="cross")
+
+
+@cross.shape
+def _(a, b):
+    out = shapes.merge(a, b)
+    shapes.rank_at_least(out, 1)
+    if out is not None and out[-1] not in (None, 3):
+        raise ValueError(f"Cross-products are only defined for 3-element vectors, not {shapes.show(out)}")
+    return out
+
+
+@cross.kernel
+def _(a, b):
+    if a.shape != b.shape:
+        raise errors.invalid(f"Both inputs must be of same shape: {list(a.shape)} vs. {list(b.shape)}")
+    if a.ndim < 1 or a.shape[-1] != 3:
+        raise errors.invalid(f"Cross-products are only defined for 3-element vectors, not {list(a.shape)}")
+    return torch.linalg.cross(a, b)
+
+
+@cross.gradient
+def _(op, grad):
+    a, b = op.inputs
+    return cross(b, grad), cross(grad, a)
+
+
+@export("linalg.trace", v1=["trace"])
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sum of the main diagonal of each matrix."""
+    with name_scope(name, "Trace", [x]) as scope:
+        return get("Sum")(get("MatrixDiagPart")(convert(x, name="x")), [-1], name=scope)
