@@ -56,7 +56,8 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
 
     >>> tf.gradients(x * x, [x])
     """
-    return gradients_of(ys, xs, grad_ys, name, colocate_gradients_with_ops, stop_gradients, unconnected_gradients)
+    return gradients_of(ys, xs, grad_ys, name, colocate_gradients_with_ops, stop_gradients, unconnected_gradients,
+                        gate=gate_gradients)
 
 
 @export(v2=["gradients"])
@@ -64,7 +65,7 @@ def gradients_v2(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
                  aggregation_method: Any = None, stop_gradients: Any = None,
                  unconnected_gradients: Any = UnconnectedGradients.NONE) -> list:
     """The derivatives of the sum of `ys` with respect to each of `xs` (graphs only)."""
-    return gradients_of(ys, xs, grad_ys, name, True, stop_gradients, unconnected_gradients)
+    return gradients_of(ys, xs, grad_ys, name, True, stop_gradients, unconnected_gradients, gate=gate_gradients)
 
 
 def as_list(x: Any) -> list:
@@ -74,7 +75,7 @@ def as_list(x: Any) -> list:
 
 def gradients_of(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate: bool = False,
                  stop_gradients: Any = None, unconnected: Any = UnconnectedGradients.NONE,
-                 src_graph: Any = None) -> list:
+                 src_graph: Any = None, gate: bool = False) -> list:
     """tf.gradients on lists or single values."""
     if context.executing_eagerly():
         raise RuntimeError("tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.")
@@ -92,7 +93,7 @@ def gradients_of(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         src_graph = ys[0].graph if ys else src_graph
     composite = [x for x in (*ys, *xs) if _components(x) is not None]
     if composite:
-        return _composite_gradients(ys, xs, grad_ys, name, colocate, stop_gradients, unconnected, src_graph)
+        return _composite_gradients(ys, xs, grad_ys, name, colocate, stop_gradients, unconnected, src_graph, gate)
     with contextlib.ExitStack() as stack:
         if src_graph is not context.current_graph() and not context.current_graph().building_function:
             stack.enter_context(src_graph.as_default())
@@ -101,7 +102,7 @@ def gradients_of(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         xs_t = [_x_tensor(x) for x in xs]
         grads = _Walk(ys_t, xs_t, _default_grad_ys(grad_ys, ys_t), scope, colocate,
                       [_x_tensor(s) for s in as_list(stop_gradients)] if stop_gradients is not None else [],
-                      src_graph).run()
+                      gate).run()
         if unconnected is UnconnectedGradients.ZERO:
             grads = [_zeros_like_source(x) if g is None else g for g, x in zip(grads, xs, strict=True)]
     return grads
@@ -115,14 +116,14 @@ def _components(x: Any) -> list | None:
 
 def _composite_gradients(ys: list, xs: list, grad_ys: list, *rest: Any) -> list:
     """Differentiates through the parts of composite tensors and puts the results together again."""
-    name, colocate, stop, unconnected, src = rest
+    name, colocate, stop, unconnected, src, gate = rest
     flat_ys, flat_gs = [], []
     for y, g in zip(ys, grad_ys, strict=True):
         parts = _components(y)
         flat_ys.extend([y] if parts is None else parts)
         flat_gs.extend([g] if parts is None else (_components(g) or [g]) if g is not None else [None] * len(parts))
     flat_xs = [p for x in xs for p in (_components(x) or [x])]
-    flat = iter(gradients_of(flat_ys, flat_xs, flat_gs, name, colocate, stop, unconnected, src))
+    flat = iter(gradients_of(flat_ys, flat_xs, flat_gs, name, colocate, stop, unconnected, src, gate))
     return [next(flat) if _components(x) is None else x._with_gradient_components([next(flat) for _ in _components(x)])
             for x in xs]
 
@@ -134,10 +135,10 @@ def _y_tensor(y: Any) -> Any:
 def _x_tensor(x: Any) -> Any:
     """What a source stands for: a resource variable is its handle, a reference variable its reference."""
     if isinstance(x, Tensor):
-        return x
+        return convert(x) if hasattr(x, "_value") else x
     handle = getattr(x, "handle", None)
     if isinstance(handle, Tensor):
-        return handle
+        return _x_tensor(handle)
     if isinstance(x, IndexedSlices):
         return x.values
     ref = getattr(x, "_ref", None)
@@ -150,9 +151,7 @@ def _zeros_like_source(x: Any) -> Any:
     value = x if isinstance(x, Tensor) and x.dtype != dtypes.resource else None
     if value is None and not isinstance(x, Tensor):
         value = convert(x)
-    if value is None:
-        value = get("ReadVariableOp")(x, dtype=x._handle_dtype)  # type: ignore[attr-defined]
-    return get("ZerosLike")(value)
+    return zeros_for(x if value is None else value)
 
 
 def _default_grad_ys(grad_ys: list, ys: list) -> list:
@@ -205,14 +204,28 @@ def gradient_function(op: Any) -> Callable | None:
 class _Walk:
     """One run of tf.gradients."""
 
-    def __init__(self, ys: list, xs: list, grad_ys: list, scope: str, colocate: bool, stops: list, graph: Any):
+    def __init__(self, ys: list, xs: list, grad_ys: list, scope: str, colocate: bool, stops: list, gate: bool):
         self.ys, self.xs, self.grad_ys, self.scope, self.colocate = ys, xs, grad_ys, scope, colocate
-        self.graph = graph
-        self.stop_ids = {id(t) for t in stops}
+        self.stops, self.gate = stops, gate
         self.x_ids = {id(x) for x in xs}
         self.grads: dict[int, list] = {}          # tensor id -> contributions
         self.sums: dict[int, Any] = {}
-        self.state: Any = None                    # control flow state
+        self.state: Any = None                    # loops that the walk goes through
+        self.captured: dict[int, Any] = {}        # placeholder id -> the tensor outside that it stands for
+        self.placeholders: dict[int, list] = {}   # the other way round
+        self._see_through_captures()
+
+    def _see_through_captures(self) -> None:
+        """When an x is outside of the function that is being built, the walk goes on outside."""
+        graph = context.current_graph()
+        if not graph.building_function or not self.ys or all(x.graph is self.ys[0].graph for x in self.xs):
+            return
+        while getattr(graph, "building_function", False):
+            for outer, inner in graph.captures:  # type: ignore[attr-defined]
+                if not hasattr(outer, "_value"):
+                    self.captured[id(inner)] = outer
+                    self.placeholders.setdefault(id(outer), []).append(inner)
+            graph = graph.outer_graph  # type: ignore[attr-defined]
 
     # -- which ops lie between ------------------------------------------------------------------------
     def _reached(self) -> set[Operation]:
@@ -235,23 +248,24 @@ class _Walk:
         return reached
 
     def _consumers(self, t: Tensor) -> list[Operation]:
-        out = list(t._consumers)
-        g = t.graph
-        if g is not context.current_graph() and context.current_graph().building_function:
-            captured = context.current_graph()._captured(t)  # type: ignore[attr-defined]
-            if captured is not None:
-                out.extend(captured._consumers)
-        return out
+        if id(t) not in self.placeholders:
+            return t._consumers
+        return [*t._consumers, *(c for inner in self.placeholders[id(t)] for c in self._consumers(inner))]
 
     def _inputs(self, op: Operation) -> list[Tensor]:
-        """The inputs of an op, seeing through the captures of a function graph that is being differentiated."""
-        return op._inputs
+        """The inputs of an op, captures as the tensors outside that they stand for."""
+        return [self._outside(t) for t in op._inputs] if self.captured else op._inputs
 
-    def _between(self, reached: set[Operation]) -> tuple[dict[Operation, int], list[Operation]]:
-        """Ops on a path from an x to a y with how many of their gradients are to come."""
+    def _outside(self, t: Tensor) -> Tensor:
+        while id(t) in self.captured and id(t) not in self.x_ids:
+            t = self.captured[id(t)]
+        return t
+
+    def _between(self, reached: set[Operation]) -> list[Operation]:
+        """Ops on a path from an x to a y."""
         between: list[Operation] = []
         seen: set[Operation] = set()
-        queue = collections.deque(y.op for y in self.ys)
+        queue = collections.deque(self._outside(y).op if isinstance(y, Tensor) else y.op for y in self.ys)
         while queue:
             op = queue.popleft()
             if op in reached and op not in seen:
@@ -259,59 +273,60 @@ class _Walk:
                 between.append(op)
                 for t in self._inputs(op):
                     queue.append(t.op)
-        pending: dict[Operation, int] = collections.defaultdict(int)
-        for op in between:
-            for t in self._inputs(op):
-                if t.op in seen:
-                    pending[t.op] += 1
-        return pending, between
+        return between
 
     # -- the walk ------------------------------------------------------------------------------------------
     def run(self) -> list:
-        reached = self._reached()
-        pending, between = self._between(reached)
+        """The gradients of the xs."""
+        between = self._between(self._reached())
         inside = set(between)
-        if any(op._control_flow_context is not None or op.opdef.control_flow for op in between):
+        if any(op.opdef.control_flow for op in between):
             from penstock.graph.control_flow_grad import make_state
-            self.state = make_state(between, inside, pending, self.colocate)
-        for y, g in zip(self.ys, self.grad_ys, strict=True):
-            t = y.values if isinstance(y, IndexedSlices) else y
-            self._add(t, g)
-        queue: collections.deque = collections.deque()
-        started: set[Operation] = set()
-        for y in self.ys:
-            op = y.op
-            if op in inside and pending.get(op, 0) == 0 and op not in started:
-                started.add(op)
-                queue.append(op)
-        if self.state is not None:
-            for op in self.state.process_unused_loop_exits(pending, {y.op for y in self.ys}):
-                self._add(op.outputs[0], self.state.zeros_like_for_exit(op.outputs[0]))
-                queue.append(op)
+            self.state = make_state(between, inside, self.colocate)
+        pending: dict[Operation, int] = collections.defaultdict(int)
+        for op in between:
+            for t in self._inputs(op):
+                if t.op in inside:
+                    pending[t.op] += 1
+        queue = self._start(pending, inside)
         stop_ops = self._stop_ops(pending)
         while queue:
             op = queue.popleft()
-            self._process(op, op in stop_ops)
+            with self._colocated(op):
+                self._process(op, op in stop_ops)
             self._update(op, pending, inside, queue)
         if self.state is not None:
             self.state.post_processing()
         return [self._final(x) for x in self.xs]
 
+    def _start(self, pending: dict[Operation, int], inside: set[Operation]) -> collections.deque:
+        """Sets the gradients of the ys; the ops to begin with."""
+        for y, g in zip(self.ys, self.grad_ys, strict=True):
+            if isinstance(y, IndexedSlices):
+                self._add(y.values, g)
+            else:
+                self._add(self._outside(y), g)
+        started: dict[Operation, None] = {}
+        for y in self.ys:
+            op = self._outside(y).op if isinstance(y, Tensor) else y.op
+            if op in inside and pending[op] == 0:
+                started[op] = None
+        queue = collections.deque(started)
+        if self.state is not None:
+            for t in self.state.process_unused_loop_exits(pending, set(started)):
+                if is_trainable(t):
+                    self._add(t, self.state.zeros_like_for_exit(t))
+                    queue.append(t.op)
+        return queue
+
     def _stop_ops(self, pending: dict[Operation, int]) -> set[Operation]:
         """Ops of xs that are not fed by other xs' paths, and of stop_gradients: the walk ends there."""
-        stops = set()
+        stops = {t.op for t in self.stops}
         for x in self.xs:
             op = x.op
-            if not any(pending.get(t.op, 0) > 0 for t in self._inputs(op)):
+            if not any(pending[t.op] > 0 for t in self._inputs(op)):
                 stops.add(op)
-        for t in self._stop_tensors():
-            stops.add(t.op)
         return stops
-
-    def _stop_tensors(self) -> list:
-        if not self.stop_ids:
-            return []
-        return [t for op in self.graph._ops for t in op.outputs if id(t) in self.stop_ids]
 
     def _add(self, t: Tensor, grad: Any) -> None:
         self.grads.setdefault(id(t), []).append(grad)
@@ -324,8 +339,7 @@ class _Walk:
         parts = self.grads.get(key)
         if not parts:
             return None
-        with self._colocated(t.op):
-            total = self.sums[key] = add_gradients(parts)
+        total = self.sums[key] = add_gradients(parts)
         return total
 
     def _final(self, x: Tensor) -> Any:
@@ -349,18 +363,30 @@ class _Walk:
         if self.state is not None:
             self.state.enter(op, before=False)
         try:
-            with context.current_graph().name_scope(op.name + "_grad"), self._colocated(op), _grad_of(op):
-                outs = self._fill_zeros(op, outs)
-                ins = fn(op, *outs)
-                ins = self._checked(op, ins)
+            self._check_not_own_loop(op)
+            graph = context.current_graph()
+            with graph.name_scope(op.name + "_grad"), _grad_of(op):
+                if not getattr(fn, "takes_none", False) or op.opdef.control_flow:
+                    outs = self._fill_zeros(op, outs)
+                ins = self._checked(op, fn(op, *outs))
+                if self.gate and sum(g is not None for g in ins) > 1:
+                    from penstock.ops.core import tuple_
+                    ins = tuple_(ins)
+            for t, g in zip(self._inputs(op), ins, strict=True):
+                if g is not None:
+                    if isinstance(g, Tensor) and t.dtype != dtypes.resource and t._dims is not None:
+                        _merge_shape(op, g, t)
+                    self._add(t, g)
         finally:
             if self.state is not None:
                 self.state.exit(op, before=False)
-        for t, g in zip(self._inputs(op), ins, strict=True):
-            if g is not None:
-                if isinstance(g, Tensor) and t.dtype != dtypes.resource and t._dims is not None:
-                    _merge_shape(op, g, t)
-                self._add(t, g)
+
+    def _check_not_own_loop(self, op: Operation) -> None:
+        """A gradient that is taken inside of a loop cannot go around that loop."""
+        ctxt = op._control_flow_context
+        if ctxt is not None and op.opdef.control_flow == "switch" and ctxt.IsWhileContext() and \
+                ctxt is context.current_graph()._get_control_flow_context():
+            raise ValueError(f"tf.gradients() inside of a loop cannot differentiate through the loop itself: {op.name}")
 
     def _fill_zeros(self, op: Operation, outs: list) -> list:
         """Zeros for outputs that nothing differentiable used."""
@@ -368,8 +394,14 @@ class _Walk:
             return outs
         filled = []
         for t, g in zip(op.outputs, outs, strict=True):
-            if g is None and is_trainable(t) and not op.opdef.control_flow:
-                g = self.state.zeros_like(op, t) if self.state is not None else zeros_for(t)
+            if g is None and is_trainable(t):
+                if self.state is not None:
+                    g = self.state.zeros_like(op, t)
+                elif op.opdef.control_flow:
+                    from penstock.graph.control_flow_grad import zeros_outside_loop
+                    g = zeros_outside_loop(op, t)
+                else:
+                    g = zeros_for(t)
             filled.append(g)
         return filled
 
@@ -389,21 +421,31 @@ class _Walk:
             if src not in inside:
                 continue
             pending[src] -= 1
-            ready = pending[src] == 0
-            if self.state is not None and not ready:
-                ready = pending[src] > 0 and self.state.is_loop_switch(src)
-            if not ready:
+            if self.state is None:
+                if pending[src] == 0:
+                    queue.append(src)
                 continue
-            if self.state is not None and self.state.is_loop_exit(src):
-                for other in self.state.loop_exit_ready(src, pending):
-                    queue.append(other) if not isinstance(other, tuple) else self._add_exit_zero(other, queue)
-            else:
-                queue.append(src)
+            from penstock.graph.control_flow_context import is_loop_exit, is_loop_switch
+            if pending[src] == 0 or pending[src] > 0 and is_loop_switch(src):
+                if is_loop_exit(src):
+                    self._loop_exit_ready(t, queue)
+                else:
+                    queue.append(src)
 
-    def _add_exit_zero(self, item: tuple, queue: collections.deque) -> None:
-        op, zero = item
-        self._add(op.outputs[0], zero)
-        queue.append(op)
+    def _loop_exit_ready(self, t: Tensor, queue: collections.deque) -> None:
+        """The exits of a loop start its gradient together; those without a gradient with zeros."""
+        loop = self.state.loop_of(t.op, before=False)
+        loop.deferred_exits.append(t)
+        loop.pending_exits_count -= 1
+        if loop.pending_exits_count:
+            return
+        used = [e for e in loop.deferred_exits if any(g is not None for g in self.grads.get(id(e), ()))]
+        queue.extend(e.op for e in used)
+        loop.unused_exits.extend(e for e in loop.deferred_exits if not any(e is u for u in used))
+        for e in loop.unused_exits:
+            if used and is_trainable(e):
+                self._add(e, self.state.zeros_like_for_exit(e))
+            queue.append(e.op)
 
     def _colocated(self, op: Operation) -> Any:
         return context.current_graph().colocate_with(op) if self.colocate else contextlib.nullcontext()
@@ -424,7 +466,8 @@ def _grad_of(op: Operation) -> Any:
 def zeros_for(t: Tensor) -> Any:
     """Zeros shaped like a tensor; for a resource handle, like the variable behind it."""
     if t.dtype == dtypes.resource:
-        return get("ZerosLike")(get("ReadVariableOp")(t, dtype=t._handle_dtype))  # type: ignore[attr-defined]
+        from penstock.ops.state import handle_dtype
+        return get("Fill")(get("VariableShape")(t), convert(0, handle_dtype(t)))
     return get("ZerosLike")(t)
 
 

@@ -1,0 +1,70 @@
+"""Stacks: what loops save for their gradients. A stack lives as long as the step."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import errors
+from penstock.ops.registry import op
+
+stack = op("StackV2", "max_size: int32 -> handle: resource", "elem_type: type, stack_name: string = ''",
+           stateful=True).no_gradient()
+push = op("StackPushV2", "handle: resource, elem: T -> output: T", "T: type, swap_memory: bool = False",
+          stateful=True).no_gradient()
+pop = op("StackPopV2", "handle: resource -> elem: elem_type", "elem_type: type", stateful=True).no_gradient()
+close = op("StackCloseV2", "handle: resource ->", stateful=True).no_gradient()
+
+stack.shape(lambda max_size: ())
+push.shape(lambda handle, elem: elem)
+pop.shape(lambda handle: None)
+
+
+class Stack:
+    """The run-time value of a stack's handle."""
+
+    __slots__ = ("name", "dtype", "limit", "items")
+
+    def __init__(self, name: str, dtype: Any, limit: int):
+        self.name, self.dtype, self.limit = name, dtype, limit
+        self.items: list | None = []
+
+    def open_items(self) -> list:
+        """The elements; InvalidArgumentError after close."""
+        if self.items is None:
+            raise errors.invalid(f"Stack[{self.name}] has already been closed.")
+        return self.items
+
+
+def _checked(handle: Any) -> Stack:
+    if not isinstance(handle, Stack):
+        raise errors.invalid(f"a stack was expected, got {type(handle).__name__}")
+    return handle
+
+
+@stack.kernel
+def _(max_size, *, elem_type, stack_name):
+    return Stack(stack_name or "stack", elem_type, int(max_size))
+
+
+@push.kernel
+def _(handle, elem, *, T):
+    target = _checked(handle)
+    if target.dtype != T:
+        raise errors.invalid(f"Must have type {target.dtype.name} but got {T.name}")
+    items = target.open_items()
+    if 0 <= target.limit <= len(items):
+        raise errors.invalid(f"Stack[{target.name}] overflowed its max_size ({target.limit})")
+    items.append(elem)
+    return elem
+
+
+@pop.kernel
+def _(handle):
+    items = _checked(handle).open_items()
+    if not items:
+        raise errors.invalid(f"Stack[{handle.name}] is empty when calling Pop().")
+    return items.pop()
+
+
+@close.kernel
+def _(handle):
+    _checked(handle).items = None
