@@ -145,6 +145,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if eager:
         from penstock.eager.tensor import from_array
         return from_array(array, dtype)
+    if isinstance(value, np.ndarray) and np.may_share_memory(array, value):
+        array = array.copy()                  # the caller may write into it later
     return const_op(array, dtype, name)
 
 
