@@ -20,6 +20,9 @@ SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "val
 export.value(SparseTensorValue, v1=["SparseTensorValue"])
 
 
+_ON_VALUES = {"abs", "negative", "sign", "square", "sqrt", "tanh", "erf", "cast", "bessel_i0e", "bessel_i1e"}
+
+
 @export("SparseTensor", "sparse.SparseTensor")
 class SparseTensor:
     """values[i] at position indices[i] of a tensor of shape dense_shape.
@@ -75,6 +78,13 @@ class SparseTensor:
     def with_values(self, new_values: Any) -> SparseTensor:
         """The same positions with other values."""
         return SparseTensor(self._indices, new_values, self._dense_shape)
+
+    @staticmethod
+    def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
+        """Functions of one tensor that leave zeros zero act on the values (see penstock.ops.composite)."""
+        if not isinstance(args[0], SparseTensor) or fn.__name__ not in _ON_VALUES:
+            return NotImplemented
+        return args[0].with_values(fn(args[0].values, *args[1:], **kwargs))
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Runs the graph up to this tensor; gives a SparseTensorValue."""

@@ -173,7 +173,15 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         return mat_mul(a, b, **turn, name=scope)
 
 
-@export("linalg.matvec", v1=["linalg.matvec"])
+@export(v1=["sparse_matmul"])
+def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, a_is_sparse: bool = False,
+                  b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """The product of two matrices that may hold many zeros, in float32."""
+    return sparse_mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, a_is_sparse=a_is_sparse,
+                          b_is_sparse=b_is_sparse, name=name)
+
+
+@export("linalg.matvec")
 def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
            b_is_sparse: bool = False, name: str | None = None) -> Tensor:
     """The product of a matrix and a vector, or of batches of them."""
