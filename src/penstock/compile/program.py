@@ -87,7 +87,7 @@ class _Writer:
         opdef = op.opdef
         kernel = kernel_of(op)
         bound = kernel.bind(op.attrs, op)
-        if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
+        if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
             value = bound(ctx=self.ctx) if kernel.wants_ctx else bound()
             name = self.names[id(op.outputs[0])] = f"c{next(self.counter)}"
             self.scope[name] = value

@@ -222,7 +222,7 @@ def _make_node(op: Operation, ctx: Any) -> _Node:
     if kernel is None:
         raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
     bound = kernel.bind(op.attrs, op)
-    if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
+    if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
         node.kind, node.value = CONSTANT, bound(ctx=ctx) if kernel.wants_ctx else bound()
         return node
     _set_call(node, op, kernel, bound)
