@@ -22,16 +22,15 @@ def _ragged_tensor() -> Any:
 
 
 def _is_ragged(value: Any) -> bool:
-    return isinstance(value, _ragged_tensor())
+    return hasattr(value, "ragged_rank")
 
 
 def _dense_or_ragged(value: Any, dtype: Any = None, name: str | None = None) -> Any:
     """A tensor or a ragged tensor from anything that stands for one."""
+    if hasattr(value, "row_splits") and not hasattr(value, "with_values"):         # a RaggedTensorValue
+        return _ragged_tensor().from_row_splits(_dense_or_ragged(value.values, dtype), value.row_splits)
     if _is_ragged(value):
         return value
-    if hasattr(value, "row_splits") and hasattr(value, "values"):          # a RaggedTensorValue
-        inner = value.values if hasattr(value.values, "row_splits") else convert(value.values, dtype)
-        return _ragged_tensor().from_row_splits(_dense_or_ragged(inner, dtype), value.row_splits)
     return convert(value, dtype, name)
 
 
