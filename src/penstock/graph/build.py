@@ -7,6 +7,8 @@ the kernel (`penstock.eager.execute`).
 from __future__ import annotations
 
 import collections
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -59,12 +61,29 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
         inputs, full_attrs, counts = resolve(opdef, args, attrs, _graph_converter(graph))
     finally:
         stacks.name = outer
-    op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts)
+    with _beside_references(graph, opdef, inputs) if opdef.has_ref_inputs else _NOTHING:
+        op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts)
     infer_shapes(op)
     if context.state.tapes:
         from penstock.eager.tape import record
         record(op, op._inputs, op.outputs)
     return op
+
+
+_NOTHING = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _beside_references(graph: Any, opdef: OpDef, inputs: list) -> Iterator[None]:
+    """An op that takes references runs where they are."""
+    with contextlib.ExitStack() as stack:
+        for arg, t in zip(opdef.inputs, inputs, strict=False):
+            if arg.is_ref and opdef.plain:
+                if not t._dtype._is_ref_dtype:
+                    raise TypeError(f"'{opdef.name}' Op requires that input '{arg.name}' be a mutable tensor (e.g.: a "
+                                    "tf.Variable)")
+                stack.enter_context(graph.colocate_with(t.op))
+        yield
 
 
 def _graph_converter(graph: Any) -> Any:

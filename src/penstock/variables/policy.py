@@ -51,7 +51,7 @@ class VariableAggregation(enum.Enum):
 
 
 def validated(synchronization: Any, aggregation: Any, trainable: bool | None, name: str) -> tuple[Any, Any, bool]:
-    """The three settings with defaults filled in; ValueError where they are wrong or contradict each other."""
+    """The three settings with defaults filled in; ValueError where they are wrong."""
     aggregation = VariableAggregation.NONE if aggregation is None else aggregation
     if not isinstance(aggregation, (VariableAggregation, VariableAggregationV2)):
         try:
@@ -63,10 +63,6 @@ def validated(synchronization: Any, aggregation: Any, trainable: bool | None, na
         synchronization = VariableSynchronization(synchronization)
     except ValueError:
         raise ValueError(f"Invalid variable synchronization mode: {synchronization} for variable: {name}") from None
-    if synchronization is VariableSynchronization.ON_READ:
-        if trainable:
-            raise ValueError("Synchronization value can be set to VariableSynchronization.ON_READ only for "
-                             "non-trainable variables. You have specified trainable=True and "
-                             "synchronization=VariableSynchronization.ON_READ.")
-        trainable = False
-    return synchronization, aggregation, True if trainable is None else trainable
+    if trainable is None:
+        trainable = synchronization is not VariableSynchronization.ON_READ
+    return synchronization, aggregation, trainable

@@ -45,7 +45,6 @@ class RefVariable(VariableV1):
                  variable_def: Any = None, dtype: Any = None, expected_shape: Any = None, import_scope: Any = None,
                  constraint: Any = None, synchronization: Any = VariableSynchronization.AUTO,
                  aggregation: Any = VariableAggregation.NONE, shape: Any = None):
-        self._graph_key = context.current_graph()
         if variable_def is not None:
             if initial_value is not None:
                 raise ValueError("variable_def and initial_value are mutually exclusive.")

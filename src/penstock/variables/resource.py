@@ -335,6 +335,7 @@ class ResourceVariable(BaseResourceVariable):
         collections = checked_collections(collections, self._trainable)
         with init_scope():
             self._in_graph_mode = not context.executing_eagerly()
+            self._graph_key = context.current_graph()
             self._build(initial_value, caching_device, name, dtype, shape)
             if self._in_graph_mode:
                 context.current_graph().add_to_collections(collections, self)

@@ -221,13 +221,19 @@ class pure_variable_scope:
         if self._counts is not None:
             state.counts = self._counts
         else:
-            for k in state.counts:
-                if k.startswith(self._last.name + "/"):
-                    state.counts[k] = 0
+            close_subscopes(self._last.name, state)
         state.scope = self._outer
 
 
-def _unique_name(prefix: str) -> str:
+def close_subscopes(name: str, state: _Open | None = None) -> None:
+    """Forgets how often the scopes below `name` were opened: their names may be used again."""
+    counts = (state or _open()).counts
+    for k in counts:
+        if k.startswith(name + "/"):
+            counts[k] = 0
+
+
+def unique_name(prefix: str) -> str:
     """`prefix`, with _1, _2 … appended when a scope of that name was opened before."""
     state = _open()
     lead = state.scope.name + "/" if state.scope.name else ""
@@ -300,7 +306,7 @@ class variable_scope:
             opened = stack.enter_context(self._name_scope)
         if isinstance(wanted, VariableScope):
             opened = wanted.original_name_scope
-        self._pure = pure_variable_scope(_unique_name(own) if wanted is None else wanted, reuse=self._reuse,
+        self._pure = pure_variable_scope(unique_name(own) if wanted is None else wanted, reuse=self._reuse,
                                          old_name_scope=opened, **self._settings)
         return stack.enter_context(self._pure)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -255,8 +256,7 @@ class VariableV1(Variable):
 def _operator(name: str) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(Tensor, name)(self.value(), *args, **kwargs)
-    call.__name__ = name
-    return call
+    return functools.wraps(getattr(Tensor, name))(call) if hasattr(Tensor, name) else call
 
 
 for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "div", "rdiv", "truediv", "rtruediv", "floordiv",
