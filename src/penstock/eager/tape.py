@@ -292,8 +292,7 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
             fn = gradient_function(op)
             if fn is None:
                 continue
-            outs = _zeros_where_needed(outputs, outs)
-            ins = fn(op, *outs)
+            ins = fn(op, *(outs if getattr(fn, "takes_none", False) else _zeros_where_needed(outputs, outs)))
         else:
             ins = fn(*_zeros_where_needed(outputs, outs))
         ins = list(ins) if isinstance(ins, (list, tuple)) else [ins]

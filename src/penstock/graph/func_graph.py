@@ -64,6 +64,7 @@ class FuncGraph(Graph):
                     else outer.get_collection(key)
             for key in _SHARED_COLLECTIONS:
                 self._collections[key] = outer.get_collection_ref(key)
+        self._stacks.variable_creators = getattr(base._stacks, "variable_creators", ())  # type: ignore[attr-defined]
         if outer is None:
             if context.state.device:
                 self._stacks.devices = (DeviceScope(context.state.device),)

@@ -52,6 +52,10 @@ class TensorList:
         """A list of zeros of the same shapes."""
         return self.like([None if x is None else _zeros_like(x) for x in self.items()])
 
+    def map(self, function: Any) -> TensorList:
+        """A list of the results of a function of the elements."""
+        return self.like([None if x is None else function(x) for x in self.items()])
+
     def add(self, other: TensorList) -> TensorList:
         """Element by element."""
         if self.size != other.size:
