@@ -253,6 +253,8 @@ def _pack(value: Any, dtype: Any, name: str) -> Tensor:
     wanted = dtype or _first_dtype(value)
     elements = [_pack(v, wanted, str(i)) if isinstance(v, (list, tuple)) and _holds_tensor(v)
                 else convert(v, wanted if not isinstance(v, Tensor) else None, str(i)) for i, v in enumerate(value)]
+    if dtype is not None:
+        elements = [e if e.dtype.base_dtype == dtype else get("Cast")(e, DstT=dtype) for e in elements]
     for e in elements:
         if wanted is not None and e.dtype.base_dtype != wanted.base_dtype:
             raise TypeError(f"Cannot convert a list containing a tensor of dtype {e.dtype} to {wanted} "

@@ -240,7 +240,7 @@ class _Walk:
         while queue:
             op = queue.popleft()
             for t in op.outputs:
-                if is_trainable(t) or id(t) in self.x_ids:
+                if is_trainable(t):
                     for c in self._consumers(t):
                         if c not in reached:
                             reached.add(c)
