@@ -208,6 +208,9 @@ def reshaped(source: Dims, wanted: tuple) -> tuple:
     if rest and total % rest:
         raise ValueError(f"Dimension size must be evenly divisible by {rest} but is {total}: cannot reshape "
                          f"{show(source)} to {_brackets(wanted)}")
+    if len(unknown) == 1 and not rest and source is not None and 0 in source:
+        some, whole = (math.prod(d for d in dims if d) for dims in (wanted, source))
+        return tuple(whole // some if d is None else d for d in wanted) if whole % some == 0 else wanted
     if len(unknown) == 1 and rest:
         return tuple(total // rest if d is None else d for d in wanted)
     return wanted
@@ -234,18 +237,23 @@ def _(tensor, shape):
     for i, d in enumerate(dims):
         if d < -1:
             raise errors.invalid(f"Size {i} must be non-negative, not {d}")
-    rest = math.prod(d for d in dims if d != -1)
     if missing:
-        if rest == 0:
-            raise errors.invalid("reshape cannot infer the missing input size for an empty tensor unless all "
-                                 "specified input sizes are non-zero")
-        if total % rest:
-            raise errors.invalid(f"Input to reshape is a tensor with {total} values, but the requested shape requires "
-                                 f"a multiple of {rest}")
-        dims[missing[0]] = total // rest
-    elif rest != total:
-        raise errors.invalid(f"Input to reshape is a tensor with {total} values, but the requested shape has {rest}")
+        dims[missing[0]] = _missing_size(arrays.dims_of(tensor), dims)
+    elif math.prod(dims) != total:
+        raise errors.invalid(f"Input to reshape is a tensor with {total} values, but the requested shape has "
+                             f"{math.prod(dims)}")
     return (tensor if hasattr(tensor, "shape") else arrays.boxed(tensor)).reshape(dims)
+
+
+def _missing_size(source: tuple, dims: list[int]) -> int:
+    """The size that -1 stands for. Where sizes of 0 are asked for, the other sizes are matched without them."""
+    empty = 0 in dims
+    rest = math.prod(d for d in dims if d > 0)
+    total = math.prod(d for d in source if d > 0 or not empty)
+    if total % rest or empty and 0 not in source:
+        raise errors.invalid(f"Input to reshape is a tensor with {math.prod(source)} values, but the requested shape "
+                             f"requires a multiple of {0 if empty and 0 not in source else rest}")
+    return total // rest
 
 
 @reshape_op.gradient
@@ -404,10 +412,10 @@ def _transposed_shape(x: Dims, perm: Dims, *, c: Any) -> Dims:
             return (None,) * perm[0]
         return None if x is None else (None,) * len(x)
     order = value.reshape(-1).tolist()
+    if x is None and len(order) < 2:
+        return None                       # one axis or none: perm does not tell, and changes neither
     x = rank_is(x, len(order))
-    if sorted(p + len(order) if p < 0 else p for p in order) != list(range(len(order))):
-        raise ValueError(f"perm {order} is not a permutation of the {len(order)} dimensions")
-    return tuple(x[p] for p in order)
+    return tuple(x[canonical(p, len(order))] for p in order)
 
 
 transpose_op.shape(_transposed_shape)
@@ -534,6 +542,12 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 guarantee_const = op("GuaranteeConst", "input: T -> output: T", "T: type", stateful=True,
                      export_as="guarantee_const").no_gradient()
 guarantee_const.shape(lambda input: input)
-guarantee_const.kernel(lambda input: input)
+
+
+@guarantee_const.kernel
+def _(input, *, T):
+    if T is dtypes.resource:
+        raise errors.invalid("Input tensor cannot be a resource variable handle.")
+    return input
 
 

@@ -32,7 +32,8 @@ def _(input, shape, *, c):
                          f"broadcast to {show(dims)}")
     for d, w in zip(input, dims[len(dims) - len(input):], strict=True):
         if d not in (None, 1) and w is not None and d != w:
-            raise ValueError(f"Incompatible shapes: {show(input)} cannot be broadcast to {show(dims)}")
+            raise ValueError(f"Incompatible shapes: unable to broadcast tensor of shape {show(input)} to tensor of "
+                             f"shape {show(dims)}")
     return dims
 
 
@@ -40,7 +41,8 @@ def _(input, shape, *, c):
 def _(input, shape):
     dims, wanted = arrays.dims_of(input), arrays.checked_dims(shape)
     if not arrays.expands(dims, wanted):
-        raise errors.invalid(f"Incompatible shapes: {arrays.show(dims)} vs. {arrays.show(wanted)}")
+        raise errors.invalid(f"Unable to broadcast tensor of shape {arrays.show(dims)} to tensor of shape "
+                             f"{arrays.show(wanted)}")
     return arrays.expand(input, wanted)
 
 

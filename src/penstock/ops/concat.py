@@ -32,14 +32,14 @@ def _joined(values: list, axis: np.ndarray | None) -> Dims:
     rank = next((len(v) for v in values if v is not None), None)
     if rank is None:
         return None
+    if rank == 0:
+        raise ValueError("Can't concatenate scalars (use tf.stack instead)")
     if axis is None:
         for v in values:
             rank_is(v, rank)
         return (None,) * rank
     if axis.ndim:
         raise ValueError(f"Shape must be rank 0 but is rank {axis.ndim}: the axis of a concat is a scalar")
-    if rank == 0:
-        raise ValueError("Can't concatenate scalars (use tf.stack instead)")
     at = canonical(int(axis), rank)
     total: int | None = 0
     rest: Dims = (None,) * rank
@@ -145,9 +145,11 @@ concat_offset.shape(lambda concat_dim, shape: list(shape))
 def _(concat_dim, shape):
     rows = [arrays.ints(s) for s in shape]
     rank = len(rows[0])
-    if any(s.dim() != 1 or len(r) != rank for s, r in zip(shape, rows, strict=True)):
-        raise errors.invalid("ConcatOffset: the shapes should be vectors of one length, but are "
-                             + " ".join(map(str, rows)))
+    for i, s in enumerate(shape):
+        if s.dim() != 1:
+            raise errors.invalid(f"input {i} should be a vector, but got shape {arrays.show(s.shape)}")
+        if len(rows[i]) != rank:
+            raise errors.invalid(f"input {i} should contain {rank} elements, but got {len(rows[i])}")
     at = arrays.canonical_axis(int(concat_dim), rank, f"Concat dim is out of range: {int(concat_dim)} vs. {rank}")
     out, offset = [], 0
     for i, r in enumerate(rows):
@@ -236,7 +238,8 @@ def _(values, *, axis):
 
 @pack_op.value
 def _(op, values):
-    if not op._inputs[0].dtype.is_integer or any(t._dims != () for t in op._inputs):
+    dims = op.outputs[0]._dims
+    if not op._inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
         return None
     parts = [values(i) for i in range(len(op._inputs))]
     return tuple(None if p is None else p[0] for p in parts)
@@ -322,14 +325,14 @@ def _(split_dim, value, *, num_split, c):
     at = canonical(int(axis), len(value))
     size = value[at]
     if size is not None and size % num_split:
-        raise ValueError(f"Dimension size must be evenly divisible by {num_split} but is {size}: cannot split "
-                         f"{show(value)} into {num_split} along axis {at}")
+        raise ValueError(f"Number of ways to split should evenly divide the split dimension: {show(value)} cannot be "
+                         f"split into {num_split} along axis {at}")
     return [value[:at] + (None if size is None else size // num_split,) + value[at + 1:]] * num_split
 
 
 def _split_axis(split_dim: Any, rank: int) -> int:
     if split_dim.numel() != 1:
-        raise errors.invalid("split_dim must be a scalar")
+        raise errors.invalid("split_dim must have exactly one element.")
     at = int(split_dim)
     return arrays.canonical_axis(at, rank, f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {at}")
 
@@ -365,12 +368,21 @@ def _(value, size_splits, split_dim, *, num_split, c):
     sizes = given.reshape(-1).tolist()
     if len(sizes) != num_split:
         raise ValueError(f"Length of size_splits should be equal to num_outputs: {len(sizes)} and {num_split}")
-    if sizes.count(-1) == 1 and value[at] is not None:
-        rest = sum(s for s in sizes if s >= 0)
+    _check_sizes(sizes, ValueError)
+    rest = sum(s for s in sizes if s >= 0)
+    if sizes.count(-1) == 1 and value[at] is not None and rest <= value[at]:
         sizes = [value[at] - rest if s == -1 else s for s in sizes]
-    if value[at] is not None and -1 not in sizes and sum(sizes) != value[at] or min(sizes) < -1:
+    if value[at] is not None and (-1 not in sizes and sum(sizes) != value[at] or rest > value[at]):
         raise ValueError(f"can't split axis of size {value[at]} into pieces of size {sizes}")
     return [value[:at] + (None if s == -1 else s,) + value[at + 1:] for s in sizes]
+
+
+def _check_sizes(sizes: list[int], error: Any) -> None:
+    for i, s in enumerate(sizes):
+        if s < -1:
+            raise error(f"Split size at index {i} must be >= 0. Got: {s}")
+    if sizes.count(-1) > 1:
+        raise error("There can only be one -1 in the input.")
 
 
 @split_v.kernel
@@ -381,8 +393,7 @@ def _(value, size_splits, split_dim, *, num_split):
     if len(sizes) != num_split:
         raise errors.invalid(f"size of the split_tensor must be 1-D and have the same elements as outputs: got "
                              f"{len(sizes)} sizes for {num_split} outputs")
-    if sizes.count(-1) > 1:
-        raise errors.invalid("There can only be one -1 in the input.")
+    _check_sizes(sizes, errors.invalid)
     rest = sum(s for s in sizes if s != -1)
     if -1 in sizes and rest <= dims[at]:
         sizes = [dims[at] - rest if s == -1 else s for s in sizes]

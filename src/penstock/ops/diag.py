@@ -347,6 +347,8 @@ def _set_shape(input: Dims, diagonal: Dims, ks: tuple | None) -> Dims:
 
 def _set_kernel(input: torch.Tensor, diagonal: torch.Tensor, band: Band) -> torch.Tensor:
     band.check()
+    if not diagonal.dim():
+        raise errors.invalid("diagonal must be at least 1-dim, received shape: []")
     wanted = (*input.shape[:-2], *([band.count] if band.count > 1 else []), band.longest)
     if tuple(diagonal.shape) != tuple(wanted):
         raise errors.invalid(f"Expected diagonal to have shape {arrays.show(wanted)}, but received diagonal shape: "

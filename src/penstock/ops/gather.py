@@ -232,17 +232,22 @@ def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None
         for what, t in (("indices", indices), ("params", params)):
             if t.ndim is not None and batch_dims >= t.ndim:
                 raise ValueError(f"batch_dims = {batch_dims} must be less than rank({what}) = {t.ndim}")
-        if indices.ndim is None:
-            raise ValueError("tf.gather_nd with batch_dims needs indices of known rank")
         shape = get("Shape")(indices)
         grid_shape = get("ConcatV2")([shape[:-1], [1]], 0)
         grids = []
         for i in range(batch_dims):
             line = get("Range")(0, shape[i], 1)
             line = line if indices.dtype == dtypes.int32 else get("Cast")(line, DstT=indices.dtype)
-            ones = [1] * indices.ndim
-            grids.append(get("BroadcastTo")(reshape_op(line, ones[:i] + [-1] + ones[i + 1:]), grid_shape))
+            grids.append(get("BroadcastTo")(reshape_op(line, _line_shape(indices, i)), grid_shape))
         return gather_nd_op(params, get("ConcatV2")([*grids, indices], -1) if grids else indices)
+
+
+def _line_shape(indices: Tensor, axis: int) -> Any:
+    """The shape of coordinates along an axis, ready to be broadcast to that of `indices`."""
+    if indices.ndim is not None:
+        return [1] * axis + [-1] + [1] * (indices.ndim - axis - 1)
+    rest = get("Reshape")(get("Sub")(get("Rank")(indices), axis + 1), [1])
+    return get("ConcatV2")([[1] * axis + [-1], get("Fill")(rest, 1)], 0)
 
 
 scatter_nd_op = op("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T",

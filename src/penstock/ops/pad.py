@@ -28,6 +28,7 @@ mirror_pad_grad = op("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: 
 
 def _padded(input: Dims, paddings: Dims, c: Any, sign: int = 1) -> Dims:
     """The static shape after padding, or (sign -1) after taking the padding away."""
+    rank_is(paddings, 2)
     rank = rank_is(paddings, 2)[0] if input is None else len(input)
     if paddings is not None and paddings[1] not in (None, 2):
         raise ValueError(f"Dimension must be 2 but is {paddings[1]}: paddings {show(paddings)}")

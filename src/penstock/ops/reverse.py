@@ -10,7 +10,6 @@ from penstock import errors
 from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import arrays
-from penstock.ops.array import canonical
 from penstock.ops.registry import get, op
 from penstock.shape import Dims, rank_at_least, rank_at_most, rank_is, show
 
@@ -47,7 +46,11 @@ def _(tensor, axis, *, c):
     rank_is(axis, 1)
     value = c.const("axis")
     if tensor is not None and value is not None:
-        axes = [canonical(int(a), len(tensor)) for a in value]
+        rank = len(tensor)
+        for i, a in enumerate(value.tolist()):
+            if not -rank <= a < rank:
+                raise ValueError(f"'axis'[{i}] = {a} is out of valid range [{-rank}, {rank - 1}]")
+        axes = [a % rank for a in value.tolist()]
         for a in axes:
             if axes.count(a) > 1:
                 raise ValueError(f"axis {a} specified more than once.")

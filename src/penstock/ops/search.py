@@ -1,9 +1,9 @@
 """Places: where values belong in sorted rows, and flat positions as coordinates."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
 import torch
 
 from penstock import dtypes, errors
@@ -79,8 +79,12 @@ def _(indices, dims):
 def _(indices, dims):
     if dims.dim() != 1:
         raise errors.invalid(f"The indices can only be scalar or vector, got dims of shape {arrays.show(dims.shape)}")
-    sizes = arrays.checked_dims(dims, "dims")
-    total = int(np.prod(sizes, dtype=np.float64)) if sizes else 1
+    sizes = arrays.ints(dims)
+    total = math.prod(sizes)
+    if total > torch.iinfo(dims.dtype).max:
+        raise errors.invalid(f"Input dims product is causing integer overflow: {arrays.show(sizes)}")
+    if any(s < 0 for s in sizes):
+        raise errors.invalid(f"dims must be non-negative: {arrays.show(sizes)}")
     if indexing.first_bad(indices, total) is not None:
         raise errors.invalid(f"index is out of bound as with dims {arrays.show(sizes)}")
     coordinates = torch.unravel_index(indices.long(), tuple(sizes)) if sizes else ()
