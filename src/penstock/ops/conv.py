@@ -174,16 +174,21 @@ def _forward_shape(input, filter, *, strides, padding, explicit_paddings, data_f
     return windows.assemble(x[0], space, out, data_format)
 
 
-def _input_shape(input_sizes, filter, out_backprop, *, data_format, c):
+def _input_shape(input_sizes, filter, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations,
+                 name, depthwise, c):
+    _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
     rank = len(data_format)
-    w, grad = shapes.rank_is(filter, rank), shapes.rank_is(out_backprop, rank)
-    sizes = shapes.rank_is(c.dims("input_sizes"), rank)
-    return shapes.merge(sizes, (grad[0], *(None,) * (rank - 1))) if w else sizes
+    shapes.rank_is(filter, rank)
+    batch = shapes.rank_is(out_backprop, rank)[0]
+    return shapes.merge(shapes.rank_is(c.dims("input_sizes"), rank), (batch, *(None,) * (rank - 1)))
 
 
-def _filter_shape(input, filter_sizes, out_backprop, *, data_format, c):
+def _filter_shape(input, filter_sizes, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations,
+                  name, depthwise, c):
+    _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
     rank = len(data_format)
-    shapes.rank_is(input, rank), shapes.rank_is(out_backprop, rank)
+    shapes.rank_is(input, rank)
+    shapes.rank_is(out_backprop, rank)
     return shapes.rank_is(c.dims("filter_sizes"), rank)
 
 
@@ -251,7 +256,7 @@ def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool =
         if "explicit_paddings" not in made.attrs:
             fixed["explicit_paddings"] = []
         made.kernel(functools.partial(kernel, **fixed))
-        made.shape(functools.partial(rule, **fixed) if rule is _forward_shape else rule)
+        made.shape(functools.partial(rule, **fixed))
     _add_gradients(forward, to_input, to_filter)
 
 

@@ -32,6 +32,8 @@ class _Plan:
     pad: list[int]
     ceil: bool
     extra: list[int] | None              # padding that ATen cannot do, last axis first
+    full: list[int]                      # all of the padding, last axis first
+    small: bool                          # an axis of the input is shorter than the window
     output: tuple[int, ...]              # the spatial sizes
     empty: bool
 
@@ -44,7 +46,10 @@ def _plan(space: tuple, window: tuple, stride: tuple, padding: str) -> _Plan:
     by_ceil = all(not o or o < t for o, t in zip(overhang, stride, strict=True))
     ceil = padding == "SAME" and by_ceil
     extra = None if by_ceil else [v for o in reversed(overhang) for v in (0, o)]
-    return _Plan(list(window), list(stride), [b for b, _ in pads], ceil, extra, out, not all(out) or not all(space))
+    full = [v for pair in reversed(pads) for v in pair]
+    small = any(s < k for s, k in zip(space, window, strict=True))
+    return _Plan(list(window), list(stride), [b for b, _ in pads], ceil, extra, full, small, out,
+                 not all(out) or not all(space))
 
 
 def _unsupported(message: str) -> errors.OpError:
@@ -57,18 +62,18 @@ def _make_plan(x: torch.Tensor, window: tuple, stride: tuple, padding: str) -> _
 
 
 def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
-    """Refuses windows that no kernel takes (ValueError), whatever the shapes are."""
+    """Refuses windows that no kernel takes, whatever the shapes are."""
     for what, values in (("ksize", ksize), ("strides", strides)):
         if len(values) != rank:
             raise ValueError(f"{name} requires the {what} attribute to contain {rank} values, but got: {len(values)}")
         if any(v <= 0 for v in values):
             raise ValueError(f"Sliding window {what} for {name} must be positive, got {list(values)}")
+    if ksize[0] != 1 or strides[0] != 1:
+        raise _unsupported("Pooling is not yet supported on the batch dimension.")
 
 
 def _spatial_only(name: str, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
     channel = windows.channel_axis(data_format)
-    if ksize[0] != 1 or strides[0] != 1:
-        raise _unsupported("Pooling is not yet supported on the batch dimension.")
     if ksize[channel] != 1 or strides[channel] != 1:
         raise _unsupported(f"{name}: pooling is not yet supported on the depth dimension.")
 
@@ -85,9 +90,10 @@ def _prepare(name: str, x: torch.Tensor, ksize: Sequence[int], strides: Sequence
     return x, _make_plan(x, windows.spatial(ksize, data_format), windows.spatial(strides, data_format), padding)
 
 
-def _expect(name: str, x: torch.Tensor, shape: tuple) -> None:
-    if tuple(x.shape) != shape:
-        raise errors.invalid(f"Expected {name} shape (channels first) to be {list(shape)}, but got {list(x.shape)}")
+def _expect(name: str, x: torch.Tensor, shape: Sequence[int]) -> None:
+    if tuple(x.shape) != tuple(shape):
+        wanted, found = (",".join(map(str, dims)) for dims in (shape, x.shape))
+        raise errors.invalid(f"Expected {name} shape to be [{wanted}], but got [{found}]")
 
 
 def _output_dims(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str,
@@ -112,6 +118,27 @@ def _max_and_indices(x: torch.Tensor, p: _Plan) -> tuple[torch.Tensor, torch.Ten
     pool = aten.max_pool2d_with_indices if x.ndim == 4 else aten.max_pool3d_with_indices
     ones = [1] * len(p.window)
     return pool(x, p.window, p.stride, p.pad, ones, p.ceil)
+
+
+def _first_maxima(x: torch.Tensor, p: _Plan) -> torch.Tensor:
+    """The indices of the maxima for gradients: NaN counts only as the first element of a window, and then always."""
+    maxima, indices = _max_and_indices(x, p)
+    if x.device.type != "cpu" or not x.is_floating_point() or not bool(maxima.isnan().any()):
+        return indices
+    indices = _max_and_indices(x.nan_to_num(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf")), p)[1]
+    sizes = list(x.shape[2:]) if p.extra is None else [n + e for n, e in zip(x.shape[2:], p.extra[::-2], strict=True)]
+    first = torch.zeros((), dtype=torch.int64)
+    for size, step, pad, count in zip(sizes, p.stride, p.pad, p.output, strict=True):
+        first = first.unsqueeze(-1) * size + (torch.arange(count) * step - pad).clamp(min=0)
+    if p.extra:
+        x = torch.constant_pad_nd(x, p.extra)
+    starts = x.flatten(2)[:, :, first.reshape(-1)].view_as(indices).isnan()
+    return torch.where(starts, first.expand_as(indices), indices).contiguous(memory_format=_memory_format(indices))
+
+
+def _memory_format(like: torch.Tensor) -> torch.memory_format:
+    last = torch.channels_last if like.ndim == 4 else torch.channels_last_3d
+    return last if like.is_contiguous(memory_format=last) else torch.contiguous_format
 
 
 def _max_pool(input, *, ksize, strides, padding, data_format, name):
@@ -142,16 +169,15 @@ def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int
 
 def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
     x, p = _prepare(name, orig_input, ksize, strides, padding, data_format)
-    grad = to_channels_first(grad, data_format)
-    shape = (*x.shape[:2], *p.output)
-    _expect("orig_output", to_channels_first(orig_output, data_format), shape)
+    shape = windows.assemble(x.shape[0], p.output, x.shape[1], data_format)
+    _expect("orig_output", orig_output, shape)
     _expect("grad", grad, shape)
     if p.empty:
         return torch.zeros_like(orig_input)
     if x.dtype is torch.uint16:
         return _max_pool_grad(orig_input.int(), orig_output, grad.int(), ksize=ksize, strides=strides, padding=padding,
                               data_format=data_format, name=name).to(x.dtype)
-    indices = _max_and_indices(x, p)[1]
+    grad, indices = to_channels_first(grad, data_format), _first_maxima(x, p)
     if p.extra:
         x = torch.constant_pad_nd(x, p.extra)
     backward = aten.max_pool2d_with_indices_backward if x.ndim == 4 else aten.max_pool3d_with_indices_backward
@@ -164,12 +190,11 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
 def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
     """What each window takes of `grad`, which is shaped like the input: the value at the maximum."""
     x, p = _prepare(name, orig_input, ksize, strides, padding, data_format)
-    grad = to_channels_first(grad, data_format)
-    _expect("orig_output", to_channels_first(orig_output, data_format), (*x.shape[:2], *p.output))
-    _expect("grad", grad, tuple(x.shape))
+    _expect("orig_output", orig_output, windows.assemble(x.shape[0], p.output, x.shape[1], data_format))
+    _expect("grad", grad, orig_input.shape)
     if p.empty:
         return torch.zeros_like(orig_output)
-    indices = _max_and_indices(x.int() if x.dtype is torch.uint16 else x, p)[1]
+    grad, indices = to_channels_first(grad, data_format), _first_maxima(x.int() if x.dtype is torch.uint16 else x, p)
     if p.extra:
         grad = torch.constant_pad_nd(grad, p.extra)
     out = grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
@@ -356,23 +381,24 @@ def _flat_index(input: torch.Tensor, argmax: torch.Tensor, include_batch: bool) 
     return index.reshape(-1)
 
 
-def _check_argmax(input: torch.Tensor, argmax: torch.Tensor, grad: torch.Tensor, shaped_like: torch.Tensor) -> None:
-    if input.ndim != 4 or argmax.ndim != 4 or argmax.shape[0] != input.shape[0]:
-        raise errors.invalid(f"input and argmax must be 4-dimensional and of one batch size, got {list(input.shape)} "
-                             f"and {list(argmax.shape)}")
-    _expect("grad", grad, tuple(shaped_like.shape))
+def _pooled_shape(name: str, input: torch.Tensor, ksize: list, strides: list, padding: str) -> tuple:
+    x, p = _prepare(name, input, ksize, strides, padding, "NHWC")
+    return (x.shape[0], *p.output, x.shape[1])
 
 
 @max_pool_grad_with_argmax.kernel
-def _(input, grad, argmax, *, include_batch_in_index):
-    _check_argmax(input, argmax, grad, argmax)
+def _(input, grad, argmax, *, ksize, strides, padding, include_batch_in_index):
+    shape = _pooled_shape("MaxPoolGradWithArgmax", input, ksize, strides, padding)
+    _expect("grad", grad, shape)
+    _expect("argmax", argmax, shape)
     flat = grad.new_zeros(input.numel())
     return flat.index_add_(0, _flat_index(input, argmax, include_batch_in_index), grad.reshape(-1)).view(input.shape)
 
 
 @max_pool_grad_grad_with_argmax.kernel
-def _(input, grad, argmax, *, include_batch_in_index):
-    _check_argmax(input, argmax, grad, input)
+def _(input, grad, argmax, *, ksize, strides, padding, include_batch_in_index):
+    _expect("grad", grad, input.shape)
+    _expect("argmax", argmax, _pooled_shape("MaxPoolGradGradWithArgmax", input, ksize, strides, padding))
     return grad.reshape(-1)[_flat_index(input, argmax, include_batch_in_index)].view(argmax.shape)
 
 
@@ -461,11 +487,11 @@ def _avg_pool(input, *, ksize, strides, padding, data_format, name):
 
 def _mean(x: torch.Tensor, p: _Plan) -> torch.Tensor:
     pool = aten.avg_pool2d if x.ndim == 4 else aten.avg_pool3d
-    if not p.extra:
+    if not p.extra and not p.small:
         return pool(x, p.window, p.stride, p.pad, p.ceil, False)
-    space = x.shape[2:]
-    total = pool(torch.constant_pad_nd(x, p.extra), p.window, p.stride, p.pad, False, True, 1)
-    return total / _counts(p, space, x)
+    none = [0] * len(p.pad)
+    total = pool(torch.constant_pad_nd(x, p.full), p.window, p.stride, none, False, True, 1)
+    return total / _counts(p, x.shape[2:], x)
 
 
 def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_format, name):
@@ -475,10 +501,10 @@ def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_form
         raise errors.invalid(f"out_backprop must come with the shape of a {rank}-dimensional input, got {sizes}")
     like = grad.new_empty(1).expand(sizes)                   # no memory: only its shape is read
     x, p = _prepare(name, like, ksize, strides, padding, data_format)
-    grad = to_channels_first(grad, data_format)
-    _expect("grad", grad, (*x.shape[:2], *p.output))
+    _expect("grad", grad, windows.assemble(x.shape[0], p.output, x.shape[1], data_format))
     if p.empty:
         return grad.new_zeros(sizes)
+    grad = to_channels_first(grad, data_format)
     if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):
         return from_channels_first(_mean_grad(x.float(), grad.float(), p).to(grad.dtype), data_format)
     return from_channels_first(_mean_grad(x, grad, p), data_format)
@@ -486,17 +512,17 @@ def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_form
 
 def _mean_grad(x: torch.Tensor, grad: torch.Tensor, p: _Plan) -> torch.Tensor:
     backward = aten.avg_pool2d_backward if x.ndim == 4 else aten.avg_pool3d_backward
-    memory = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
-    if not grad.is_contiguous(memory_format=memory):
-        memory = torch.contiguous_format
-    space = list(x.shape[2:])
-    if not p.extra:
-        like = torch.empty(x.shape, dtype=grad.dtype, device=grad.device, memory_format=memory)
+    memory, padded = _memory_format(grad), bool(p.extra) or p.small
+    shape = list(x.shape)
+    if padded:
+        for i, (after, before) in enumerate(zip(p.full[::-2], p.full[-2::-2], strict=True)):
+            shape[2 + i] += before + after
+    like = torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=memory)
+    if not padded:
         return backward(grad, like, p.window, p.stride, p.pad, p.ceil, False, None)
-    padded = [s + e for s, e in zip(space, p.extra[::-2], strict=True)]
-    like = torch.empty((*x.shape[:2], *padded), dtype=grad.dtype, device=grad.device, memory_format=memory)
-    out = backward(grad / _counts(p, space, grad), like, p.window, p.stride, p.pad, False, True, 1)
-    return torch.constant_pad_nd(out, [-e for e in p.extra])
+    share = grad / _counts(p, x.shape[2:], grad)
+    out = backward(share, like, p.window, p.stride, [0] * len(p.pad), False, True, 1)
+    return torch.constant_pad_nd(out, [-v for v in p.full])
 
 
 _FLOAT = "T: type in {half bfloat16 float32 float64}"
