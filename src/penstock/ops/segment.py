@@ -97,26 +97,40 @@ def _sorted_ids(data: torch.Tensor, segment_ids: torch.Tensor) -> tuple[torch.Te
         raise errors.invalid("segment_ids should be a vector.")
     if data.ndim < 1 or data.shape[0] != segment_ids.shape[0]:
         raise errors.invalid("segment_ids should be the same size as dimension 0 of input.")
-    return _checked_order(segment_ids), int(segment_ids[-1]) + 1 if len(segment_ids) else 0
+    n = _last(segment_ids) + 1
+    return _checked_order(segment_ids, n), n
 
 
-def _checked_order(segment_ids: torch.Tensor) -> torch.Tensor:
+def _last(segment_ids: torch.Tensor) -> int:
+    """The last segment, from which their number follows; -1 if there is none."""
+    if not len(segment_ids):
+        return -1
+    last = int(segment_ids[-1])
+    if not 0 <= last < 2 ** 31 - 1:
+        raise errors.invalid(f"segment ids must be >= 0 and fit 32 bits, got {last}")
+    return last
+
+
+def _checked_order(segment_ids: torch.Tensor, n: int) -> torch.Tensor:
+    """The ids, if they are sorted and below n."""
     ids = segment_ids.to(torch.int64)
-    if len(ids):
-        if int(ids[0]) < 0 or int(ids[-1]) < 0:
-            raise errors.invalid("segment ids must be >= 0")
-        if bool(torch.any(ids[1:] < ids[:-1])):
-            raise errors.invalid("segment ids are not increasing")
+    if len(ids) and bool(torch.any(ids[1:] < ids[:-1]) | (ids[0] < 0) | (ids[-1] >= n)):
+        listed = ids.tolist()
+        for now, then in zip(listed, [*listed[1:], None]):
+            if then is not None and then < now:
+                raise errors.invalid("segment ids are not increasing")
+            if now != then and not 0 <= now < n:
+                raise errors.invalid(f"Segment id {now} out of range [0, {n}), possibly because 'segment_ids' input is "
+                                     "not sorted.")
     return ids
 
 
 # -- sorted segments --------------------------------------------------------------------------------------------------
 def _segment_dims(data, segment_ids, *, c):
     shapes.rank_at_least(data, 1)
-    ids = shapes.rank_is(segment_ids, 1)
+    shapes.rank_is(segment_ids, 1)
     if data is None:
         return None
-    shapes.merge(data[:1], ids)
     known = c.const("segment_ids")
     return (int(known[-1]) + 1 if known is not None and known.size else None, *data[1:])
 
@@ -258,22 +272,22 @@ def _unsorted_ids(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: t
     if ids.numel():
         low, high = (int(v) for v in torch.aminmax(ids))
         if high >= n:
-            _out_of_range("segment_ids", segment_ids, n)
+            _out_of_range(segment_ids, n)
         if low < 0:
             keep = ids >= 0
             rows, ids = rows[keep], ids[keep]
     return rows, ids, n
 
 
-def _out_of_range(name: str, values: torch.Tensor, limit: int) -> None:
-    flat = values.reshape(-1)
-    first = int(torch.nonzero((flat >= limit) | (flat < 0 if name == "indices" else flat >= limit))[0])
+def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
+    flat = segment_ids.reshape(-1)
+    first = int(torch.nonzero(flat >= limit)[0])
     place, at = [], first
-    for size in reversed(values.shape):
+    for size in reversed(segment_ids.shape):
         place.append(at % size)
         at //= size
     where = ",".join(map(str, reversed(place)))
-    raise errors.invalid(f"{name}[{where}] = {int(flat[first])} is out of range [0, {limit})")
+    raise errors.invalid(f"segment_ids[{where}] = {int(flat[first])} is out of range [0, {limit})")
 
 
 unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping)
@@ -363,11 +377,11 @@ def _picked_rows(data: torch.Tensor, indices: torch.Tensor, segment_ids: torch.T
     if data.ndim < 1:
         raise errors.invalid("Shape must be at least rank 1")
     rows = _flat(data, 1)
-    if indices.numel():
-        low, high = (int(v) for v in torch.aminmax(indices))
-        if low < 0 or high >= data.shape[0]:
-            _out_of_range("indices", indices, data.shape[0])
-    return rows.index_select(0, indices.to(torch.int64)), _checked_order(segment_ids)
+    wrong = torch.nonzero((indices < 0) | (indices >= data.shape[0]))
+    if len(wrong):
+        at = int(wrong[0])
+        raise errors.invalid(f"Bad: indices[{at}] == {int(indices[at])} out of range [0, {data.shape[0]})")
+    return rows.index_select(0, indices.to(torch.int64)), segment_ids.to(torch.int64)
 
 
 def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
@@ -388,8 +402,9 @@ def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
         return _picked_dims(data, indices, segment_ids, None if n is None else int(n))
 
     def run(data, indices, segment_ids):
+        n = _last(segment_ids) + 1
+        _checked_order(segment_ids, n)
         rows, ids = _picked_rows(data, indices, segment_ids)
-        n = int(ids[-1]) + 1 if len(ids) else 0
         return reduce(rows, ids, n).reshape(n, *data.shape[1:])
 
     def run_counted(data, indices, segment_ids, num_segments):
@@ -398,9 +413,10 @@ def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
         n = int(num_segments)
         if n < 0:
             raise errors.invalid("segment ids must be >= 0")
-        rows, ids = _picked_rows(data, indices, segment_ids)
-        if len(ids) and int(ids[-1]) >= n:
+        if _last(segment_ids) >= n:
             raise errors.invalid("segment ids must be < num_segments")
+        _checked_order(segment_ids, n)
+        rows, ids = _picked_rows(data, indices, segment_ids)
         return reduce(rows, ids, n).reshape(n, *data.shape[1:])
 
     for made, kernel in ((plain, run), (counted, run_counted)):
@@ -421,6 +437,12 @@ sparse_mean, sparse_mean_counted = _picked("Mean", _mean, "float")
 sparse_sqrt_n, sparse_sqrt_n_counted = _picked("SqrtN", _sqrt_n, "float")
 
 
+def _within(what: str, values: torch.Tensor, limit: int) -> None:
+    wrong = torch.nonzero((values < 0) | (values >= limit))
+    if len(wrong):
+        raise errors.invalid(f"{what} {int(values[wrong[0, 0]])} out of range [0, {limit}).")
+
+
 def _picked_grad(name: str, weight: Callable) -> OpDef:
     """The gradient of a sparse segment op: the segments' gradients, weighted, added to the picked rows."""
     made = op(f"SparseSegment{name}Grad",
@@ -438,11 +460,12 @@ def _picked_grad(name: str, weight: Callable) -> OpDef:
         if n < 0:
             raise errors.invalid("output_dim0 must not be negative")
         ids = segment_ids.to(torch.int64)
-        if ids.numel():
-            if int(ids.min()) < 0 or int(ids.max()) >= grad.shape[0]:
-                raise errors.invalid(f"Segment id {int(ids.max())} out of range [0, {grad.shape[0]}).")
-            if int(indices.min()) < 0 or int(indices.max()) >= n:
-                raise errors.invalid(f"Index {int(indices.max())} out of range [0, {n}).")
+        if indices.ndim != 1 or indices.shape != ids.shape:
+            raise errors.invalid("segment_ids and indices should have same size.")
+        if ids.numel() and int(ids[-1]) >= grad.shape[0]:
+            raise errors.invalid("Invalid number of segments")
+        _within("Segment id", ids, grad.shape[0])
+        _within("Index", indices, n)
         rows = _flat(grad, 1)
         counts = _counts(ids, grad.shape[0]).clamp(min=1)
         scaled = (rows / weight(counts).to(rows.dtype)).index_select(0, ids)
