@@ -403,8 +403,10 @@ class Graph:
         for c in control_inputs:
             if hasattr(c, "values") and hasattr(c, "indices") and isinstance(getattr(c, "values", None), Tensor):
                 c = c.op
-            elif hasattr(c, "handle") and isinstance(c.handle, Tensor) and not hasattr(c, "_as_graph_element"):
-                c = c.handle
+            elif not isinstance(c, Tensor) and isinstance(getattr(c, "handle", None), Tensor):
+                if hasattr(c.handle, "_value"):       # an eager variable has nothing to wait for
+                    continue
+                c = c.op                              # of an updated variable, the update: no read is needed
             element = self.as_graph_element(self._reachable(c))
             op = element.op if isinstance(element, Tensor) else element
             if op not in ops:

@@ -80,6 +80,8 @@ def _dims_text(dims: Any) -> str:
 # -- reference variables ----------------------------------------------------------------------------------------------
 def _lookup(ctx: Any, node: Any, container: str, shared_name: str, dtype: Any, shape: Any) -> VariableResource:
     name = shared_name or node.name
+    if node.graph is None and not shared_name:            # eager, and nobody else can name it
+        return VariableResource(name, dtype, shape._dims)
     found = ctx.resources.get_or_create(container, name, VariableResource,
                                         lambda: VariableResource(name, dtype, shape._dims))
     if found.dtype != dtype:

@@ -4,6 +4,7 @@ Every family is declared twice, as TensorFlow has it: on a reference, which it r
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,8 +47,21 @@ def _write(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
     elif how in ("min", "max"):
         width = rows[0].numel()
         indexing.write_rows(table.view(table.shape[0], width), flat, rows.reshape(-1, width), how)
-    else:
+    elif how == "update" or not _rounds_between(rows):
         indexing.write_rows(table, flat, rows, how)
+    else:
+        _add_in_turn(table, flat, rows, how)
+
+
+def _rounds_between(rows: Any) -> bool:
+    """Whether sums of repeated rows come out differently when they are rounded after each addition."""
+    return isinstance(rows, torch.Tensor) and rows.dtype in (torch.float16, torch.bfloat16)
+
+
+def _add_in_turn(table: torch.Tensor, flat: torch.Tensor, rows: torch.Tensor, how: str) -> None:
+    """Adds rows one after the other, rounding each time, as TensorFlow does."""
+    for group in rounds(flat):
+        indexing.write_rows(table, flat[group], rows[group], how)
 
 
 def _multiply(table: torch.Tensor, flat: torch.Tensor, rows: torch.Tensor, how: str) -> None:
@@ -149,14 +163,21 @@ for _title in ("Min", "Max"):
 # -- coordinates ------------------------------------------------------------------------------------------------------
 def _scatter_nd(resource: VariableResource, indices: torch.Tensor, updates: Any, how: str) -> None:
     with resource.lock:
-        indexing.check_scatter_nd(indices, updates, arrays.dims_of(resource.read()))
-        indexing.scatter_nd(resource.writable(), indices, updates, how)
+        dims = arrays.dims_of(resource.read())
+        if not dims:
+            raise errors.invalid("Output must be at least 1-D, got shape: []")
+        indexing.check_scatter_nd(indices, updates, dims)
+        if how == "update" or not _rounds_between(updates):
+            indexing.scatter_nd(resource.writable(), indices, updates, how)
+            return
+        flat, width = indexing.flat_rows(indices, dims, "shape"), math.prod(dims[indices.shape[-1]:])
+        _add_in_turn(resource.writable().view(-1, width), flat, updates.reshape(-1, width), how)
 
 
 def _check_nd(dims: Dims, indices: Dims, updates: Dims) -> None:
     if indices is not None and not indices:
         raise ValueError("Shape must be at least rank 1 but is rank 0")
-    if dims is None or indices is None or updates is None or indices[-1] is None:
+    if not dims or indices is None or updates is None or indices[-1] is None:
         return
     depth, lead = indices[-1], len(indices) - 1
     if depth > len(dims):

@@ -193,8 +193,7 @@ class pure_variable_scope:
     def _derive(self, base: VariableScope) -> VariableScope:
         """A scope like `base` with the settings given here."""
         own = isinstance(self._name_or_scope, VariableScope)
-        name = base.name if own else "/".join(n for n in (base.name, self._name_or_scope) if n) \
-            if base.name else self._name_or_scope
+        name = base.name if own else f"{base.name}/{self._name_or_scope}" if base.name else self._name_or_scope
         scope = base.original_name_scope if own else \
             self._name_or_scope if self._old_name_scope is None else self._old_name_scope
         made = VariableScope(self._reuse or base.reuse, name, name_scope=scope, constraint=self._constraint,
@@ -214,10 +213,14 @@ class pure_variable_scope:
         state.scope = self._last = scope
         return scope
 
-    def __exit__(self, *exc: Any) -> None:
-        state = self._state
-        if state.scope is not self._last:
+    def check_innermost(self) -> None:
+        """RuntimeError if another scope was opened inside and is still open."""
+        if self._state.scope is not self._last:
             raise RuntimeError("Improper nesting of variable_scope.")
+
+    def __exit__(self, *exc: Any) -> None:
+        self.check_innermost()
+        state = self._state
         if self._counts is not None:
             state.counts = self._counts
         else:
@@ -311,6 +314,7 @@ class variable_scope:
         return stack.enter_context(self._pure)
 
     def __exit__(self, *exc: Any) -> None:
+        self._pure.check_innermost()  # type: ignore[union-attr]
         self._stacks.pop().__exit__(*exc)
 
 
