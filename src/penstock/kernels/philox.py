@@ -32,6 +32,13 @@ class Philox(NamedTuple):
         """The stream of a pair of 64-bit seeds."""
         return cls(seed & (1 << 64) - 1, (seed2 & (1 << 64) - 1) << 64)
 
+    @classmethod
+    def scrambled(cls, seed: int, seed2: int) -> Philox:
+        """The stream of a pair of seeds of which any part may be weak: what stateless ops draw from."""
+        mask = (1 << 64) - 1
+        mixed = _block(0x02461E293EC8F720, seed & mask | (seed2 & mask) << 64)
+        return cls(mixed & mask, mixed >> 64 << 64)
+
     def skip(self, count: int) -> Philox:
         """The place `count` counters further on."""
         return Philox(self.key, (self.counter + count) & (1 << 128) - 1)
@@ -56,6 +63,17 @@ class Philox(NamedTuple):
                  ((a >> 32) & _MASK).bitwise_xor_(c[3]).bitwise_xor_(k1), a & _MASK]
             k0, k1 = (k0 + _WEYL_A) & _MASK, (k1 + _WEYL_B) & _MASK
         return torch.stack(c, 1)
+
+
+def _block(key: int, counter: int) -> int:
+    """The 128 bits of one counter, as a Python number."""
+    c0, c1, c2, c3 = (counter >> shift & _MASK for shift in (0, 32, 64, 96))
+    k0, k1 = key & _MASK, key >> 32
+    for _ in range(10):
+        a, b = c0 * _MUL_A, c2 * _MUL_B
+        c0, c1, c2, c3 = b >> 32 ^ c1 ^ k0, b & _MASK, a >> 32 ^ c3 ^ k1, a & _MASK
+        k0, k1 = (k0 + _WEYL_A) & _MASK, (k1 + _WEYL_B) & _MASK
+    return c0 | c1 << 32 | c2 << 64 | c3 << 96
 
 
 def _signed(value: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock import dtypes, errors
@@ -16,10 +17,10 @@ from penstock.api import export
 from penstock.graph import random_seed
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
-from penstock.graph.scopes import name_scope
-from penstock.kernels import philox
+from penstock.graph.scopes import control_dependencies, name_scope
+from penstock.kernels import philox, rejection
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape, rank_is
+from penstock.shape import TensorShape, broadcast, concat, rank_at_most, rank_is
 
 _FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {index}"
 
@@ -148,6 +149,239 @@ def int_range(minval: torch.Tensor, maxval: torch.Tensor) -> tuple[int, int]:
     return int(minval), int(maxval)
 
 
+# -- gamma and Poisson ------------------------------------------------------------------------------------------------
+def _per_parameter(shape: Any, parameter: Any, *, c: Any) -> Any:
+    """Shape rule of ops that give a block of samples for every parameter."""
+    rank_is(shape, 1)
+    return concat(c.dims("shape"), parameter)
+
+
+def draw_gamma(gen: philox.Philox | None, alpha: torch.Tensor, samples: int) -> torch.Tensor:
+    """Gamma(alpha, 1) samples of alpha's type, [samples, number of alphas]; NaN where alpha is negative or NaN."""
+    flat = alpha.reshape(-1).double()
+    good = torch.isfinite(flat) & (flat > 0)
+    clean = torch.where(good, flat, 1.0)
+    if gen is not None:
+        drawn = rejection.gamma(gen, clean, samples)
+    else:
+        drawn = torch._standard_gamma(clean.expand(samples, -1), generator=generator(alpha.device))
+    limit = torch.where(flat >= 0, flat, torch.nan)           # 0 and infinity give themselves
+    return torch.where(good, drawn, limit).to(alpha.dtype)
+
+
+def draw_poisson(gen: philox.Philox | None, rate: torch.Tensor, samples: int, dtype: torch.dtype) -> torch.Tensor:
+    """Poisson(rate) samples, [samples, number of rates]; rates below 0 give 0, NaN and infinity themselves."""
+    flat = rate.reshape(-1).double()
+    good = torch.isfinite(flat)
+    if not dtype.is_floating_point and not bool(good.all()):
+        raise errors.invalid("rate must be finite for samples of an integer type")
+    clean = torch.where(good, flat, 0.0).clamp(min=0.0)
+    if gen is not None:
+        top = torch.finfo(dtype).max if dtype.is_floating_point else torch.iinfo(dtype).max
+        drawn = rejection.poisson(gen, clean, samples, top)
+    else:
+        drawn = torch.poisson(clean.expand(samples, -1), generator=generator(rate.device))
+    return torch.where(good, drawn, flat).to(dtype)
+
+
+random_gamma_op = op("RandomGamma", "shape: S, alpha: T -> output: T",
+                     "seed: int = 0, seed2: int = 0, S: type in {index}, T: type in {half float32 float64}",
+                     stateful=True)
+random_gamma_op.shape(_per_parameter)
+
+
+@random_gamma_op.kernel
+def _(shape, alpha, *, seed, seed2, T, node, ctx):
+    dims = sizes(shape)
+    if alpha.numel() == 0:
+        raise errors.invalid("Input alpha should have non-zero element count, got: 0")
+    samples = math.prod(dims)
+    source = stream(ctx, node, "RandomGamma", seed, seed2, T.name)
+    gen = None if source is None else source.reserve(samples * alpha.numel() * philox.RESERVED)
+    return draw_gamma(gen, alpha, samples).reshape(*dims, *alpha.shape)
+
+
+random_gamma_grad = op("RandomGammaGrad", "alpha: T, sample: T -> output: T", "T: type in {float32 float64}")
+random_gamma_grad.shape(broadcast)
+
+
+@random_gamma_grad.kernel
+def _(alpha, sample):
+    alpha, sample = torch.broadcast_tensors(alpha, sample)
+    return torch._standard_gamma_grad(alpha.contiguous(), sample.contiguous())
+
+
+def gamma_gradient(alpha: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of samples by alpha (implicit reparameterization), summed over the samples of each alpha."""
+    by_alpha = grad * random_gamma_grad(alpha, sample)
+    if sample._dims is not None and alpha._dims is not None:
+        axes: Any = list(range(len(sample._dims) - len(alpha._dims)))
+    else:
+        axes = get("Range")(0, get("Rank")(sample) - get("Rank")(alpha), 1)
+    return get("Sum")(by_alpha, convert(axes, dtypes.int32))
+
+
+@random_gamma_op.gradient
+def _(op, grad):
+    return None, gamma_gradient(op.inputs[1], op.outputs[0], grad)
+
+
+def _poisson_kernel(shape, rate, *, seed, seed2, dtype, node, ctx):
+    dims = sizes(shape)
+    samples = math.prod(dims)
+    source = stream(ctx, node, "RandomPoisson", seed, seed2, dtype.name)
+    gen = None if source is None else source.reserve(samples * rate.numel() * philox.RESERVED)
+    return draw_poisson(gen, rate, samples, dtype.torch).reshape(*dims, *rate.shape)
+
+
+random_poisson_op = op("RandomPoisson", "shape: S, rate: dtype -> output: dtype",
+                       "seed: int = 0, seed2: int = 0, S: type in {index}, dtype: type in {half float32 float64}",
+                       stateful=True).no_gradient()
+random_poisson_v2_op = op("RandomPoissonV2", "shape: S, rate: R -> output: dtype",
+                          "seed: int = 0, seed2: int = 0, S: type in {index}, "
+                          "R: type in {half float32 float64 int32 int64} = float64, "
+                          "dtype: type in {half float32 float64 int32 int64} = int64", stateful=True).no_gradient()
+for _poisson in (random_poisson_op, random_poisson_v2_op):
+    _poisson.shape(_per_parameter)
+    _poisson.kernel(_poisson_kernel)
+
+
+# -- truncated normal with parameters ---------------------------------------------------------------------------------
+parameterized_truncated_normal_op = op(
+    "ParameterizedTruncatedNormal",
+    "shape: T, means: dtype, stdevs: dtype, minvals: dtype, maxvals: dtype -> output: dtype", _FLOATS,
+    stateful=True).no_gradient()
+
+
+@parameterized_truncated_normal_op.shape
+def _(shape, means, stdevs, minvals, maxvals, *, c):
+    rank_is(shape, 1)
+    for parameter in (means, stdevs, minvals, maxvals):
+        rank_at_most(parameter, 1)
+    return c.dims("shape")
+
+
+@parameterized_truncated_normal_op.kernel
+def _(shape, means, stdevs, minvals, maxvals, *, seed, seed2, dtype, node, ctx):
+    dims = sizes(shape)
+    count = math.prod(dims)
+    rows = dims[0] if dims else 1
+    named = {"means": means, "stdevs": stdevs, "minvals": minvals, "maxvals": maxvals}
+    for name, p in named.items():
+        if p.dim() > 1:
+            raise errors.invalid(f"Input {name} should be a scalar or vector, got shape: {list(p.shape)}")
+        if p.numel() not in (1, rows):
+            raise errors.invalid(f"Input {name} should have length 1 or shape[0], got shape: {list(p.shape)}")
+    source = stream(ctx, node, "ParameterizedTruncatedNormal", seed, seed2, dtype.name)
+    if source is None:
+        unit = torch.rand(count, dtype=torch.float64, device=shape.device, generator=generator(shape.device))
+    else:
+        unit = philox.uniform(source.reserve(count * philox.RESERVED), count, torch.float64, shape.device)
+    columns = [p.reshape(-1, 1).double() for p in named.values()]
+    return between(unit.reshape(rows, -1) if count else unit.reshape(rows, 0), *columns).reshape(dims).to(dtype.torch)
+
+
+def between(unit: torch.Tensor, mean: torch.Tensor, stddev: torch.Tensor, low: torch.Tensor,
+            high: torch.Tensor) -> torch.Tensor:
+    """Normal numbers between bounds, by the inverse of the distribution function at `unit` in [0, 1)."""
+    if not bool((stddev > 0).all() & (low < high).all() & (torch.isfinite(low) | torch.isfinite(high)).all()):
+        raise errors.invalid("Invalid parameters")
+    a, b = (low - mean) / stddev, (high - mean) / stddev
+    flip = a > 0                                   # the lower tail keeps the digits that the upper one loses
+    left, right = torch.where(flip, -b, a), torch.where(flip, -a, b)
+    start, stop = torch.special.ndtr(left), torch.special.ndtr(right)
+    z = torch.special.ndtri(start + unit * (stop - start))
+    z = torch.minimum(torch.maximum(z, left), right)
+    return torch.where(flip, -z, z) * stddev + mean
+
+
+def parameterized_truncated_normal(shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0,
+                                   maxvals: Any = 2.0, dtype: Any = dtypes.float32, seed: int | None = None,
+                                   name: str | None = None) -> Tensor:
+    """Normal random numbers between bounds; each parameter is a scalar, or has one value per row of the output."""
+    with name_scope(name, "parameterized_truncated_normal", [shape, means, stddevs, minvals, maxvals]) as name:
+        named = {"means": means, "stddevs": stddevs, "minvals": minvals, "maxvals": maxvals}
+        parameters = [convert(p, dtype, name=n) for n, p in named.items()]
+        seed1, seed2 = random_seed.get_seed(seed)
+        return parameterized_truncated_normal_op(shape_tensor(shape), *parameters, seed=seed1, seed2=seed2)
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+random_shuffle_op = op("RandomShuffle", "value: T -> output: T", "seed: int = 0, seed2: int = 0, T: type",
+                       stateful=True).no_gradient()
+random_shuffle_op.shape(lambda value: value)
+
+
+@random_shuffle_op.kernel
+def _(value, *, seed, seed2, T, node, ctx):
+    if not len(value.shape) or value.shape[0] < 2:
+        return value
+    size = value.shape[0]
+    source = stream(ctx, node, "RandomShuffle", seed, seed2, T.name)
+    device = value.device if isinstance(value, torch.Tensor) else "cpu"
+    if source is None:
+        order = torch.randperm(size, generator=generator(device), device=device)
+    else:
+        order = torch.tensor(_swapped(source.reserve((size + 2) // 4), size), device=device)
+    return value[order] if isinstance(value, torch.Tensor) else value[order.numpy()]
+
+
+def _swapped(gen: philox.Philox, size: int) -> list[int]:
+    """A permutation by swapping each place with a random later one; every swap depends on those before it."""
+    words = gen.words((size + 2) // 4).flatten()[:size - 1]
+    steps = (words % torch.arange(size, 1, -1)).tolist()
+    order = list(range(size))
+    for i, step in enumerate(steps):
+        order[i], order[i + step] = order[i + step], order[i]
+    return order
+
+
+_LOGITS = "T: type in {real}"
+multinomial_op = op("Multinomial", "logits: T, num_samples: int32 -> output: output_dtype",
+                    f"seed: int = 0, seed2: int = 0, {_LOGITS}, output_dtype: type in {{index}} = int64",
+                    stateful=True).no_gradient()
+
+
+def multinomial_shape(logits: Any, num_samples: Any, c: Any) -> tuple:
+    """Rows of logits by number of samples."""
+    rows, _ = rank_is(logits, 2)
+    rank_is(num_samples, 0)
+    count = c.const("num_samples")
+    return rows, None if count is None or count < 0 else int(count)
+
+
+multinomial_op.shape(lambda logits, num_samples, *, c: multinomial_shape(logits, num_samples, c))
+
+
+@multinomial_op.kernel
+def _(logits, num_samples, *, seed, seed2, T, output_dtype, node, ctx):
+    source = stream(ctx, node, "Multinomial", seed, seed2, T.name + output_dtype.name)
+    return draw_classes(logits, num_samples, output_dtype.torch, None if source is None else source.reserve)
+
+
+def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.dtype, reserve: Any) -> torch.Tensor:
+    """Classes by unnormalized log-probabilities; classes whose logit is not finite are never drawn."""
+    if logits.dim() != 2:
+        raise errors.invalid(f"logits should be a matrix, got shape {list(logits.shape)}")
+    if num_samples.dim():
+        raise errors.invalid(f"num_samples should be a scalar, got shape {list(num_samples.shape)}")
+    count, (rows, classes) = int(num_samples), logits.shape
+    if count < 0:
+        raise errors.invalid(f"num_samples should be nonnegative, got {count}")
+    if classes <= 0:
+        raise errors.invalid(f"num_classes should be positive, got {classes}")
+    if reserve is None:
+        unit = torch.rand(rows, count, dtype=torch.float64, device=logits.device, generator=generator(logits.device))
+    else:
+        gen = reserve(rows * ((count + 3) // 4 * 4) * 2 * philox.RESERVED)
+        unit = philox.uniform(gen, rows * count, torch.float64, logits.device).reshape(rows, count)
+    wide = logits.double()
+    finite = torch.isfinite(wide)
+    top = torch.where(finite, wide, torch.finfo(torch.float64).min).amax(1, keepdim=True)
+    sums = torch.where(finite, torch.exp(wide - top), 0.0).cumsum(1)
+    return torch.searchsorted(sums, unit * sums[:, -1:], right=True).to(dtype)
+
+
 # -- public functions -------------------------------------------------------------------------------------------------
 @export("random.uniform", v1=["random_uniform"])
 def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
@@ -197,3 +431,87 @@ def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any 
                      seed: int | None = None, name: str | None = None) -> Tensor:
     """Normal random numbers within two standard deviations of the mean; the others are drawn again."""
     return _scaled_normal(truncated_normal_op, "truncated_normal", shape, mean, stddev, dtype, seed, name)
+
+
+@export("random.shuffle", v1=["random_shuffle"])
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A tensor with its first dimension in random order."""
+    seed1, seed2 = random_seed.get_seed(seed)
+    return random_shuffle_op(value, seed=seed1, seed2=seed2, name=name)
+
+
+@export("image.random_crop", v1=["random_crop"])
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A part of `value` of the given size, at a random place.
+
+    >>> patch = tf.image.random_crop(image, [24, 24, 3])
+    """
+    with name_scope(name, "random_crop", [value, size]) as name:
+        value = convert(value, name="value")
+        size = convert(size, dtypes.int32, name="size")
+        shape = get("Shape")(value)
+        check = get("Assert")(get("All")(shape >= size, [0]), ["Need value.shape >= size, got ", shape, size],
+                              summarize=1000)
+        with control_dependencies([] if check is None else [check]):
+            limit = get("Identity")(shape) - size + 1
+        offset = random_uniform(get("Shape")(shape), maxval=size.dtype.max, dtype=size.dtype, seed=seed)
+        return get("Slice")(value, get("FloorMod")(offset, limit), size, name=name)
+
+
+def _classes(logits: Any, num_samples: Any, dtype: Any, seed: int | None) -> Tensor:
+    seed1, seed2 = random_seed.get_seed(seed)
+    return multinomial_op(convert(logits, name="logits"), num_samples, seed=seed1, seed2=seed2,
+                          output_dtype=dtype or dtypes.int64)
+
+
+@export(v1=["random.multinomial", "multinomial"])
+def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None,
+                output_dtype: Any = None) -> Tensor:
+    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities."""
+    with name_scope(name, "multinomial", [logits]):
+        return _classes(logits, num_samples, output_dtype, seed)
+
+
+@export("random.categorical")
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
+                name: str | None = None) -> Tensor:
+    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities.
+
+    >>> tf.random.categorical(tf.math.log([[0.5, 0.5]]), 5)
+    """
+    with name_scope(name, "categorical", [logits]):
+        return _classes(logits, num_samples, dtype, seed)
+
+
+@export("random.gamma", v1=["random_gamma"])
+def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None,
+                 name: str | None = None) -> Tensor:
+    """`shape` samples from each Gamma(alpha, rate beta); differentiable by alpha and beta.
+
+    >>> tf.random.gamma([10], [0.5, 1.5])
+    """
+    with name_scope(name, "random_gamma", [shape, alpha, beta]):
+        shape = convert(shape, dtypes.int32, name="shape")
+        alpha = convert(alpha, dtype, name="alpha")
+        beta = convert(1 if beta is None else beta, dtype, name="beta")
+        alpha = alpha + get("ZerosLike")(beta)
+        seed1, seed2 = random_seed.get_seed(seed)
+        drawn = random_gamma_op(shape, alpha, seed=seed1, seed2=seed2)
+        return get("Maximum")(np.finfo(alpha.dtype.as_numpy_dtype).tiny, drawn / beta)
+
+
+@export(v2=["random.poisson"])
+def random_poisson_v2(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: int | None = None,
+                      name: str | None = None) -> Tensor:
+    """`shape` samples from each Poisson(lam)."""
+    with name_scope(name, "random_poisson", [lam, shape]):
+        shape = convert(shape, dtypes.int32, name="shape")
+        seed1, seed2 = random_seed.get_seed(seed)
+        return random_poisson_v2_op(shape, lam, dtype=dtype, seed=seed1, seed2=seed2)
+
+
+@export(v1=["random.poisson", "random_poisson"])
+def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
+                   name: str | None = None) -> Tensor:
+    """As v2's, with the arguments in another order."""
+    return random_poisson_v2(shape, lam, dtype, seed, name)
