@@ -278,12 +278,56 @@ _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
 conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
 conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",
                      _3D + ", Tshape: type in {index} = int32")
-conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _3D)
+conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _3D,
+                      v1_as="nn.conv3d_backprop_filter nn.conv3d_backprop_filter_v2")
 _family(conv3d_op, conv3d_to_input, conv3d_to_filter)
 
-depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE)
+depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE,
+                  v1_as="nn.depthwise_conv2d_native")
 depthwise_to_input = op("DepthwiseConv2dNativeBackpropInput",
-                        "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE)
+                        "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE,
+                        export_as="nn.depthwise_conv2d_backprop_input",
+                        v1_as="nn.depthwise_conv2d_native_backprop_input")
 depthwise_to_filter = op("DepthwiseConv2dNativeBackpropFilter",
-                         "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE)
+                         "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE,
+                         export_as="nn.depthwise_conv2d_backprop_filter",
+                         v1_as="nn.depthwise_conv2d_native_backprop_filter")
 _family(depthwise_op, depthwise_to_input, depthwise_to_filter, depthwise=True)
+
+
+# -- the first versions of the 3-D gradients, which take tensors where the later ones take their shapes --------------
+_3D_V1 = ("T: type in {half float32 float64}, strides: list(int) >= 5, padding: string in {SAME VALID}, "
+          "dilations: list(int) = [1, 1, 1, 1, 1]")
+conv3d_to_input_v1 = op("Conv3DBackpropInput", "input: T, filter: T, out_backprop: T -> output: T", _3D_V1)
+conv3d_to_filter_v1 = op("Conv3DBackpropFilter", "input: T, filter: T, out_backprop: T -> output: T", _3D_V1)
+_V1 = {"explicit_paddings": [], "data_format": "NDHWC", "depthwise": False}
+
+
+@conv3d_to_input_v1.kernel
+def _(input, filter, out_backprop, *, strides, padding, dilations):
+    return _to_input(torch.tensor(input.shape), filter, out_backprop, strides=strides, padding=padding,
+                     dilations=dilations, name="Conv3DBackpropInput", **_V1)
+
+
+@conv3d_to_filter_v1.kernel
+def _(input, filter, out_backprop, *, strides, padding, dilations):
+    return _to_filter(input, torch.tensor(filter.shape), out_backprop, strides=strides, padding=padding,
+                      dilations=dilations, name="Conv3DBackpropFilter", **_V1)
+
+
+conv3d_to_input_v1.shape(lambda input, filter, out_backprop: shapes.rank_is(input, 5))
+conv3d_to_filter_v1.shape(lambda input, filter, out_backprop: shapes.rank_is(filter, 5))
+
+
+@conv3d_to_input_v1.gradient
+def _(op, grad):
+    _, w, dy = op.inputs
+    attrs = _geometry(op)
+    return None, conv3d_to_filter(grad, shape_of(w), dy, **attrs), conv3d_op(grad, w, **attrs)
+
+
+@conv3d_to_filter_v1.gradient
+def _(op, grad):
+    x, _, dy = op.inputs
+    attrs = _geometry(op)
+    return conv3d_to_input(shape_of(x), grad, dy, **attrs), None, conv3d_op(x, grad, **attrs)

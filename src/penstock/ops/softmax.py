@@ -20,6 +20,7 @@ from penstock.graph.scopes import name_scope
 from penstock.ops.arguments import named_only, renamed
 from penstock.ops.array import known, shape_of
 from penstock.ops.core import static
+from penstock.ops.math import unbroadcast
 from penstock.ops.registry import OpDef, get, op
 
 _FLOAT = "T: type in {half bfloat16 float32 float64}"
@@ -145,7 +146,14 @@ def _(features, labels):
 
 @xent.gradient
 def _(op, grad_loss, grad_grad):
-    return _to_logits(op, grad_loss, grad_grad), _per_row(grad_loss) * -log_softmax_op(op.inputs[0])
+    logits, labels = op.inputs
+    to_labels = _per_row(grad_loss) * -log_softmax_op(logits)
+    if not _is_zero(grad_grad):
+        to_labels = to_labels - grad_grad
+    to_logits = _to_logits(op, grad_loss, grad_grad)
+    if not shapes.compatible(logits._dims, labels._dims):
+        return unbroadcast(to_logits, logits, labels), unbroadcast(to_labels, labels, logits)
+    return to_logits, to_labels
 
 
 def _per_row(vector: Any) -> Any:
@@ -155,7 +163,7 @@ def _per_row(vector: Any) -> Any:
 def _to_logits(op: Any, grad_loss: Any, grad_grad: Any) -> Any:
     """What flows to the logits from the loss and (second order) from `backprop`, which is softmax(logits) - labels."""
     first = _per_row(grad_loss) * op.outputs[1]
-    if grad_grad is None or _is_zero(grad_grad):
+    if _is_zero(grad_grad):
         return first
     p = softmax_op(op.inputs[0])
     dot = get("BatchMatMulV2")(get("ExpandDims")(grad_grad, np.int32(1)), get("ExpandDims")(p, np.int32(2)))
@@ -163,7 +171,9 @@ def _to_logits(op: Any, grad_loss: Any, grad_grad: Any) -> Any:
 
 
 def _is_zero(x: Any) -> bool:
-    """Whether a tensor is known to be all zeros: nobody used the output whose gradient it is."""
+    """Whether a gradient is known to be all zeros: nobody used the output whose gradient it is."""
+    if x is None:
+        return True
     if hasattr(x, "_value"):
         return getattr(x, "_is_zeros", False)
     if x.op.type == "ZerosLike":
