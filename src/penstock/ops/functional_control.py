@@ -192,11 +192,13 @@ def _flat_shapes(shapes: Any) -> list:
 
 
 def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum: Tensor | None) -> None:
+    counter, *state = graph.inputs
+
     def condition() -> Tensor:
-        below = None if maximum is None else get("Less")(graph.inputs[0], maximum)
+        below = None if maximum is None else get("Less")(counter, maximum)
         if cond is None:
             return below  # type: ignore[return-value]
-        pred = cond(*_arguments(loop_vars, graph.inputs[1:]))
+        pred = cond(*_arguments(loop_vars, state))
         pred = convert(pred)
         return pred if below is None else get("LogicalAnd")(below, pred)
     trace(graph, condition, ordered=context.current_graph().building_function)
