@@ -168,6 +168,8 @@ class Optimizer:
             return get("AssignAdd")(global_step, convert(1, global_step.dtype.base_dtype), name=scope)
 
     def _update_one(self, grad: Any, var: Any) -> Any:
+        if isinstance(var, Tensor):
+            raise NotImplementedError("Trying to update a Tensor ", var)
         own = "" if context.executing_eagerly() or is_eager_variable(var) else var.op.name
         with name_scope("update_" + own), _colocated(var):
             if isinstance(grad, IndexedSlices):
