@@ -323,5 +323,12 @@ def _seed(t: Any, seed: Any) -> Any:
 def _zeros_where_needed(outputs: list, grads: list) -> list:
     if len(grads) == 1:
         return grads
-    return [get("ZerosLike")(o) if g is None and is_trainable(o) and o.dtype not in (dtypes.resource, dtypes.variant)
+    return [_known_zeros(o) if g is None and is_trainable(o) and o.dtype not in (dtypes.resource, dtypes.variant)
             else g for o, g in zip(outputs, grads, strict=True)]
+
+
+def _known_zeros(like: Any) -> Any:
+    """Zeros for an output that nothing used; gradient functions may ask whether a tensor is of this kind."""
+    zeros = get("ZerosLike")(like)
+    zeros._is_zeros = True
+    return zeros
