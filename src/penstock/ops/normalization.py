@@ -127,13 +127,13 @@ batch_norm_v2.kernel(_batch_norm)
 
 @batch_norm_v3.shape
 def _(x, scale, offset, mean, variance, *, data_format, is_training):
-    return [*_batch_norm_shape(x, scale, offset, mean, variance, data_format=data_format, is_training=is_training), ()]
+    return [*_batch_norm_shape(x, scale, offset, mean, variance, data_format=data_format, is_training=is_training), (0,)]
 
 
 @batch_norm_v3.kernel
 def _(x, scale, offset, mean, variance, *, epsilon, data_format, is_training):
     return (*_batch_norm(x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format,
-                         is_training=is_training), scale.new_zeros(()))
+                         is_training=is_training), scale.new_zeros(0))
 
 
 for _op in (batch_norm_grad_v1, batch_norm_grad_v2, batch_norm_grad_v3):

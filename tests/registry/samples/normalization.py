@@ -19,7 +19,7 @@ def _inference(x, scale, offset, mean, var):
 _x, _scale, _offset, _mean, _var = f(3, 4, 2, 5), f(5), f(5), f(5), f(5, low=0.5)
 _none = np.zeros(0, np.float32)
 for _version in ("", "V2", "V3"):
-    _more = [np.float32(0)] if _version == "V3" else []
+    _more = [np.zeros(0, np.float32)] if _version == "V3" else []
     sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _none, _none, epsilon=1e-3, grad=False,
            expect=lambda *a, more=_more: _training(*a) + more)
     sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _mean, _var, epsilon=1e-3, is_training=False, grad=False,
@@ -39,3 +39,12 @@ def _lrn(x, radius=2, bias=1.0, alpha=0.5, beta=0.75):
 _LRN = {"depth_radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.75}
 sample("LRN", f(1, 2, 3, 7), **_LRN, expect=_lrn)
 sample("LRNGrad", f(1, 2, 3, 7), _x7 := f(1, 2, 3, 7), _lrn(_x7), **_LRN)
+
+
+def _global(t, m, v, beta, gamma):
+    return (t - m) / np.sqrt(v + 1e-3) * gamma + beta
+
+
+_GLOBAL = {"variance_epsilon": 1e-3, "scale_after_normalization": True}
+sample("BatchNormWithGlobalNormalization", _x, _mean, _var, _offset, _scale, **_GLOBAL, expect=_global)
+sample("BatchNormWithGlobalNormalizationGrad", _x, _mean, _var, _scale, f(3, 4, 2, 5), **_GLOBAL, grad=False)
