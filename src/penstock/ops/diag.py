@@ -351,7 +351,8 @@ def _set_kernel(input: torch.Tensor, diagonal: torch.Tensor, band: Band) -> torc
         raise errors.invalid("diagonal must be at least 1-dim, received shape: []")
     wanted = (*input.shape[:-2], *([band.count] if band.count > 1 else []), band.longest)
     if tuple(diagonal.shape) != tuple(wanted):
-        raise errors.invalid(f"Expected diagonal to have shape {arrays.show(wanted)}, but received diagonal shape: "
+        raise errors.invalid(f"Either first dimensions of diagonal don't match input.shape[:-2], or its last ones do not "
+                             f"match the diagonals: expected shape {arrays.show(wanted)}, but received diagonal shape "
                              f"{arrays.show(diagonal.shape)}")
     if band.lower == band.upper:
         out = input.clone()
