@@ -1,3 +1,9 @@
 """Known differences from TensorFlow, one line each; the table of docs/oracle.md quotes them."""
 
-EXPLAINED: dict[str, str] = {}
+_BANDS = "TensorFlow 2.21 differentiates the left-aligned bands of version 2 as if they were those of version 3"
+
+EXPLAINED: dict[str, str] = {
+    "MatrixDiagV2": _BANDS,
+    "MatrixDiagPartV2": _BANDS,
+    "MatrixSetDiagV2": _BANDS,
+}
