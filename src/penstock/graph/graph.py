@@ -355,6 +355,10 @@ class Graph:
     def _name_stack(self) -> str:
         return self._stacks.name
 
+    @property
+    def _container(self) -> str:
+        return self._stacks.container
+
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Prefixes the names of ops; a name ending in "/" is taken as it is, None or "" goes back to the root."""

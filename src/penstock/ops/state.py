@@ -262,7 +262,8 @@ def _held(resource: Any) -> Any:
     if value is None:
         raise errors.FailedPreconditionError(
             None, None, f"Error while reading resource variable {resource.name} from Container: localhost. This could "
-            f"mean that the variable was uninitialized. Not found: Resource localhost/{resource.name} does not exist.")
+            f"mean that the variable was uninitialized. Not found: Resource localhost/{resource.name}/variable does not "
+            "exist.")
     return value
 
 

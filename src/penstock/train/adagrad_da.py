@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api import export
-from penstock.graph.scopes import colocate_with
 from penstock.ops.core import identity
 from penstock.train.adagrad import constant_slot
 from penstock.train.optimizer import RuleOptimizer
@@ -30,15 +29,14 @@ class AdagradDAOptimizer(RuleOptimizer):
 
     def _create_slots(self, var_list: list) -> None:
         for v in var_list:
-            self._zeros_slot(v, "gradient_accumulator", self._name + "/g_acc")
-            constant_slot(self, v, "gradient_squared_accumulator", self._initial_value, self._name + "/gg_acc")
+            self._zeros_slot(v, "gradient_accumulator", self._name)
+            constant_slot(self, v, "gradient_squared_accumulator", self._initial_value, self._name)
 
     def _hyper(self) -> dict[str, tuple[Any, str]]:
         return {"lr": (self._learning_rate, "learning_rate"),
                 "l1": (self._l1_regularization_strength, "l1_regularization_strength"),
                 "l2": (self._l2_regularization_strength, "l2_regularization_strength")}
 
-    def _run(self, grad: Any, var: Any, indices: Any = None) -> Any:
-        with colocate_with(var):
-            self._given["global_step"] = identity(self._global_step)
-        return super()._run(grad, var, indices)
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._given["global_step"] = identity(self._global_step) + 1

@@ -124,6 +124,7 @@ class Variable(metaclass=VariableMeta):
     _synchronization: Any = VariableSynchronization.AUTO
     _aggregation: Any = VariableAggregation.NONE
     _constraint: Any = None
+    _distribute_strategy: Any = None
 
     # what both kinds answer in the same way
     trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")
