@@ -19,6 +19,7 @@ from penstock.graph.convert import constant, convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 from penstock.shape import Dims, TensorShape, num_elements, rank_is, show
 
@@ -151,10 +152,11 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
     >>> tf.size(tf.zeros([2, 3]))    # 6
     """
-    return size_internal(input, name, True, out_type)
+    return size_v2(input, out_type, name)
 
 
 @export(v2=["size"])
+@dispatched
 def size_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor.
 
@@ -164,6 +166,7 @@ def size_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
 
 @export("rank")
+@dispatched
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions of a tensor.
 
@@ -330,10 +333,11 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
         axis = dim
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
-    return expand_dims_op(input, axis, name=name)
+    return expand_dims_v2(input, axis, name)
 
 
 @export(v2=["expand_dims"])
+@dispatched
 def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
     """`input` with an axis of size 1 put in at `axis`.
 
@@ -390,6 +394,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
 
 
 @export(v2=["squeeze"])
+@dispatched
 def squeeze_v2(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """`input` without its axes of size 1, or without those in `axis`.
 

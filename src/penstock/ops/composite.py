@@ -14,7 +14,7 @@ def dispatched(fn: Callable) -> Callable:
     """Lets a public function take composite tensors where their class knows how to."""
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for a in args:
+        for a in (*args, *kwargs.values()) if kwargs else args:
             handler = _handler(a)
             if handler is not None:
                 out = handler(fn, args, kwargs)

@@ -17,6 +17,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
 from penstock.ops.array import canonical, known, reshape_op, shape_of
+from penstock.ops.composite import dispatched
 from penstock.ops.core import identity
 from penstock.ops.registry import get, op
 from penstock.shape import Dims, merge, rank_is, show
@@ -164,6 +165,7 @@ def _(concat_dim, shape):
 
 
 @export("concat")
+@dispatched
 def concat(values: Any, axis: Any, name: str | None = "concat") -> Tensor:
     """Tensors joined along an axis.
 
@@ -275,6 +277,7 @@ unpack_op.gradient(lambda op, *grads: pack_op(list(grads), axis=op.attrs["axis"]
 
 
 @export("stack")
+@dispatched
 def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
     """Tensors of one shape joined along a new axis.
 
@@ -484,6 +487,7 @@ def _(op, grad):
 
 
 @export("tile", v1=["manip.tile"])
+@dispatched
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """A tensor laid side by side, `multiples[i]` times along axis i.
 

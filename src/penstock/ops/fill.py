@@ -15,6 +15,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
 from penstock.ops.array import known, reshape_op, shape_internal
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 from penstock.shape import TensorShape, rank_is
 
@@ -159,24 +160,28 @@ def _ones_like(tensor: Any, dtype: Any, name: str | None, optimize: bool) -> Ten
 
 
 @export(v1=["zeros_like"])
+@dispatched
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """Zeros of the shape (and the type, unless `dtype` is given) of `tensor`."""
     return _zeros_like(tensor, dtype, name, optimize)
 
 
 @export(v2=["zeros_like"])
+@dispatched
 def zeros_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Zeros of the shape (and the type, unless `dtype` is given) of `input`."""
     return _zeros_like(input, dtype, name, True)
 
 
 @export(v1=["ones_like"])
+@dispatched
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """Ones of the shape (and the type, unless `dtype` is given) of `tensor`."""
     return _ones_like(tensor, dtype, name, optimize)
 
 
 @export(v2=["ones_like"])
+@dispatched
 def ones_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Ones of the shape (and the type, unless `dtype` is given) of `input`."""
     return _ones_like(input, dtype, name, True)

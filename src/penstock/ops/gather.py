@@ -19,6 +19,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays, indexing
 from penstock.ops.array import canonical, known, reshape_op, shape_of
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 from penstock.shape import Dims, merge, rank_at_least, rank_is, show
 
@@ -143,23 +144,25 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
 
     >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
     """
-    axis = batch_dims if axis is None else axis
-    if batch_dims == 0 and hasattr(params, "sparse_read") and isinstance(axis, (int, np.integer)) and axis == 0:
-        return params.sparse_read(indices, name=name)
-    return gather_v2_op(params, indices, axis, batch_dims=batch_dims, name=name)
+    return gather_v2(params, indices, validate_indices, axis, batch_dims, name)
 
 
 @export(v2=["gather"])
+@dispatched
 def gather_v2(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0,
               name: str | None = None) -> Tensor:
     """Slices of `params` along `axis` (by default, rows) at the positions `indices`.
 
     >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
     """
-    return gather(params, indices, validate_indices, name, axis, batch_dims)
+    axis = batch_dims if axis is None else axis
+    if batch_dims == 0 and hasattr(params, "sparse_read") and isinstance(axis, (int, np.integer)) and axis == 0:
+        return params.sparse_read(indices, name=name)
+    return gather_v2_op(params, indices, axis, batch_dims=batch_dims, name=name)
 
 
 @export(v1=["batch_gather"])
+@dispatched
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """`tf.gather` within each batch: all axes of `indices` but the last one are batch axes."""
     with name_scope(name, "BatchGather", [params, indices]):
@@ -205,20 +208,21 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
 
     >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
     """
-    if constant_value(batch_dims) != 0:
-        return batch_gather_nd(params, indices, batch_dims, name)
-    if hasattr(params, "gather_nd") and not isinstance(params, Tensor):
-        return params.gather_nd(indices, name=name)
-    return gather_nd_op(params, indices, name=name)
+    return gather_nd_v2(params, indices, batch_dims, name)
 
 
 @export(v2=["gather_nd"])
+@dispatched
 def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Tensor:
     """The slices of `params` at the rows of coordinates `indices`.
 
     >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
     """
-    return gather_nd(params, indices, name, batch_dims)
+    if constant_value(batch_dims) != 0:
+        return batch_gather_nd(params, indices, batch_dims, name)
+    if hasattr(params, "gather_nd") and not isinstance(params, Tensor):
+        return params.gather_nd(indices, name=name)
+    return gather_nd_op(params, indices, name=name)
 
 
 def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None = None) -> Tensor:

@@ -13,6 +13,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
 from penstock.ops.array import canonical, reshape_op, shape_internal
+from penstock.ops.composite import dispatched
 from penstock.ops.math import unbroadcast
 from penstock.ops.registry import get, op
 from penstock.shape import Dims, broadcast, compatible, merge, num_elements, show
@@ -97,6 +98,7 @@ def _where(condition: Any, x: Any, y: Any, name: str | None, select: Any) -> Ten
 
 
 @export(v1=["where"])
+@dispatched
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere; without them, the coordinates where it holds.
 
@@ -106,6 +108,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 @export(v1=["where_v2"], v2=["where"])
+@dispatched
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere (with broadcasting); without them, coordinates.
 
@@ -117,6 +120,16 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
 # -- boolean masks --------------------------------------------------------------
 @export(v1=["boolean_mask"])
 def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: int | None = None) -> Tensor:
+    """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
+
+    >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
+    """
+    return boolean_mask_v2(tensor, mask, axis, name)
+
+
+@export(v2=["boolean_mask"])
+@dispatched
+def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str | None = "boolean_mask") -> Tensor:
     """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
 
     >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
@@ -153,12 +166,3 @@ def _merged_shape(tensor: Tensor, first: int, last: int) -> Any:
         return np.array(_merged(dims, dims[first:last], first, last), np.int32)
     shape = shape_internal(tensor)
     return get("ConcatV2")([shape[:first], get("Prod")(shape[first:last], [0], keep_dims=True), shape[last:]], 0)
-
-
-@export(v2=["boolean_mask"])
-def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str | None = "boolean_mask") -> Tensor:
-    """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
-
-    >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
-    """
-    return boolean_mask(tensor, mask, name, axis)

@@ -12,6 +12,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 from penstock.shape import rank_is
 
@@ -240,6 +241,7 @@ def _(indices, depth, on_value, off_value, *, axis):
 
 
 @export("one_hot")
+@dispatched
 def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None,
             dtype: Any = None, name: str | None = None) -> Tensor:
     """For each index, a row of `depth` values: `on_value` at the index, `off_value` elsewhere.
