@@ -338,6 +338,10 @@ def _typed_list(opdef: OpDef, arg: Arg, value: Any, attrs: dict[str, Any], to_te
     if attr.minimum is not None and len(out) < attr.minimum:
         raise ValueError(f"List argument '{arg.name}' to '{opdef.name}' Op with length {len(out)} shorter than minimum "
                          f"length {attr.minimum}.")
+    for t in out:
+        if attr.allowed is not None and t._dtype.base_dtype not in attr.allowed:
+            raise TypeError(f"Value passed to parameter '{arg.name}' has DataType {t._dtype.base_dtype.name} not in list "
+                            f"of allowed values: {', '.join(a.name for a in attr.allowed)}")
     attrs[attr.name] = [t._dtype.base_dtype for t in out]
     return out
 

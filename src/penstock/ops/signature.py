@@ -82,7 +82,7 @@ def parse_attrs(text: str) -> dict[str, Attr]:
     for part in split(text):
         name, rest = part.split(":", 1)
         rest, default = _default(rest)
-        m = re.fullmatch(r"\s*([\w()]+)\s*(?:in\s*\{(.*)\}|>=\s*(-?\d+))?\s*", rest, re.S)
+        m = re.fullmatch(r"\s*([\w()]+)\s*(?:in\s*\{(.*)\})?\s*(?:>=\s*(-?\d+))?\s*", rest, re.S)
         if m is None:
             raise ValueError(f"cannot read attribute {part!r}")
         kind, allowed, minimum = m.groups()
