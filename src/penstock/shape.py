@@ -323,7 +323,10 @@ class TensorShape:
 
     def merge_with(self, other) -> "TensorShape":
         """What both together say of the shape; ValueError if they contradict each other."""
-        return _wrap(merge(self._dims, as_dims(other)))
+        other = as_dims(other)
+        if not compatible(self._dims, other):
+            raise ValueError(f"Shapes {show(self._dims)} and {show(other)} are not compatible")
+        return _wrap(merge(self._dims, other))
 
     def concatenate(self, other) -> "TensorShape":
         """The sizes of this shape followed by those of `other`; unknown if either rank is."""
@@ -507,8 +510,17 @@ def merge(a: Dims, b: Dims) -> Dims:
     if b is None:
         return a
     if not compatible(a, b):
-        raise ValueError(f"Shapes {show(a)} and {show(b)} are not compatible")
+        raise ValueError(_contradiction(a, b))
     return tuple([y if x is None else x for x, y in zip(a, b, strict=True)])
+
+
+def _contradiction(a: tuple, b: tuple) -> str:
+    """How two shapes contradict each other, in the words of TensorFlow's shape functions."""
+    if len(a) != len(b):
+        return f"Shapes must be equal rank, but are {len(a)} and {len(b)}. Shapes are {show(a)} and {show(b)}."
+    i = next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if None not in (x, y) and x != y)
+    return (f"Dimension {i} in both shapes must be equal, but are {a[i]} and {b[i]}. "
+            f"Shapes are {show(a)} and {show(b)}.")
 
 
 def concat(a: Dims, b: Dims) -> Dims:
@@ -555,7 +567,7 @@ def rank_is(dims: Dims, rank: int) -> tuple[int | None, ...]:
     if dims is None:
         return (None,) * rank
     if len(dims) != rank:
-        raise ValueError(f"Shape must be rank {rank} but is rank {len(dims)}: {show(dims)}")
+        raise ValueError(f"Shape must be rank {rank} but is rank {len(dims)}")
     return dims
 
 
@@ -566,7 +578,7 @@ def rank_at_least(dims: Dims, rank: int) -> Dims:
       ValueError: if they have fewer.
     """
     if dims is not None and len(dims) < rank:
-        raise ValueError(f"Shape must be at least rank {rank} but is rank {len(dims)}: {show(dims)}")
+        raise ValueError(f"Shape must be at least rank {rank} but is rank {len(dims)}")
     return dims
 
 
@@ -577,7 +589,7 @@ def rank_at_most(dims: Dims, rank: int) -> Dims:
       ValueError: if they have more.
     """
     if dims is not None and len(dims) > rank:
-        raise ValueError(f"Shape must be at most rank {rank} but is rank {len(dims)}: {show(dims)}")
+        raise ValueError(f"Shape must be at most rank {rank} but is rank {len(dims)}")
     return dims
 
 
