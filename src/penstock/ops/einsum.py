@@ -217,9 +217,12 @@ def _resolved(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
         once = sorted(c for c in set(left) - set(",.") if left.count(c) == 1)
         out = ("..." if "..." in left else "") + "".join(once)
     _parts(f"{left}->{out}")
+    under = 0
     for name, t in zip(labels, tensors, strict=True):
         if t._dims is not None:
-            _sizes(name, t._dims)
+            under = max(under, len(_sizes(name, t._dims)[1] or ()))
+    if len(set(left) - set(",.")) + under > 52:
+        raise ValueError(f"Too many axes in einsum equation {equation}: there are only 52 letters")
     return labels, out
 
 

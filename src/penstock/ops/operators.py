@@ -46,7 +46,7 @@ def _binary(name: str, call: Callable) -> None:
     reflected = f"__r{name}__"
 
     def forward(x: Any, y: Any) -> Any:
-        if isinstance(y, Tensor) or type(y) in _SCALARS:
+        if isinstance(y, Tensor) or type(y) in _SCALARS and not (type(y) is float and x._dtype.is_integer):
             return call(x, y, name)
         if getattr(y, "_is_sparse", False) or hasattr(y, "with_values"):
             return _with_sparse(name, x, y)

@@ -24,6 +24,9 @@ _NUMBERS = "numeric quantized"
 
 # -- what all of them share -------------------------------------------------------------------------------------------
 def _reduced_dims(input, reduction_indices, *, keep_dims, c):
+    if reduction_indices is not None and len(reduction_indices) > 1:
+        raise ValueError(f"Shape must be at most rank 1 but is rank {len(reduction_indices)}: reduction indices are a "
+                         "scalar or a vector")
     axes = c.const("reduction_indices")
     if axes is None:
         return (None,) * len(input) if keep_dims and input is not None else None

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock import dtypes, errors
@@ -178,10 +179,11 @@ def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     axis %= rank
     if axis == rank - 1:
         return top_k_op(values, _size(values, axis))
-    perm = [i for i in range(rank) if i != axis] + [axis]
-    back = [perm.index(i) for i in range(rank)]
+    perm = list(range(rank))
+    perm[axis], perm[-1] = perm[-1], perm[axis]                  # its own inverse
+    perm = convert(np.array(perm, np.int32), name="transposition")
     best = top_k_op(get("Transpose")(values, perm), _size(values, axis))
-    return get("Transpose")(best[0], back), get("Transpose")(best[1], back)
+    return get("Transpose")(best[0], perm), get("Transpose")(best[1], perm)
 
 
 def _size(values: Tensor, axis: int) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from penstock import errors
+from penstock import shape as shapes
 from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
@@ -142,7 +143,6 @@ betainc = op("Betainc", "a: T, b: T, x: T -> z: T", "T: type in {float32 float64
 
 @betainc.shape
 def _(a, b, x):
-    from penstock import shape as shapes
     out: Any = ()
     for dims in (a, b, x):
         if dims is None:
