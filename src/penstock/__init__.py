@@ -16,7 +16,7 @@ from penstock.version import __version__ as __version__
 for _name in ("compat", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
               "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
               "eager.tape", "eager.function", "ops", "variables", "train", "linalg", "tf_logging", "losses", "metrics",
-              "image"):
+              "image", "ragged"):
     try:
         _importlib.import_module(f"{__name__}.{_name}")
     except ImportError as _e:
@@ -26,7 +26,7 @@ for _name in ("compat", "graph.graph", "graph.collections", "graph.gradients", "
 _api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app"})       # absl takes a while to load
 _api.install(__name__, "v2")
 for _name in ("errors", "dtypes", "nest", "data", "train", "keras", "layers", "estimator", "distribute", "saved_model",
-              "summary", "linalg"):
+              "summary", "linalg", "losses", "metrics", "image", "ragged"):
     if f"{__name__}.{_name}" in _sys.modules:
         _api.install(f"{__name__}.{_name}", "v2", _name + ".")
 for _name in [n for n in globals() if n in _api.TABLES["v2"]]:      # a public name hides a module of that name: tf.shape

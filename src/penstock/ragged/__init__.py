@@ -1,0 +1,16 @@
+"""Ragged tensors: rows of different lengths. See tensor.py for the class; the ops are beside it."""
+from penstock.ragged import (  # noqa: F401
+    array,
+    conversion,
+    dispatch,
+    factory,
+    functional,
+    gather,
+    getitem,
+    math,
+    operators,
+    segments,
+    spec,
+    tensor,
+    value,
+)
