@@ -192,6 +192,9 @@ def _ones_like(t: Tensor, name: str) -> Any:
 
 def gradient_function(op: Any) -> Callable | None:
     """The gradient function of an op; None when gradients stop there; LookupError when none is registered."""
+    own = getattr(op, "_gradient_function", None)              # of one op, not of its type: tf.custom_gradient
+    if own is not None:
+        return own
     key = op._extra.get("_gradient_op_type", op.type)
     key = key.decode() if isinstance(key, bytes) else key
     if key in GRADIENTS:
