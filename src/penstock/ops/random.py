@@ -20,7 +20,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.kernels import philox, rejection
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape, broadcast, concat, rank_at_most, rank_is
+from penstock.shape import broadcast, concat, rank_at_most, rank_is
 
 _FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {index}"
 
@@ -66,10 +66,8 @@ def sizes(shape: torch.Tensor) -> list[int]:
 
 def shape_tensor(shape: Any) -> Any:
     """A shape argument as an int32 or int64 tensor."""
-    if isinstance(shape, (list, tuple, TensorShape)):
-        if not any(isinstance(d, Tensor) or hasattr(d, "dtype") for d in shape):
-            return convert(shape, dtypes.int32, name="shape")
-    return convert(shape, name="shape")
+    empty = isinstance(shape, (list, tuple)) and not len(shape)
+    return convert(shape, dtypes.int32 if empty else None, name="shape")
 
 
 def vector_shape(shape: Any, *, c: Any) -> Any:
