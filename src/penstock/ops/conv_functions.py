@@ -28,6 +28,7 @@ from penstock.ops.conv import (
 )
 from penstock.ops.core import static
 from penstock.ops.registry import get
+from penstock.ops.space_batch import required_space_to_batch_paddings
 from penstock.ops.windows import sequence
 
 _CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
@@ -237,7 +238,8 @@ def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: Any, pa
 # -- any number of dimensions ----------------------------------------------------------------------------------------
 def _convolution(input: Any, filters: Any, strides: Any, padding: str, data_format: str | None, dilations: Any,
                  name: str | None) -> Tensor:
-    input, filters = convert(input, name="input"), convert(filters, name="filter")
+    input = convert(input, name="input")
+    filters = convert(filters, None if isinstance(filters, Tensor) else input.dtype.base_dtype, name="filter")
     rank = input.shape.rank if input.shape.rank is not None else filters.shape.rank
     if rank is None:
         raise ValueError("rank of input or filter must be known")
@@ -425,12 +427,11 @@ def _base_paddings(filter_shape: Any, n: int, rate: Any, padding: str) -> Any:
 
 def _block_paddings(input: Tensor, axes: list[int], base: Any, rate: Tensor) -> tuple[Any, Any]:
     """Paddings that make the space a multiple of the rate, and the crops that undo the surplus."""
-    from penstock.api import TABLES
     dims = None if input._dims is None else [input._dims[a] for a in axes]
     if dims is None or None in dims:
         shape = shape_of(input)
         dims = get("Pack")([shape[a] for a in axes])
-    return TABLES["v1"]["required_space_to_batch_paddings"](dims, rate, base)
+    return required_space_to_batch_paddings(dims, rate, base)
 
 
 def _spread(per_axis: Any, fill: int, axes: list[int]) -> Any:
