@@ -240,7 +240,7 @@ def _case(cond_fn: Callable, pairs: Any, default: Any, exclusive: bool, name: st
             fn = functools.partial(cond_fn, p, true_fn=action, false_fn=fn)
         if not exclusive:
             return fn()
-        with control_dependencies([_at_most(predicates, 1, "Input error: exclusive=True")]):
+        with control_dependencies(_checks(_at_most(predicates, 1, "Input error: exclusive=True") if predicates else None)):
             return fn()
 
 
@@ -276,20 +276,23 @@ def _default_action(predicates: tuple, actions: tuple) -> tuple:
         wrong = (f"Implementation error: selected default action #{len(others)} was called, but some of other predicates "
                  "are True: ")
         none_true = ["Input error: None of conditions evaluated as True:", get("Pack")(list(predicates), name="preds_c")]
-        checks = [_assert(last, none_true, None)]
-        if others:
-            checks.insert(0, _at_most(others, 0, wrong))
-        with control_dependencies([c for c in checks if c is not None]):
+        with control_dependencies(_checks(_at_most(others, 0, wrong) if others else None,
+                                          _assert(last, none_true, None))):
             return action()
     return default, others, actions[:-1]
 
 
+def _checks(*asserts: Any) -> list:
+    return [a for a in asserts if a is not None]
+
+
 def _assert(condition: Any, data: list, summarize: int | None) -> Any:
-    from penstock.ops.checks import Assert
-    return Assert(condition, data, summarize)
+    from penstock.ops.checks import assert_
+    return assert_(condition, data, summarize)
 
 
 def _at_most(predicates: Any, n: int, message: str) -> Any:
+    """Fails if more than `n` of the predicates are true."""
     stacked = get("Pack")(list(predicates), name="preds_c")
     count = get("Sum")(get("Cast")(stacked, DstT=dtypes.int32), convert([0], dtypes.int32), name="num_true_conds")
     names = "?" if context.executing_eagerly() else ", ".join(getattr(p, "name", "?") for p in predicates)

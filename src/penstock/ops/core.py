@@ -139,7 +139,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
     >>> train = tf.group(apply_gradients, update_moving_averages)
     """
     from penstock import nest
-    from penstock.graph.scopes import control_dependencies, name_scope
+    from penstock.graph.scopes import name_scope
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
@@ -152,8 +152,23 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
                 raise TypeError(f"Expected tf.group() expected Tensor objects not None with type '{type(i)}'"
                                 if i is None else
                                 f"Expected tf.group() expected Tensor or Operation objects, got {i!r} of {type(i)}")
-        with control_dependencies(flat):
-            return no_op_def(name=scope)
+        by_device: dict[str, list] = {}
+        for i in flat:
+            by_device.setdefault(getattr(i, "device", None) or "", []).append(i)
+        if len(by_device) <= 1:
+            return _wait_for(flat, next(iter(by_device), ""), scope)
+        gates = [_wait_for(by_device[d], d, None) for d in sorted(by_device)]
+        return _wait_for(gates, "", scope)
+
+
+def _wait_for(inputs: list, device_name: str, name: str | None) -> Operation:
+    """A NoOp that waits for `inputs`, on their device."""
+    from penstock.graph.scopes import control_dependencies, device
+    with control_dependencies(inputs):
+        if not device_name:
+            return no_op_def(name=name)
+        with device(device_name):
+            return no_op_def(name=name)
 
 
 @export("tuple", v1=["tuple"])
