@@ -31,6 +31,7 @@ class _Stacks:
         self.control_flow: Any = None
         self.attr_scope: dict[str, Any] = {}
         self.gradient_override: dict[str, str] = {}
+        self.kernel_labels: dict[str, str] = {}
         self.container = ""
 
     def copied(self) -> _Stacks:
@@ -200,6 +201,8 @@ class Graph:
             op._extra.update({k: v for k, v in s.attr_scope.items() if k not in op._extra})
         if s.gradient_override and op.type in s.gradient_override:
             op._extra["_gradient_op_type"] = s.gradient_override[op.type]
+        if s.kernel_labels and op.type in s.kernel_labels:
+            op._extra["_kernel"] = s.kernel_labels[op.type]
         if s.container and op.opdef.stateful and "container" in op.attrs and not op.attrs["container"]:
             op.attrs["container"] = s.container
         if s.control_flow is not None:
@@ -468,6 +471,18 @@ class Graph:
             yield
         finally:
             s.gradient_override = old
+
+    @contextlib.contextmanager
+    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
+        """Writes the label of a wanted kernel on the ops of some types made inside."""
+        if not isinstance(op_to_kernel_label_map, dict):
+            raise TypeError("op_to_kernel_label_map must be a dictionary mapping strings to strings")
+        s = self._stacks
+        old, s.kernel_labels = s.kernel_labels, {**s.kernel_labels, **op_to_kernel_label_map}
+        try:
+            yield
+        finally:
+            s.kernel_labels = old
 
     @contextlib.contextmanager
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
