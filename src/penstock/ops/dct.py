@@ -63,7 +63,7 @@ def dct(input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: s
 
     >>> tf.signal.dct([1., 2., 3., 4.])
     """
-    input = convert(input, preferred_dtype=dtypes.float32)
+    input = convert(input)
     _check(input, type, n, axis, norm)
     with name_scope(name, "dct", [input]):
         if n is not None:
@@ -112,5 +112,5 @@ _transforms = {1: _dct1, 2: _dct2, 3: _dct3, 4: _dct4}
 def idct(input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
          name: str | None = None) -> Tensor:
     """The transform that undoes `dct` of the same type, up to a factor 2N (2N - 2 for type I) without `norm`."""
-    _check(convert(input, preferred_dtype=dtypes.float32), type, n, axis, norm)
+    _check(convert(input), type, n, axis, norm)
     return dct(input, type={1: 1, 2: 3, 3: 2, 4: 4}[type], n=n, axis=axis, norm=norm, name=name)

@@ -266,7 +266,7 @@ def _check_mel(num_mel_bins: int, sample_rate: float, lower: float, upper: float
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
     """Mel-frequency cepstral coefficients, scaled as HTK does: a cosine transform of type II times sqrt(1 / 2N)."""
     with name_scope(name, "mfccs_from_log_mel_spectrograms", [log_mel_spectrograms]):
-        spectra = convert(log_mel_spectrograms, preferred_dtype=dtypes.float32)
+        spectra = convert(log_mel_spectrograms)
         bins = _samples(spectra, -1)
         if isinstance(bins, int) and bins == 0:
             raise ValueError(f"num_mel_bins must be positive. Got: {spectra}")
