@@ -77,19 +77,10 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
         raise TypeError("To perform a map over the values of a sparse tensor use either  SparseTensor(input.indices, "
                         "fn(input.values), input.dense_shape) or  SparseTensor(input.indices, map_fn(fn, input.values), "
                         "input.dense_shape)")
-    ragged = _ragged_map()
-    if ragged is not None and ragged.wanted(elems, dtype):
-        return ragged.map_fn(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
+    if any(hasattr(e, "ragged_rank") for e in [*nest.flatten(elems), *nest.flatten(dtype)]):
+        from penstock.ragged.functional import map_rows as map_ragged_rows
+        return map_ragged_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
     return map_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
-
-
-def _ragged_map() -> Any:
-    """The map over ragged rows, where ragged tensors are there."""
-    try:
-        from penstock.ops import ragged_map
-    except ImportError:
-        return None
-    return ragged_map
 
 
 @export(v2=["map_fn"])

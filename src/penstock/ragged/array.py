@@ -129,8 +129,11 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
         multiples = int_tensor(multiples, "multiples", input.row_splits.dtype)
         multiples.shape.assert_has_rank(1)
         known = constant_value(multiples)
-        return RaggedTensor.from_nested_row_splits(_tile_values(input, multiples, known), _tile_splits(input, multiples, known),
-                                                   validate=False)
+        splits = _tile_splits(input, multiples, known)
+        rows = input.shape._dims[0] if input.shape._dims is not None else None
+        if known is not None and rows is not None:
+            splits[0].set_shape([rows * int(known[0]) + 1])
+        return RaggedTensor.from_nested_row_splits(_tile_values(input, multiples, known), splits, validate=False)
 
 
 def _tile_values(rt: RaggedTensor, multiples: Any, known: Any) -> Any:
@@ -187,7 +190,7 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
 
 def _join(values: list, axis: Any, stack_values: bool) -> Any:
     if not values:
-        raise ValueError("rt_inputs must contain at least one tensor")
+        raise ValueError("rt_inputs may not be empty.")
     rts = [convert_to_tensor_or_ragged_tensor(v, name="rt_input") for v in values]
     splits_dtype, rts = match_row_splits_dtypes(*rts, return_dtype=True)
     rts = list(rts)
@@ -208,7 +211,7 @@ def _join(values: list, axis: Any, stack_values: bool) -> Any:
     for i, r in enumerate(rts):
         if not isinstance(r, RaggedTensor):
             rts[i] = RaggedTensor.from_tensor(r, ragged_rank=1, row_splits_dtype=splits_dtype) if r.shape.ndims != 1 else r
-    deepest = max([r.ragged_rank for r in rts if isinstance(r, RaggedTensor)] + [min(axis, (ndims or 2) - 1)] + [1])
+    deepest = max([r.ragged_rank for r in rts if isinstance(r, RaggedTensor)] + [1])
     rts = [_at_least(r, deepest, splits_dtype) for r in rts]
     if axis == 0:
         return _stack_rows(rts) if stack_values else _concat_rows(rts)

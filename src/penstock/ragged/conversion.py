@@ -218,7 +218,16 @@ to_variant_op = op("RaggedTensorToVariant", "rt_nested_splits: RAGGED_RANK * Tsp
 from_variant_op = op("RaggedTensorFromVariant", "encoded_ragged: variant -> output_nested_splits: output_ragged_rank * "
                      "Tsplits, output_dense_values: Tvalues", "input_ragged_rank: int >= -1, output_ragged_rank: int >= 0, "
                      "Tvalues: type, Tsplits: type in {int32 int64} = int64").no_gradient()
-to_variant_op.shape(lambda rt_nested_splits, rt_dense_values, *, batched_input: (None,) if batched_input else ())
+
+
+@to_variant_op.shape
+def _(rt_nested_splits, rt_dense_values, *, batched_input):
+    if not batched_input:
+        return ()
+    first = rt_nested_splits[0] if rt_nested_splits else None
+    return (None,) if first is None or first[0] is None else (first[0] - 1,)
+
+
 from_variant_op.shape(lambda encoded_ragged, *, output_ragged_rank: [(None,)] * output_ragged_rank + [None])
 
 

@@ -5,6 +5,7 @@ keyed by public name; functions are found through the export tables (see ops/com
 """
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -22,16 +23,13 @@ BINARY = """add atan2 div div_no_nan divide equal floordiv floormod floor_mod gr
 logical_or logical_xor maximum minimum mod multiply not_equal pow realdiv squared_difference subtract truediv truncatediv
 truncatemod bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
 OWN: dict[str, Callable] = {
-    "concat": lambda values, axis, name="concat": array.concat(values, axis, name),
+    "concat": array.concat,
     "expand_dims": lambda input, axis=None, name=None, dim=None: array.expand_dims(input, dim if axis is None else axis, name),
     "tile": array.tile, "size": lambda input, name=None, out_type=None: array.size(input, out_type or tf.int32, name),
     "rank": array.rank, "boolean_mask": lambda tensor, mask, name="boolean_mask", axis=None: array.boolean_mask(
         tensor, mask, name),
-    "where": array.where, "stack": lambda values, axis=0, name="stack": array.stack(values, axis, name),
-    "gather": lambda params, indices, validate_indices=None, name=None, axis=None, batch_dims=0: gather.gather(
-        params, indices, validate_indices, axis, batch_dims, name),
-    "batch_gather": gather.batch_gather,
-    "gather_nd": lambda params, indices, name=None, batch_dims=0: gather.gather_nd(params, indices, batch_dims, name),
+    "where": array.where, "stack": array.stack, "gather": gather.gather, "batch_gather": gather.batch_gather,
+    "gather_nd": gather.gather_nd,
     "reduce_sum": math.reduce_sum, "reduce_prod": math.reduce_prod, "reduce_min": math.reduce_min,
     "reduce_max": math.reduce_max, "reduce_mean": math.reduce_mean, "reduce_all": math.reduce_all,
     "reduce_any": math.reduce_any,
@@ -127,4 +125,10 @@ def _by_column(dense: Any, ragged: RaggedTensor, dims: list) -> Any:
 def dispatch(fn: Callable, args: tuple, kwargs: dict) -> Any:
     """The ragged version of `fn` for these arguments, or NotImplemented."""
     handler = _handler(fn)
-    return NotImplemented if handler is None else handler(*args, **kwargs)
+    if handler is None:
+        return NotImplemented
+    if handler in OWN.values():                  # by name: v1 and v2 functions order their arguments differently
+        given = inspect.signature(fn).bind(*args, **kwargs).arguments
+        known = inspect.signature(handler).parameters
+        return handler(**{k: v for k, v in given.items() if k in known})
+    return handler(*args, **kwargs)

@@ -28,7 +28,9 @@ def constant(pylist: Any, dtype: Any = None, ragged_rank: int | None = None, inn
                                                 validate=False)
 
         def values(v: Any, d: Any, shape: Any) -> Any:
-            return tf.constant(v, d, shape, name="values") if shape is None or np.prod(shape) else tf.zeros(shape, d)
+            if shape is None or np.prod(shape):
+                return tf.constant(v, d, shape, name="values")
+            return tf.zeros(shape, d or dtypes.float32)
         return _build(ragged, values, pylist, dtype, ragged_rank, inner_shape)
 
 
@@ -84,7 +86,7 @@ def _inner(pylist: Any, depth: int, scalars: Any, ragged_rank: Any, inner_shape:
                              f"dim(inner_shape)={len(inner_shape)}")
         return inner_shape, ragged_rank
     if ragged_rank is None:
-        return (), max(1, depth - 1)
+        return (), depth - 1 if scalars is not None else max(1, depth - 1)
     return _default_inner_shape(pylist, ragged_rank), ragged_rank
 
 

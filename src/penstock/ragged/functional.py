@@ -53,7 +53,6 @@ def assert_splits_match(nested: list) -> list:
 def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: Any = None, back_prop: bool = True,
              swap_memory: bool = False, infer_shape: bool = True, name: str | None = None) -> Any:
     """tf.map_fn where some elems, or the result, are ragged."""
-    from penstock.ragged.spec import RaggedTensorSpec
     if dtype is None:
         dtype = nest.map_structure(lambda e: _type_of(e), elems)
     with tf.name_scope(name, "RaggedMap", []):
@@ -69,8 +68,7 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: A
         plain = [dtypes.variant if _is_ragged_type(t) else dtypes.as_dtype(t) for t in out_types]
         mapped = tf.map_fn(one, encoded, dtype=plain, parallel_iterations=parallel_iterations or 10, back_prop=back_prop,
                            swap_memory=swap_memory, infer_shape=infer_shape)
-        out = [RaggedTensor._from_variant(m, t.dtype, t.ragged_rank + 1 if not isinstance(t, RaggedTensorSpec)
-                                          else t.ragged_rank + 1) if _is_ragged_type(t) else m
+        out = [RaggedTensor._from_variant(m, t.dtype, t.ragged_rank + 1) if _is_ragged_type(t) else m
                for m, t in zip(mapped, out_types, strict=True)]
         return nest.pack_sequence_as(dtype, out)
 

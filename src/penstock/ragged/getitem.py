@@ -49,14 +49,16 @@ def _expand(value: Any) -> Any:
     return expand_dims(value, 0)
 
 
-def _index(value: Any, dtype: Any) -> Any:
+_VALID = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are "
+          "valid indices")
+
+
+def _index(value: Any, dtype: Any, message: str = _VALID) -> Any:
     """An int or an integer scalar tensor as a row number."""
-    if isinstance(value, Tensor):
-        if not value.dtype.is_integer:
-            raise TypeError(f"Ragged tensors are indexed by ints, slices, tensors of ints, tf.newaxis and ...; got {value!r}")
+    if isinstance(value, Tensor) and value.dtype.is_integer:
         return tf.cast(value, dtype)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"Ragged tensors are indexed by ints, slices, tensors of ints, tf.newaxis and ...; got {value!r}")
+    if isinstance(value, (bool, Tensor)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{message} (got {value!r})")
     return tf.constant(value.__index__(), dtype)
 
 
@@ -74,13 +76,17 @@ def _row(rt: RaggedTensor, key: Any) -> Any:
     return rt.values[start:limit]
 
 
+def _check_slice(key: slice, dtype: Any) -> None:
+    for part, what in ((key.start, "offsets"), (key.stop, "offsets"), (key.step, "strides")):
+        if part is not None:
+            _index(part, dtype, f"slice {what} must be integers or None")
+
+
 def _sliced(rt: RaggedTensor, key: slice) -> Any:
     """Some of the rows."""
     if key.start is None and key.stop is None and key.step is None:
         return rt
-    for part in (key.start, key.stop, key.step):
-        if part is not None:
-            _index(part, rt.row_splits.dtype)
+    _check_slice(key, rt.row_splits.dtype)
     starts, limits = rt.row_splits[:-1][key], rt.row_splits[1:][key]
     if key.step is None or isinstance(key.step, int) and key.step == 1:
         zero = tf.zeros([1], starts.dtype)
@@ -118,6 +124,7 @@ def _columns(rt: RaggedTensor, keys: list) -> Any:
 
 def _slice_rows(rt: RaggedTensor, key: slice) -> RaggedTensor:
     """The same slice of every row."""
+    _check_slice(key, rt.row_splits.dtype)
     lengths = rt.row_lengths()
     step = 1 if key.step is None else key.step
     dtype = rt.row_splits.dtype

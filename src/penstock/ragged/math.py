@@ -202,9 +202,10 @@ def _expanded(value: Any, axis: int) -> Any:
 
 
 def _reducer(dense: str, segment: Callable) -> Callable:
-    def reduce(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None, **legacy: Any) -> Any:
-        axis = legacy.get("reduction_indices", axis)
-        keepdims = legacy.get("keep_dims", keepdims)
+    def reduce(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+               reduction_indices: Any = None, keep_dims: Any = None) -> Any:
+        axis = axis if reduction_indices is None else reduction_indices
+        keepdims = keepdims if keep_dims is None else keep_dims
         f = getattr(tf, dense)
         return reduce_aggregate(lambda x, a, keepdims=False, name=None: f(x, a, keepdims=bool(keepdims), name=name),
                                 segment, input_tensor, axis, bool(keepdims), name)
@@ -217,11 +218,12 @@ reduce_min = _reducer("reduce_min", segment_min)
 reduce_max = _reducer("reduce_max", segment_max)
 
 
-def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None, **legacy: Any) -> Any:
+def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                reduction_indices: Any = None, keep_dims: Any = None) -> Any:
     """The mean over an axis of a ragged tensor: the sum over the number of values."""
     with tf.name_scope(name, "RaggedReduceMean", []):
-        total = reduce_sum(input_tensor, axis, keepdims, **legacy)
-        count = reduce_sum(_with_flat(input_tensor, tf.ones_like), axis, keepdims, **legacy)
+        total = reduce_sum(input_tensor, axis, keepdims, None, reduction_indices, keep_dims)
+        count = reduce_sum(_with_flat(input_tensor, tf.ones_like), axis, keepdims, None, reduction_indices, keep_dims)
         return _divided(total, count, lambda n: n)
 
 
@@ -233,11 +235,13 @@ def _as_bool(x: Any) -> Any:
     return _with_flat(x, lambda v: tf.cast(v, dtypes.bool))
 
 
-def reduce_all(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None, **legacy: Any) -> Any:
+def reduce_all(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                reduction_indices: Any = None, keep_dims: Any = None) -> Any:
     """Logical and over an axis of a ragged tensor."""
-    return _as_bool(reduce_prod(_as_int(input_tensor), axis, keepdims, name, **legacy))
+    return _as_bool(reduce_prod(_as_int(input_tensor), axis, keepdims, name, reduction_indices, keep_dims))
 
 
-def reduce_any(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None, **legacy: Any) -> Any:
+def reduce_any(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                reduction_indices: Any = None, keep_dims: Any = None) -> Any:
     """Logical or over an axis of a ragged tensor."""
-    return _as_bool(reduce_sum(_as_int(input_tensor), axis, keepdims, name, **legacy))
+    return _as_bool(reduce_sum(_as_int(input_tensor), axis, keepdims, name, reduction_indices, keep_dims))
