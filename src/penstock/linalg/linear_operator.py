@@ -411,6 +411,7 @@ _FUNCTIONS: dict[str, Any] = {
     "adjoint": lambda matrix, name="adjoint": matrix.adjoint(name),
     "cholesky": lambda input, name="cholesky": input.cholesky(name),
     "matrix_diag_part": lambda input, *unused, **unused_too: input.diag_part(),
+    "matrix_diag_part_public_v2": lambda input, *unused, **unused_too: input.diag_part(),
     "matrix_determinant": lambda input, name="det": input.determinant(name),
     "matrix_inverse": _inv,
     "logdet": _logdet,

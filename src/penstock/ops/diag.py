@@ -18,6 +18,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
+from penstock.ops.composite import dispatched
 from penstock.ops.fill import ones
 from penstock.ops.registry import get, op
 from penstock.shape import Dims, merge, rank_at_least, show
@@ -462,6 +463,7 @@ def _diag_part(input: Any, k: Any, padding_value: Any, align: str, name: str | N
 
 
 @export(v1=["linalg.diag_part", "matrix_diag_part"])
+@dispatched
 def matrix_diag_part(input: Any, name: str | None = "diag_part", k: Any = 0, padding_value: Any = 0,
                      align: str = "LEFT_LEFT") -> Tensor:
     """The diagonals `k` (one, or the lower and upper of a band) of matrices.
@@ -472,6 +474,7 @@ def matrix_diag_part(input: Any, name: str | None = "diag_part", k: Any = 0, pad
 
 
 @export(v2=["linalg.diag_part"])
+@dispatched
 def matrix_diag_part_public_v2(input: Any, name: str | None = "diag_part", k: Any = 0, padding_value: Any = 0,
                                align: str = "RIGHT_LEFT") -> Tensor:
     """The diagonals `k` (one, or the lower and upper of a band) of matrices.

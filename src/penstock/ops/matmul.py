@@ -333,6 +333,7 @@ def _(op, grad):
 
 
 @export("linalg.trace", v1=["trace"])
+@dispatched
 def trace(x: Any, name: str | None = None) -> Tensor:
     """The sum of the main diagonal of each matrix."""
     with name_scope(name, "Trace", [x]) as scope:
