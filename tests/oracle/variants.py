@@ -43,7 +43,7 @@ def _dtype(sample: Sample, opdef: Any, name: str) -> Any:
 
 def _cast(sample: Sample, opdef: Any, name: str, dtype: Any) -> Sample:
     def cast(arg: Any, v: Any) -> Any:
-        if arg.type_attr != name:
+        if arg.type_attr != name and not (arg.type == dtypes.resource and name in ("T", "dtype")):
             return v
         return [np.asarray(a).astype(dtype) for a in v] if isinstance(v, list) else np.asarray(v).astype(dtype)
     inputs = tuple(cast(a, v) for a, v in zip(opdef.inputs, sample.inputs, strict=True))
