@@ -3,6 +3,7 @@
 _BANDS = "TensorFlow 2.21 differentiates the left-aligned bands of version 2 as if they were those of version 3"
 
 EXPLAINED: dict[str, str] = {
+    "DecodeJSONExample": "the bytes differ, the message is the same: TensorFlow writes repeated numbers unpacked here",
     "MatrixDiagV2": _BANDS,
     "MatrixDiagPartV2": _BANDS,
     "MatrixSetDiagV2": _BANDS,

@@ -69,7 +69,8 @@ class Case:
 
 def differs(ours: Any, theirs: Any) -> str:
     """In what two values differ; empty if they are equal."""
-    a, b = np.asarray(ours), np.asarray(theirs)
+    # As an array of numpy's own strings, a string would lose the zeros at its end.
+    a, b = (np.array(v, object) if isinstance(v, bytes) else np.asarray(v) for v in (ours, theirs))
     if a.shape != b.shape:
         return f"shape {a.shape} here, {b.shape} there"
     if a.dtype == object or b.dtype == object or a.dtype.kind in "SUb":
