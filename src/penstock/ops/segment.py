@@ -72,8 +72,12 @@ def _mean(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
     return torch.div(_sum(rows.to(torch.int64), ids, n), counts, rounding_mode="trunc").to(rows.dtype)
 
 
+def _root(counts: torch.Tensor) -> torch.Tensor:
+    return torch.sqrt(counts.to(torch.float64))
+
+
 def _sqrt_n(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
-    return _sum(rows, ids, n) / _counts(ids, n).clamp(min=1).sqrt().to(rows.dtype)
+    return _sum(rows, ids, n) / _root(_counts(ids, n).clamp(min=1)).to(rows.dtype)
 
 
 def _flat(data: torch.Tensor, lead: int) -> torch.Tensor:
@@ -474,7 +478,7 @@ def _picked_grad(name: str, weight: Callable) -> OpDef:
 
 
 sparse_mean_grad = _picked_grad("Mean", lambda n: n)
-sparse_sqrt_n_grad = _picked_grad("SqrtN", torch.sqrt)
+sparse_sqrt_n_grad = _picked_grad("SqrtN", _root)
 
 
 def _rows(op: Any) -> Tensor:
