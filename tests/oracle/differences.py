@@ -3,6 +3,7 @@
 _BANDS = "TensorFlow 2.21 differentiates the left-aligned bands of version 2 as if they were those of version 3"
 
 EXPLAINED: dict[str, str] = {
+    "Round": "TensorFlow's kernel for integers gives zeros; the public function never calls it for them",
     "DecodeJSONExample": "the bytes differ, the message is the same: TensorFlow writes repeated numbers unpacked here",
     "MatrixDiagV2": _BANDS,
     "MatrixDiagPartV2": _BANDS,
