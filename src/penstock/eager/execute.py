@@ -75,7 +75,7 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     if len(types) == 1 and not opdef.list_output:
         outputs = [EagerTensor(out, types[0])]
     elif not types:
-        return None
+        return [] if opdef.list_output else None
     else:
         outputs = [EagerTensor(v, t) for v, t in zip(_flat(opdef, out), types, strict=True)]
     if context.state.tapes:

@@ -342,8 +342,20 @@ class _Walk:
         parts = self.grads.get(key)
         if not parts:
             return None
-        total = self.sums[key] = add_gradients(parts)
+        total = self.sums[key] = self._sum_by_device(parts) if self.colocate and len(parts) > 1 else add_gradients(parts)
         return total
+
+    def _sum_by_device(self, parts: list) -> Any:
+        """Adds up where the parts are before anything goes to another device."""
+        groups: dict[str, list] = {}
+        for g in parts:
+            groups.setdefault(g.device, []).append(g)
+        sums = []
+        for device in sorted(groups):
+            first = groups[device][0]
+            with context.current_graph().colocate_with(first.op, ignore_existing=True):
+                sums.append(add_gradients(groups[device]))
+        return add_gradients(sums)
 
     def _final(self, x: Tensor) -> Any:
         total = self._total(x)
@@ -368,13 +380,16 @@ class _Walk:
         try:
             self._check_not_own_loop(op)
             graph = context.current_graph()
-            with graph.name_scope(op.name + "_grad"), _grad_of(op):
+            before = len(graph._ops)
+            with graph.name_scope(op.name + "_grad"):
                 if not getattr(fn, "takes_none", False) or op.opdef.control_flow:
                     outs = self._fill_zeros(op, outs)
                 ins = self._checked(op, fn(op, *outs))
                 if self.gate and sum(g is not None for g in ins) > 1:
                     from penstock.ops.core import tuple_
                     ins = tuple_(ins)
+            for made in graph._ops[before:]:
+                made._original_op = op
             for t, g in zip(self._inputs(op), ins, strict=True):
                 if g is not None:
                     if isinstance(g, Tensor) and t.dtype != dtypes.resource and t._dims is not None:
@@ -452,18 +467,6 @@ class _Walk:
 
     def _colocated(self, op: Operation) -> Any:
         return context.current_graph().colocate_with(op) if self.colocate else contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def _grad_of(op: Operation) -> Any:
-    """Marks the ops made inside as belonging to the gradient of `op`."""
-    g = context.current_graph()
-    old = g.caches.get("gradient_of")
-    g.caches["gradient_of"] = op
-    try:
-        yield
-    finally:
-        g.caches["gradient_of"] = old
 
 
 def zeros_for(t: Tensor) -> Any:

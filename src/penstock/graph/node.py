@@ -44,10 +44,17 @@ def decode_frames(frames: tuple) -> list[tuple[str, int, str, str]]:
     return out
 
 
+class _Equality:
+    """Whether == compares elements: asked of the class, as libraries do."""
+
+    def __get__(self, instance: Any, owner: Any) -> bool:
+        return context.process.tensor_equality
+
+
 class TensorRef:
     """A hashable reference to a tensor, for use as a key (``tensor.ref()``)."""
 
-    __slots__ = ("_tensor",)
+    __slots__ = ("_tensor", "__weakref__")
 
     def __init__(self, tensor: Any):
         self._tensor = tensor
@@ -77,6 +84,7 @@ class Tensor:
 
     __array_priority__ = 100
     OVERLOADABLE_OPERATORS: set[str] = set()
+    _USE_EQUALITY = _Equality()
 
     def __init__(self, op: Operation, value_index: int, dtype: Any, dims: tuple | None = None):
         self._op, self._value_index, self._dtype = op, value_index, dtype
@@ -207,6 +215,8 @@ def _session(session: Any, graph: Any, what: str) -> Any:
 @export("Operation")
 class Operation:
     """A node of a graph. Made by calling ops; `type` names the op, `inputs` and `outputs` are tensors."""
+
+    _original_op: Any = None       # the op whose gradient this one belongs to
 
     def __init__(self, graph: Graph, opdef: OpDef, name: str, inputs: list[Tensor], attrs: dict[str, Any],
                  output_types: list, counts: tuple):
