@@ -86,7 +86,7 @@ def _inner(pylist: Any, depth: int, scalars: Any, ragged_rank: Any, inner_shape:
                              f"dim(inner_shape)={len(inner_shape)}")
         return inner_shape, ragged_rank
     if ragged_rank is None:
-        return (), depth - 1 if scalars is not None else max(1, depth - 1)
+        return (), depth - 1
     return _default_inner_shape(pylist, ragged_rank), ragged_rank
 
 
