@@ -95,8 +95,8 @@ class GradientTape:
         self._variables[id(variable)] = variable
 
     def watched_variables(self) -> tuple:
-        """The variables that were read or watched, in order."""
-        return tuple(self._variables.values())
+        """The variables that were read or watched, oldest first."""
+        return tuple(sorted(self._variables.values(), key=_age))
 
     def stop_recording(self) -> Any:
         """A context manager in which nothing is recorded."""
@@ -155,39 +155,58 @@ class GradientTape:
     def jacobian(self, target: Any, sources: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
                  parallel_iterations: Any = None, experimental_use_pfor: bool = True) -> Any:
         """The jacobian of `target` with respect to each source: shape target.shape + source.shape."""
+        self._check_several_passes(experimental_use_pfor, "jacobian")
         flat_sources = nest.flatten(sources)
         y = convert(target)
         with self._kept():
-            rows = self._rows(get("Reshape")(y, [-1]), y, flat_sources, unconnected_gradients)
+            stacked = self._stacked_rows(y, flat_sources, unconnected_gradients)
         shape_y = get("Shape")(y)
-        out: list = []
-        for s, parts in zip(flat_sources, rows, strict=True):
-            if any(p is None for p in parts):
-                out.append(None)
-                continue
-            stacked = get("Pack")([convert(p) for p in parts], axis=0) if parts else \
-                get("Fill")(get("ConcatV2")([[0], get("Shape")(convert(s))], 0), convert(0, y.dtype))
-            out.append(get("Reshape")(stacked, get("ConcatV2")([shape_y, get("Shape")(convert(s))], 0)))
+        out = [None if rows is None else get("Reshape")(rows, get("ConcatV2")([shape_y, get("Shape")(convert(s))], 0))
+               for s, rows in zip(flat_sources, stacked, strict=True)]
         self._used = True
         return nest.pack_sequence_as(sources, out)
 
-    def _rows(self, flat: Any, y: Any, sources: list, unconnected: Any) -> list[list]:
-        """One backward pass per element of the target, by one-hot seeds."""
-        n = flat.shape.num_elements()
+    def _check_several_passes(self, use_pfor: bool, what: str) -> None:
+        if context.executing_eagerly() and not use_pfor and not self._persistent:
+            raise RuntimeError(f"GradientTape must be created with persistent=True to compute the {what} with eager execution "
+                               "enabled and with experimental_use_pfor set to False.")
+
+    def _stacked_rows(self, y: Any, sources: list, unconnected: Any) -> list:
+        """One backward pass per element of the target, by one-hot seeds; per source the gradients, stacked."""
+        n = y.shape.num_elements()
+        unconnected = UnconnectedGradients(unconnected)
         if n is None:
-            raise ValueError("jacobian needs a target of statically known size here; use tf.vectorized_map otherwise")
-        eye = get("Reshape")(get("MatrixDiag")(get("Fill")([n], convert(1, y.dtype))),
-                             get("ConcatV2")([[n], get("Shape")(y)], 0))
-        rows: list[list] = [[] for _ in sources]
-        for i in range(n):
-            grads = self._gradient([y], sources, [eye[i]], UnconnectedGradients(unconnected))
-            for r, g in zip(rows, grads, strict=True):
-                r.append(g)
-        return rows
+            return self._looped_rows(y, sources, unconnected)
+        rows = [self._gradient([y], sources, [_one_hot(y, i, n)], unconnected) for i in range(n)]
+        out: list = []
+        for k, s in enumerate(sources):
+            parts = [r[k] for r in rows]
+            if any(p is None for p in parts):
+                out.append(None)
+            elif parts:
+                out.append(get("Pack")([convert(p) for p in parts], axis=0))
+            else:
+                out.append(_no_rows(convert(s)))
+        return out
+
+    def _looped_rows(self, y: Any, sources: list, unconnected: Any) -> list:
+        """The same by a loop in the graph, for a target whose size is not known yet."""
+        from penstock.ops.map_fn import map_fn
+        n = get("Size")(y)
+        connected: list = []
+
+        def row(i: Any) -> list:
+            grads = self._gradient([y], sources, [_one_hot(y, i, n)], unconnected)
+            connected[:] = [g is not None for g in grads]
+            return [convert(g) if g is not None else get("ZerosLike")(convert(s))
+                    for g, s in zip(grads, sources, strict=True)]
+        stacked = map_fn(row, get("Range")(convert(0), n, convert(1)), dtype=[convert(s).dtype for s in sources])
+        return [t if c else None for t, c in zip(stacked, connected, strict=True)]
 
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
                        parallel_iterations: Any = None, experimental_use_pfor: bool = True) -> Any:
         """Jacobians row by row of a batch: shape [b, ...target, ...source]."""
+        self._check_several_passes(experimental_use_pfor, "batch_jacobian")
         y, x = convert(target), source
         if y.shape.rank is None or y.shape.rank < 2 or x.shape.rank is None or x.shape.rank < 2:
             raise ValueError(f"Target and source must have rank at least 2, got {y.shape} and {x.shape}")
@@ -197,15 +216,17 @@ class GradientTape:
         batch = y.shape.as_list()[0]
         if rest is None or batch is None:
             raise ValueError("batch_jacobian needs a target of statically known shape here")
-        flat_seed = get("MatrixDiag")(get("Fill")([rest], convert(1, y.dtype)))
         rows = []
         with self._kept():
             for i in range(rest):
-                seed = get("Reshape")(get("Tile")(get("Reshape")(flat_seed[i], [1, rest]), [batch, 1]), get("Shape")(y))
-                rows.append(self._gradient([y], [x], [seed], UnconnectedGradients(unconnected_gradients))[0])
+                seed = get("Tile")(get("Reshape")(_one_hot_vector(i, rest, y.dtype), [1, rest]), [batch, 1])
+                rows.append(self._gradient([y], [x], [get("Reshape")(seed, get("Shape")(y))],
+                                           UnconnectedGradients(unconnected_gradients))[0])
         self._used = True
         if any(r is None for r in rows):
             return None
+        if not rows:
+            return get("Fill")(get("ConcatV2")([get("Shape")(y), get("Shape")(x)[1:]], 0), convert(0, y.dtype))
         stacked = get("Pack")(rows, axis=1)
         return get("Reshape")(stacked, get("ConcatV2")([get("Shape")(y), get("Shape")(x)[1:]], 0))
 
@@ -240,6 +261,25 @@ class _Stopped:
         if not self._tape._recording:
             context.state.tapes = (*tapes, self._tape)
             self._tape._recording = True
+
+
+def _one_hot_vector(i: Any, n: Any, dtype: Any) -> Any:
+    return get("OneHot")(convert(i), convert(n), convert(1, dtype), convert(0, dtype))
+
+
+def _one_hot(y: Any, i: Any, n: Any) -> Any:
+    """A tensor shaped like y with a one at flat position i."""
+    return get("Reshape")(_one_hot_vector(i, n, y.dtype.base_dtype), get("Shape")(y))
+
+
+def _no_rows(t: Any) -> Any:
+    return get("Fill")(get("ConcatV2")([convert([0]), get("Shape")(t)], 0), convert(0, t.dtype.base_dtype))
+
+
+def _age(variable: Any) -> int:
+    """When a variable was made, from the number in its unique id."""
+    number = str(getattr(variable, "_unique_id", "")).rsplit("_", 1)[-1]
+    return int(number) if number.isdigit() else -1
 
 
 def _targets(target: Any) -> list:
@@ -280,7 +320,7 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
             reachable.update(id(o) for o in r[2] if is_trainable(o))
     grads: dict[int, list] = {}
     for t, seed in zip(targets, seeds, strict=True):
-        if id(t) in reachable:
+        if id(t) in reachable and is_trainable(t):
             grads.setdefault(id(t), []).append(_seed(t, seed))
     kept: dict[int, Any] = {}
     source_ids = {id(s) for s in sources}
@@ -316,7 +356,8 @@ def _seed(t: Any, seed: Any) -> Any:
     if seed is not None:
         return seed if isinstance(seed, IndexedSlices) else convert(seed)
     if t.dtype == dtypes.resource:
-        raise TypeError("A variable cannot be a target; use its value.")
+        from penstock.ops.state import handle_dtype
+        return get("Fill")(get("VariableShape")(t), convert(1, handle_dtype(t)))
     return get("OnesLike")(t)
 
 

@@ -436,6 +436,9 @@ def _switched(grad: Any, pred: Tensor, name: str = "Switch") -> list:
 def exit_gradient(op: Operation, grad: Any) -> Any:
     """Enter of the gradient loop."""
     grad_ctxt = context.current_graph()._get_control_flow_context()
+    if grad_ctxt is None or grad_ctxt.grad_state is None:
+        raise NotImplementedError("A GradientTape cannot go through a loop of v1 control flow: use tf.gradients, or "
+                                  "tf.enable_control_flow_v2().")
     if not grad_ctxt.back_prop:
         return None
     if op._control_flow_context.grad_state is not None:
