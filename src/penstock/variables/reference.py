@@ -141,6 +141,12 @@ class RefVariable(VariableV1):
         """The value, read where this is called: after open control dependencies."""
         return identity(self._variable, name="read")
 
+    def _cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
+        """Always by Switch and Merge: the body of a function would take the value, not the reference."""
+        from penstock.ops.control_flow import _cond
+        with name_scope("cond"):
+            return _cond(pred, true_fn, false_fn, False)
+
     def set_shape(self, shape: Any) -> None:
         """Merges what is known about the shape."""
         self._ref().set_shape(shape)

@@ -161,9 +161,11 @@ class Variable(metaclass=VariableMeta):
         with init_scope():
             if context.executing_eagerly():
                 return self.read_value()
-            from penstock.api import resolve
-            return resolve("v1", "cond", "penstock.compat.v1")(is_variable_initialized(self), self.read_value,
-                                                               lambda: self.initial_value)
+            return self._cond(is_variable_initialized(self), self.read_value, lambda: self.initial_value)
+
+    def _cond(self, pred: Any, true_fn: Callable, false_fn: Callable) -> Any:
+        from penstock.ops.control_flow import cond
+        return cond(pred, true_fn, false_fn)
 
     def load(self, value: Any, session: Any = None) -> None:
         """Sets the value in a session (or at once in eager mode) without adding to the graph."""
