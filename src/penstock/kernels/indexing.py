@@ -104,8 +104,6 @@ def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param sha
             raise errors.invalid(f"indices{position(at, indices.shape[:-1])} = "
                                  f"[{', '.join(map(str, rows[at].tolist()))}] does not index into {what} "
                                  f"{arrays.show(dims)}")
-    elif depth and math.prod(lead) == 0 and rows.shape[0]:
-        raise errors.invalid("Requested more than 0 entries, but params is empty.")
     steps = [math.prod(lead[i + 1:]) for i in range(depth)]
     return (rows * torch.tensor(steps, dtype=torch.int64, device=rows.device)).sum(1)
 
@@ -117,9 +115,9 @@ def gather_nd(params: Any, indices: torch.Tensor) -> Any:
         raise errors.invalid("indices must be at least a vector")
     depth = indices.shape[-1]
     device = params.device if arrays.is_torch(params) else None
-    flat = flat_rows(indices, dims).to(device)
-    if math.prod(dims) == 0 and flat.numel() and depth:
+    if math.prod(dims) == 0 and math.prod(indices.shape[:-1]) and depth:
         raise errors.invalid("Requested more than 0 entries, but params is empty.  Params shape: " + arrays.show(dims))
+    flat = flat_rows(indices, dims).to(device)
     table = params.reshape([math.prod(dims[:depth]), *dims[depth:]])
     return arrays.take(table, flat, 0).reshape(tuple(indices.shape[:-1]) + dims[depth:])
 
@@ -130,6 +128,8 @@ def check_scatter_nd(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -
         raise errors.invalid("indices must be at least a vector")
     found = arrays.dims_of(updates)
     depth, lead = indices.shape[-1], tuple(indices.shape[:-1])
+    if math.prod(dims) == 0 and indices.numel() and math.prod(found):
+        raise errors.invalid(f"Indices and updates specified for empty output: shape {arrays.show(dims)}")
     if depth > len(dims):
         raise errors.invalid(f"The inner dimension of indices ({depth}) is larger than the rank of the shape "
                              f"{arrays.show(dims)}")

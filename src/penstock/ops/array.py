@@ -232,6 +232,8 @@ def _brackets(dims: tuple) -> str:
 
 @reshape_op.kernel
 def _(tensor, shape):
+    if shape.dim() > 1:
+        raise errors.invalid(f"sizes input must be 1-D, not {arrays.show(shape.shape)}")
     dims = arrays.ints(shape)
     total = math.prod(arrays.dims_of(tensor))
     missing = [i for i, d in enumerate(dims) if d == -1]

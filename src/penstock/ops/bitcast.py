@@ -1,7 +1,7 @@
 """The bits of a tensor seen as another type."""
 from __future__ import annotations
 
-from penstock import dtypes, errors
+from penstock import errors
 from penstock.kernels import arrays
 from penstock.ops.registry import op
 from penstock.shape import show
@@ -24,7 +24,7 @@ def _(input, *, T, type):
     if old > new:
         return (*input, old // new)
     if not input or input[-1] not in (None, new // old):
-        raise ValueError(f"Cannot bitcast from {T.name} to {type.name}: the last dimension of {show(input)} must be "
+        raise ValueError(f"Cannot bitcast due to shape, from {T.name} to {type.name}: the last of {show(input)} must be "
                          f"{new // old}")
     return input[:-1]
 
@@ -38,7 +38,7 @@ def _(input, *, T, type):
     if old > new:
         return input.unsqueeze(-1).view(type.torch)
     if not input.dim() or input.shape[-1] != new // old:
-        raise errors.invalid(f"Cannot bitcast from {dtypes.as_dtype(T).name} to {type.name}: shape "
+        raise errors.invalid(f"Cannot bitcast from {T.name} to {type.name}: shape "
                              f"{arrays.show(input.shape)}")
     if not input.numel():
         return input.new_empty(input.shape[:-1], dtype=type.torch)

@@ -460,6 +460,8 @@ def _(input, multiples, *, c):
 @tile_op.kernel
 def _(input, multiples):
     dims, times = arrays.dims_of(input), arrays.ints(multiples)
+    if multiples.dim() != 1:
+        raise errors.invalid(f"Expected multiples to be 1-D, but got shape {arrays.show(multiples.shape)}")
     if len(times) != len(dims):
         raise errors.invalid(f"Expected multiples argument to be a vector of length {len(dims)} but got length "
                              f"{len(times)}")

@@ -104,6 +104,11 @@ def identity(input: Any, name: str | None = None) -> Any:
     return out
 
 
+ref_identity = op("RefIdentity", "input: Ref(T) -> output: Ref(T)", "T: type", foldable=False)
+ref_identity.shape(lambda input: input)
+ref_identity.kernel(lambda input: input)
+ref_identity.gradient(lambda op, grad: grad)
+
 identity_n = op("IdentityN", "input: T -> output: T", "T: list(type) >= 1", export_as="identity_n")
 identity_n.shape(lambda input: list(input))
 identity_n.kernel(lambda input: list(input))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock import dtypes
+from penstock import dtypes, errors
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.convert import constant, convert
@@ -36,6 +36,10 @@ def _(dims, value, *, c):
 
 @fill_op.kernel
 def _(dims, value):
+    if dims.dim() != 1:
+        raise errors.invalid(f"dims must be a vector, got shape {arrays.show(dims.shape)}")
+    if arrays.dims_of(value):
+        raise errors.invalid(f"value must be a scalar, got shape {arrays.show(arrays.dims_of(value))}")
     sizes = arrays.checked_dims(dims, "Fill dims")
     if isinstance(value, torch.Tensor):
         return torch.empty(sizes, dtype=value.dtype, device=value.device).copy_(value)

@@ -21,7 +21,7 @@ from penstock.kernels import arrays, indexing
 from penstock.ops.array import canonical, known, reshape_op, shape_of
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, merge, rank_at_least, rank_is, show
+from penstock.shape import Dims, compatible, merge, rank_at_least, rank_is, show
 
 # -- gather along an axis --------------------------------------------------------------
 gather_v2_op = op("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams",
@@ -263,14 +263,15 @@ def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
     rank_at_least(indices, 1)
     if indices is None or updates is None or dims is None or indices[-1] is None:
         return
-    if len(indices) - 1 > len(updates) or indices[-1] > len(dims):
-        raise ValueError(f"indices {show(indices)}, updates {show(updates)} and shape {show(dims)} do not go together")
-    try:
-        merge(updates, indices[:-1] + dims[indices[-1]:])
-    except ValueError as e:
-        outer = show(indices[:-1])
-        raise ValueError(f"The outer dimensions of indices {outer} and the inner dimensions of shape {show(dims)} must "
-                         f"match those of updates {show(updates)}: {e}") from None
+    if 0 in dims and 0 not in indices and 0 not in updates and known(indices) and known(updates):
+        raise ValueError(f"Indices and updates specified for empty output shape {show(dims)}")
+    outer, depth = len(indices) - 1, indices[-1]
+    if outer > len(updates) or not compatible(indices[:-1], updates[:outer]):
+        raise ValueError(f"The outer {outer} dimensions of indices.shape={show(indices)} must match the outer {outer} "
+                         f"dimensions of updates.shape={show(updates)}")
+    if depth > len(dims) or not compatible(dims[depth:], updates[outer:]):
+        raise ValueError(f"The inner {len(dims) - depth} dimensions of output.shape={show(dims)} must match the inner "
+                         f"{len(updates) - outer} dimensions of updates.shape={show(updates)}")
 
 
 @scatter_nd_op.shape
@@ -285,8 +286,6 @@ def _(indices, updates, shape, *, c):
 def _(indices, updates, shape):
     dims = arrays.checked_dims(shape)
     out = arrays.zeros(dims, updates)
-    if math.prod(dims) == 0 and indices.numel() and math.prod(arrays.dims_of(updates)):
-        raise errors.invalid(f"Indices and updates specified for empty output: shape {arrays.show(dims)}")
     indexing.scatter_nd(out, indices, updates, "add")
     return out
 

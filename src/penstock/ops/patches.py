@@ -82,17 +82,19 @@ volume_patches_op.kernel(lambda input, *, ksizes, strides, padding: _patches(
 
 def _patches_gradient(x: Tensor, grad: Tensor, patches: Any) -> Tensor:
     """Each element of a patch is added to the pixel it came from; patches of pixel numbers say which one that is."""
-    if not known(x._dims[1:-1] if x._dims is not None else None):
-        raise ValueError(f"The gradient of patches needs a static image size, got {x.shape}")
-    space = x._dims[1:-1]
-    pixels = math.prod(space)
-    numbers = np.arange(1, pixels + 1, dtype=np.int32).reshape(1, *space, 1)
+    if known(x._dims):
+        batch, *space, depth = x._dims
+        pixels: Any = math.prod(space)
+        numbers: Any = np.arange(1, pixels + 1, dtype=np.int32).reshape(1, *space, 1)
+    else:
+        shape = get("Shape")(x)
+        batch, *space, depth = [shape[i] for i in range(grad.ndim)]
+        pixels = get("Prod")(shape[1:-1], [0])
+        numbers = reshape_op(get("Range")(1, pixels + 1, 1), get("Pack")([1, *space, 1]))
     source = reshape_op(patches(numbers) - 1, [-1])               # -1: padding, which nobody gets
-    batch = x._dims[0] if x._dims[0] is not None else get("Shape")(x)[0]
-    depth = x._dims[-1] if x._dims[-1] is not None else get("Shape")(x)[-1]
     each = reshape_op(grad, _shape([batch, -1, depth]))
     each = reshape_op(get("Transpose")(each, [1, 0, 2]), _shape([-1, _times(batch, depth)]))
-    total = get("UnsortedSegmentSum")(each, source, np.int32(pixels))
+    total = get("UnsortedSegmentSum")(each, source, pixels)
     total = get("Transpose")(reshape_op(total, _shape([pixels, batch, depth])), [1, 0, 2])
     return reshape_op(total, _shape([batch, *space, depth]))
 

@@ -180,7 +180,8 @@ class OpDef:
             except KeyError as e:
                 raise TypeError(f"{self.name}() missing required argument {e}") from None
         else:
-            bound = self.__signature__.bind(*args, name=name, **kwargs).arguments
+            named = {} if name is None else {"name": name}
+            bound = self.__signature__.bind(*args, **named, **kwargs).arguments
             name = bound.pop("name", None)
             inputs = tuple(bound.pop(a) for a in self.input_names)
             kwargs = bound

@@ -11,7 +11,7 @@ from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import arrays
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, rank_at_least, rank_at_most, rank_is, show
+from penstock.shape import Dims, compatible, rank_at_least, rank_at_most, rank_is, show
 
 _TYPES = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bool bfloat16 half float32 float64 complex64 complex128 string"
 
@@ -80,8 +80,9 @@ def _(input, seq_lengths, *, seq_dim, batch_dim):
     (n,) = rank_is(seq_lengths, 1)
     if input is None:
         return None
-    if batch_dim >= len(input) or seq_dim >= len(input):
-        raise ValueError(f"batch_dim ({batch_dim}) and seq_dim ({seq_dim}) must be < input rank: {show(input)}")
+    for name, a in (("batch_dim", batch_dim), ("seq_dim", seq_dim)):
+        if a >= len(input):
+            raise ValueError(f"{name} must be < input rank: {a} vs. {len(input)}")
     batch = input[batch_dim]
     if None not in (n, batch) and n != batch:
         raise ValueError(f"Dimensions must be equal, but are {n} and {batch}: one length per batch is needed")
@@ -154,8 +155,9 @@ def _(input: Dims, shift: Dims, axis: Dims) -> Dims:
     rank_at_least(input, 1)
     rank_at_most(shift, 1)
     rank_at_most(axis, 1)
-    if shift is not None and axis is not None and len(shift) != len(axis):
-        raise ValueError(f"shift and axis must have the same size: {show(shift)} and {show(axis)}")
+    if not compatible(shift, axis):
+        raise ValueError(f"shift and axis must have the same size, both shapes must be equal: {show(shift)} and "
+                         f"{show(axis)}")
     return input
 
 
@@ -164,7 +166,10 @@ def _(input, shift, axis):
     dims = arrays.dims_of(input)
     if not dims:
         raise errors.invalid("input must be 1-D or higher")
-    if shift.dim() > 1 or axis.dim() > 1 or shift.shape != axis.shape:
+    for name, v in (("shift", shift), ("axis", axis)):
+        if v.dim() > 1:
+            raise errors.invalid(f"{name} must be a scalar or a 1-D vector. Found: {arrays.show(v.shape)}")
+    if shift.shape != axis.shape:
         raise errors.invalid(f"shift and axis must have the same size: {arrays.show(shift.shape)} and "
                              f"{arrays.show(axis.shape)}")
     axes = [arrays.canonical_axis(a, len(dims), f"axis {a} is out of range") for a in arrays.ints(axis)]

@@ -9,11 +9,12 @@ import torch
 from penstock import dtypes, errors
 from penstock.api import export
 from penstock.graph.convert import convert
+from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
 from penstock.ops.composite import dispatched
-from penstock.ops.registry import op
+from penstock.ops.registry import get, op
 from penstock.shape import rank_is
 
 # -- distinct elements --------------------------------------------------------------
@@ -174,6 +175,14 @@ def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None 
     >>> out, idx = tf.setdiff1d([1, 2, 3], [2])    # [1, 3], [0, 2]
     """
     return list_diff(x, y, out_idx=index_dtype, name=name)
+
+
+@export("sparse.mask", v1=["sparse_mask"])
+def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> IndexedSlices:
+    """`a` (IndexedSlices) without the rows at `mask_indices`."""
+    with name_scope(name, "sparse_mask", [a.values, a.indices, mask_indices]) as scope:
+        kept, rows = list_diff(a.indices, mask_indices)
+        return IndexedSlices(get("GatherV2")(a.values, rows, 0, name=scope), kept, a.dense_shape)
 
 
 invert_permutation = op("InvertPermutation", "x: T -> y: T", "T: type in {index} = int32",
