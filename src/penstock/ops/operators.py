@@ -13,7 +13,7 @@ from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
-from penstock.ops import compare, math
+from penstock.ops import compare, division, math
 from penstock.ops.elementwise import abs as abs_function
 from penstock.ops.elementwise import neg
 from penstock.ops.registry import get
@@ -85,9 +85,9 @@ def _add(x: Any, y: Any, name: str) -> Tensor:
 
 def _truediv(x: Any, y: Any, name: str) -> Tensor:
     t = x if isinstance(x, Tensor) else y
-    if math.TRUEDIV.get(t.dtype.base_dtype, t) is None and getattr(y, "dtype", t.dtype) is getattr(x, "dtype", t.dtype):
-        return math.real_div(x, y, name=name)
-    return math.true_divide(x, y, name)
+    if division.TRUEDIV.get(t.dtype.base_dtype, t) is None and getattr(y, "dtype", t.dtype) is getattr(x, "dtype", t.dtype):
+        return division.real_div(x, y, name=name)
+    return division.true_divide(x, y, name)
 
 
 def _logical(boolean: str, bitwise: str) -> Callable:
@@ -107,10 +107,10 @@ def _matmul(x: Any, y: Any, name: str) -> Tensor:
 _binary("add", _add)
 _binary("sub", lambda x, y, name: math.sub(x, y, name=name))
 _binary("mul", lambda x, y, name: math.mul(x, y, name=name))
-_binary("div", lambda x, y, name: math.div(x, y, name=name))
+_binary("div", lambda x, y, name: division.div(x, y, name=name))
 _binary("truediv", _truediv)
-_binary("floordiv", lambda x, y, name: math.floor_div_op(x, y, name=name))
-_binary("mod", lambda x, y, name: math.floor_mod(x, y, name=name))
+_binary("floordiv", lambda x, y, name: division.floor_div_op(x, y, name=name))
+_binary("mod", lambda x, y, name: division.floor_mod(x, y, name=name))
 _binary("pow", lambda x, y, name: math.pow_op(x, y, name=name))
 _binary("matmul", _matmul)
 _binary("and", _logical("LogicalAnd", "BitwiseAnd"))

@@ -1,0 +1,94 @@
+"""Products of matrices: the choice of op, errors, gradients of broadcast batches, tensordot, einsum."""
+import numpy as np
+import pytest
+
+import penstock as tf2
+import penstock.compat.v1 as tf
+
+R = np.random.RandomState(0)
+
+
+def test_which_op():
+    with tf.Graph().as_default():
+        m, batch, unknown = tf.zeros([2, 2]), tf.zeros([3, 2, 2]), tf.placeholder(tf.float32)
+        assert [tf.matmul(a, b).op.type for a, b in ((m, m), (batch, m), (m, unknown))] == [
+            "MatMul", "BatchMatMulV2", "BatchMatMulV2"]
+        assert tf.matmul(m, m, a_is_sparse=True).op.type == "SparseMatMul"
+
+
+def test_errors():
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="Dimensions must be equal, but are 3 and 4"):
+            tf.matmul(tf.zeros([2, 3]), tf.zeros([4, 5]))
+        with pytest.raises(ValueError, match="Only one of transpose_a and adjoint_a"):
+            tf.matmul(tf.zeros([2, 2]), tf.zeros([2, 2]), transpose_a=True, adjoint_a=True)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf2.matmul(tf2.zeros([2, 3]), tf2.zeros([4, 5]))
+    with tf.Graph().as_default(), tf.Session() as sess:
+        a = tf.placeholder(tf.float32)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="size-incompatible"):
+            sess.run(tf.matmul(a, tf.zeros([3, 3])), {a: np.zeros((2, 2))})
+
+
+def test_adjoint():
+    z = R.rand(2, 3) + 1j * R.rand(2, 3)
+    np.testing.assert_allclose(tf2.matmul(z, z, adjoint_b=True).numpy(), z @ z.conj().T)
+    np.testing.assert_allclose(tf2.matmul(z, z, transpose_a=True).numpy(), z.T @ z)
+    np.testing.assert_allclose(tf2.linalg.matvec(z, z[0]).numpy(), z @ z[0])
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_gradients_of_broadcast_batches(unknown):
+    x, y = R.rand(4, 1, 2, 3), R.rand(5, 3, 2)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        a, b = (tf.placeholder(tf.float64, None if unknown else v.shape) for v in (x, y))
+        ga, gb = sess.run(tf.gradients(tf.matmul(a, b), [a, b]), {a: x, b: y})
+    np.testing.assert_allclose(ga, np.broadcast_to(y.sum(2).sum(0), x.shape), rtol=1e-6)
+    np.testing.assert_allclose(gb, np.broadcast_to(x.sum((0, 1, 2))[None, :, None], y.shape), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, [[1], [0]], [[0, 2], [2, 0]], [[-1], [-3]]])
+@pytest.mark.parametrize("unknown", ["no", "dims", "rank"])
+def test_tensordot(axes, unknown):
+    a, b = R.rand(3, 4, 5), R.rand(5, 4, 3) if axes not in (2, [[1], [0]]) else R.rand(4, 5, 3)
+    if axes == [[-1], [-3]]:
+        b = R.rand(5, 4, 3)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        shapes = {"no": (a.shape, b.shape), "dims": ([None] * 3, [None] * 3), "rank": (None, None)}[unknown]
+        x, y = (tf.placeholder(tf.float64, s) for s in shapes)
+        out = tf.tensordot(x, y, axes)
+        want = np.tensordot(a, b, axes)
+        assert out.shape.is_compatible_with(want.shape)
+        np.testing.assert_allclose(sess.run(out, {x: a, y: b}), want)
+
+
+def test_tensordot_errors():
+    a = tf2.zeros([2, 3])
+    for axes in (-1, 3, [[0]], [[0, 1], [0]]):
+        with pytest.raises(ValueError):
+            tf2.tensordot(a, a, axes)
+
+
+@pytest.mark.parametrize("equation, shapes", [
+    ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]), ("ab,ab,c->c", [(2, 3), (2, 3), (4,)]), ("ij,jk", [(2, 3), (3, 4)]),
+    ("...ij,jk->...ik", [(5, 2, 3), (3, 2)]), ("a,ab,abc->abc", [(2,), (2, 3), (2, 3, 4)]), ("ii", [(3, 3)])])
+def test_einsum_against_numpy(equation, shapes):
+    xs = [R.rand(*s) for s in shapes]
+    np.testing.assert_allclose(tf2.einsum(equation, *xs).numpy(), np.einsum(equation, *xs))
+
+
+def test_einsum_errors():
+    a = tf2.zeros([2, 3])
+    for equation, xs in (("ij,jk->ik", [a]), ("ijk->i", [a]), ("ij->il", [a]), ("i(j->i", [a]), ("ij->i->j", [a])):
+        with pytest.raises(ValueError):
+            tf2.einsum(equation, *xs)
+    with pytest.raises(TypeError, match="invalid keyword"):
+        tf2.einsum("ij->ji", a, invalid=1)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        tf2.einsum("ij,jk->ik", a, a)
+
+
+def test_trace_and_cross():
+    assert tf2.linalg.trace([[1., 2.], [3., 4.]]).numpy() == 5
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf2.linalg.cross([1., 2.], [3., 4.])
