@@ -64,8 +64,8 @@ class name_scope:
             raise
 
     def _enter_eager(self) -> str:
-        self._stack = contextlib.ExitStack()
-        old = context.state.scope_name
+        self._stack: Any = None
+        self._old = old = context.state.scope_name
         name = self._name
         if not name:
             new = ""
@@ -74,11 +74,13 @@ class name_scope:
         else:
             new = f"{old}{name}/"
         context.state.scope_name = new
-        self._stack.callback(lambda: setattr(context.state, "scope_name", old))
         return new
 
     def __exit__(self, *exc: Any) -> None:
-        self._stack.__exit__(*exc)
+        if self._stack is None:
+            context.state.scope_name = self._old
+        else:
+            self._stack.__exit__(*exc)
 
 
 @export(v2=["name_scope"])
