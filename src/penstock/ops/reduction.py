@@ -10,6 +10,7 @@ import torch
 from penstock import dtypes, errors
 from penstock import shape as shapes
 from penstock.api import export
+from penstock.graph import context
 from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
@@ -271,9 +272,17 @@ def reduction_axes(x: Tensor, axis: Any) -> Any:
     """The axis argument; all axes if it is None."""
     if axis is not None:
         return axis
-    if x._dims is not None:
-        return convert(np.arange(len(x._dims), dtype=np.int32))
-    return get("Range")(0, get("Rank")(x), 1)
+    if x._dims is None:
+        return get("Range")(0, get("Rank")(x), 1)
+    rank = len(x._dims)
+    if not context.executing_eagerly():
+        return convert(np.arange(rank, dtype=np.int32))
+    if rank not in _ALL:
+        _ALL[rank] = convert(np.arange(rank, dtype=np.int32))
+    return _ALL[rank]
+
+
+_ALL: dict[int, Tensor] = {}          # all axes of a rank, for eager execution
 
 
 def reduce(definition: OpDef, input_tensor: Any, axis: Any, keepdims: Any, name: str | None,
