@@ -16,7 +16,7 @@ from penstock import dtypes, nest
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.convert import const_op, convert
-from penstock.graph.graph import DeviceScope, Graph
+from penstock.graph.graph import DeviceScope, Graph, waited_for
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
 
@@ -196,7 +196,7 @@ class FuncGraph(Graph):
         if control_inputs is None:
             return super().control_dependencies(None)
         inside = []
-        for c in control_inputs:
+        for c in map(waited_for, control_inputs):
             element = c._as_graph_element() if hasattr(c, "_as_graph_element") else c
             element = getattr(element, "op", element) if not hasattr(element, "_value") else None
             if element is None:

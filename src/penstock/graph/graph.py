@@ -408,12 +408,9 @@ class Graph:
             return _ControlScope(self, None)
         ops: list[Operation] = []
         for c in control_inputs:
-            if hasattr(c, "values") and hasattr(c, "indices") and isinstance(getattr(c, "values", None), Tensor):
-                c = c.op
-            elif not isinstance(c, Tensor) and isinstance(getattr(c, "handle", None), Tensor):
-                if hasattr(c.handle, "_value"):       # an eager variable has nothing to wait for
-                    continue
-                c = c.op                              # of an updated variable, the update: no read is needed
+            c = waited_for(c)
+            if c is None:
+                continue
             element = self.as_graph_element(self._reachable(c))
             op = element.op if isinstance(element, Tensor) else element
             if op not in ops:
@@ -599,6 +596,16 @@ class Graph:
 
     def __exit__(self, *exc: Any) -> None:
         self._default_stack.pop().__exit__(*exc)
+
+
+def waited_for(control_input: Any) -> Any:
+    """What a control dependency waits for: of an updated variable, the update, without a read. None: nothing."""
+    c = control_input
+    if not isinstance(c, Tensor) and isinstance(getattr(c, "handle", None), Tensor):
+        return getattr(c, "op", None)                 # an eager variable has no op
+    if hasattr(c, "indices") and isinstance(getattr(c, "values", None), Tensor):
+        return c.op
+    return c
 
 
 def _to_op(obj: Any) -> Operation:

@@ -2,4 +2,4 @@
 
 The run-time side, where values live, is `penstock.ops.state`.
 """
-from penstock.variables import collections, functions, initializers, partitioned, scope, template  # noqa: F401
+from penstock.variables import collections, functions, initializers, orthogonal, partitioned, scope, template  # noqa: F401

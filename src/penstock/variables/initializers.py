@@ -54,7 +54,7 @@ class InitializerV2(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:
         dtype = dtypes.as_dtype(dtype)
-        return self._make(shape, _floating(dtype) if self._floating_only else dtype, shape)
+        return self._make(shape, floating(dtype) if self._floating_only else dtype, shape)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
@@ -62,7 +62,8 @@ class InitializerV2(Initializer):
         return cls(**{k: v for k, v in config.items() if k != "dtype"})
 
 
-def _floating(dtype: Any) -> Any:
+def floating(dtype: Any) -> Any:
+    """A dtype that must be a floating one."""
     dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:
         raise ValueError(f"Expected floating point type, got {dtype}.")
@@ -130,7 +131,7 @@ class OnesV2(InitializerV2):
     _floating_only = False
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
-        if dtype == dtypes.string or not (dtype.is_numpy_compatible if hasattr(dtype, "is_numpy_compatible") else True):
+        if not (dtype.is_floating or dtype.is_complex or dtype.is_integer or dtype.is_bool):
             raise ValueError(f"Expected numeric or boolean dtype, got {dtype}.")
         return Ones._make(self, shape, dtype, full_shape)  # type: ignore[arg-type]
 
@@ -203,7 +204,7 @@ class RandomNormal(Initializer):
     """Normally distributed values."""
 
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
-        self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, _floating(dtype)
+        self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         return random.random_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
@@ -224,7 +225,7 @@ class TruncatedNormal(Initializer):
     """Normally distributed values, without those beyond two standard deviations."""
 
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
-        self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, _floating(dtype)
+        self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         return random.truncated_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
@@ -245,7 +246,7 @@ class UniformUnitScaling(Initializer):
     """Uniform values that keep the scale of what they are multiplied with."""
 
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
-        self.factor, self.seed, self.dtype = factor, seed, _floating(dtype)
+        self.factor, self.seed, self.dtype = factor, seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         limit = math.sqrt(3 / max(1.0, math.prod(float(d) for d in full_shape[:-1]))) * self.factor
@@ -266,7 +267,7 @@ class VarianceScaling(Initializer):
         if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
             raise ValueError("Invalid `distribution` argument:", distribution)
         self.scale, self.mode, self.distribution = scale, mode, distribution
-        self.seed, self.dtype = seed, _floating(dtype)
+        self.seed, self.dtype = seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         fan_in, fan_out = fans(full_shape)
@@ -345,7 +346,7 @@ class Orthogonal(Initializer):
     """A matrix with orthonormal rows or columns, whichever are fewer; kernels are seen as [-1, last] matrices."""
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
-        self.gain, self.seed, self.dtype = gain, seed, _floating(dtype)
+        self.gain, self.seed, self.dtype = gain, seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         if len(shape) < 2:
@@ -372,7 +373,7 @@ class Identity(Initializer):
     """The identity matrix times `gain`."""
 
     def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32):
-        self.gain, self.dtype = gain, _floating(dtype)
+        self.gain, self.dtype = gain, floating(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         whole = shape if partition_info is None else partition_info.full_shape

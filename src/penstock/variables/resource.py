@@ -429,7 +429,7 @@ class _UnreadVariable(BaseResourceVariable):
 
     @functools.cached_property
     def _graph_element(self) -> Any:  # type: ignore[override]
-        with self._handle.graph.as_default():     # made once: fetching it again and again must not grow the graph
+        with self._parent_op.graph.as_default():  # made once: fetching it again and again must not grow the graph
             return self.read_value()
 
     def value(self) -> Any:
