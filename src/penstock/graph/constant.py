@@ -72,7 +72,7 @@ def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
     except Exception:                     # the op is wrong with these values: the run will say so
         return None
     if len(op.outputs) > 1 or op.opdef.list_output:
-        out = out[index]
+        out = [x for v in out for x in (v if isinstance(v, list) else [v])][index]
     return np.array(to_numpy(out, op.outputs[index].dtype))
 
 

@@ -225,3 +225,10 @@ def murmur64(items: list[bytes], seed: int = 0xDECAFCAFFE) -> np.ndarray:
     h = np.where(rest, (h ^ _tail(s)) * m, h)
     h = (h ^ h >> r) * m
     return h ^ h >> r
+
+
+def fingerprint_cat(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """One fingerprint of each pair of them (the order counts): how sparse crosses put features together."""
+    m = U64(0xC6A4A7935BD1E995)
+    both = (first ^ m ^ _shift_mix(second * m) * m) * m
+    return _shift_mix(_shift_mix(both) * m)

@@ -199,3 +199,29 @@ def full(dims: Sequence[int], value: Any) -> Any:
     if arrays.is_torch(value):
         return value.reshape([1] * len(dims)).expand(tuple(dims)).clone()
     return np.full(tuple(dims), value.item(), dtype=object)
+
+
+# -- batches of sparse tensors -----------------------------------------------------------------------------------------
+def unbatch(indices: torch.Tensor, values: Any, dims: Sequence[int]) -> list[tuple[torch.Tensor, Any]]:
+    """Indices and values of each row (first axis) of a valid sparse tensor."""
+    if len(dims) < 2:
+        raise errors.invalid(f"Rank of input SparseTensor should be > 1, but saw rank: {len(dims)}")
+    check_valid(indices, dims)
+    ends = torch.bincount(indices[:, 0], minlength=dims[0]).cumsum(0).tolist()
+    starts = [0, *ends[:-1]]
+    return [(indices[s:e, 1:], values[s:e]) for s, e in zip(starts, ends, strict=True)]
+
+
+def batch(items: Sequence[tuple[torch.Tensor, Any, list[int]]], lead: Sequence[int]) -> tuple[torch.Tensor, Any, list[int]]:
+    """Sparse tensors (indices, values, sizes) of one rank as one, with axes of sizes `lead` put before.
+
+    The other sizes are the largest among them.
+    """
+    inner = [max(column) for column in zip(*(dims for _, _, dims in items), strict=True)]
+    first = items[0][0]
+    counts = vector([i.shape[0] for i, _, _ in items], first)
+    which = torch.repeat_interleave(torch.arange(len(items), device=first.device), counts)
+    indices = torch.cat([coordinates(which, lead), torch.cat([i for i, _, _ in items])], 1)
+    dims = [*lead, *inner]
+    check_product(dims)
+    return indices, arrays.cat([v for _, v, _ in items], 0), dims

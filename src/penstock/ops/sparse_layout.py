@@ -9,13 +9,13 @@ import torch
 from penstock import dtypes, errors
 from penstock.api import export
 from penstock.compat import v1 as tf
-from penstock.graph.constant import constant_value
+from penstock.graph.constant import constant_dims, constant_value
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock.kernels import arrays, indexing, sparse
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape, merge, rank_is
+from penstock.shape import TensorShape, merge, rank_is, show
 
 
 def as_sparse(value: Any) -> SparseTensor:
@@ -139,28 +139,27 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
     sp = as_sparse(sp_input)
     shape = tf.cast(shape, dtypes.int64)
     with tf.name_scope(name, "SparseReshape", [sp]) as scope:
-        static = _static_reshape(sp.shape, constant_value(shape))
+        static = _static_reshape(sp.shape, shape)
         indices, dense_shape = reshape_op(sp.indices, sp.dense_shape, shape, name=scope)
         if static is not None:
             dense_shape = tf.constant(static, dtypes.int64)
         return SparseTensor(indices, tf.identity(sp.values), dense_shape)
 
 
-def _static_reshape(old: TensorShape, new: Any) -> list[int] | None:
-    """The sizes after a reshape, where old and new ones are known; ValueError if they do not fit."""
-    if new is None or new.ndim != 1 or not old.is_fully_defined():
+def _static_reshape(old: TensorShape, shape: Tensor) -> list[int] | None:
+    """The sizes after a reshape, where the old ones and all but one of the new ones are known; ValueError on a misfit."""
+    known = constant_value(shape)
+    if known is not None and known.tolist().count(-1) > 1:
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: {known.tolist()}")
+    wanted = constant_dims(shape)
+    if wanted is None or wanted.count(None) > 1 or not old.is_fully_defined():
         return None
-    wanted = new.tolist()
-    if wanted.count(-1) > 1:
-        raise ValueError(f"At most one dimension can be inferred (-1). Found: {wanted}")
-    total, known = int(np.prod(old.as_list(), dtype=object)), 1
-    for d in wanted:
-        known *= 1 if d == -1 else d
-    if -1 in wanted and known and total % known == 0:
-        return [total // known if d == -1 else d for d in wanted]
-    if -1 in wanted or known != total:
-        raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {wanted} ({known} elements).")
-    return wanted
+    total, rest = int(np.prod(old.as_list(), dtype=object)), int(np.prod([d for d in wanted if d is not None], dtype=object))
+    if None in wanted and rest and total % rest == 0:
+        return [total // rest if d is None else d for d in wanted]
+    if None in wanted or rest != total:
+        raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {show(wanted)} ({rest} elements).")
+    return list(wanted)
 
 
 # -- transpose, expand_dims, reset_shape, retain ------------------------------------------------------------------
