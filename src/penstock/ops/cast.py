@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock import dtypes
@@ -98,7 +99,6 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 def _inside(limit: Any, dtype: Any, upper: bool) -> Any:
     """The number of type `dtype` nearest to an integer limit that does not pass it."""
-    import numpy as np
     if not dtype.is_floating:
         return int(limit)
     near = np.asarray(limit).astype(dtype.as_numpy_dtype)

@@ -9,6 +9,8 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.ops.cast import cast
+from penstock.ops.checks import assert_less, assert_non_negative
+from penstock.ops.reduction import reduce_max
 from penstock.ops.registry import get
 
 
@@ -40,7 +42,6 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_di
 
 
 def _matrix(labels: Any, predictions: Any, num_classes: Any, weights: Any, dtype: Any, name: str | None) -> Tensor:
-    from penstock.ops.checks import assert_less, assert_non_negative
     with name_scope(name, "confusion_matrix", [predictions, labels, num_classes, weights]) as scope:
         labels, predictions = remove_squeezable_dimensions(convert(labels, name="labels"),
                                                            convert(predictions, name="predictions"))
@@ -49,7 +50,7 @@ def _matrix(labels: Any, predictions: Any, num_classes: Any, weights: Any, dtype
         predictions = _after([assert_non_negative(predictions, message="`predictions` contains negative values")],
                              predictions)
         if num_classes is None:
-            top = get("Maximum")(_largest(predictions), _largest(labels))
+            top = get("Maximum")(reduce_max(predictions), reduce_max(labels))
             num_classes = top + convert(1, dtypes.int64)
         else:
             num_classes = cast(num_classes, dtypes.int64)
@@ -69,11 +70,6 @@ def _matrix(labels: Any, predictions: Any, num_classes: Any, weights: Any, dtype
 def _after(checks: list, value: Tensor) -> Tensor:
     with control_dependencies([c for c in checks if c is not None]):
         return get("Identity")(value)
-
-
-def _largest(x: Tensor) -> Tensor:
-    from penstock.ops.reduction import reduce_max
-    return reduce_max(x)
 
 
 @export(v1=["math.confusion_matrix", "confusion_matrix"])

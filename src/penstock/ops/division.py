@@ -175,7 +175,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
     return x / y
 
 
-@export("div", v1=["div"])
+@export(v1=["div"])
 @dispatched
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 2 divided them: integers are rounded down."""
@@ -213,7 +213,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
         return div_no_nan_op(convert(1, x.dtype.base_dtype, "one"), x, name=scope)
 
 
-@export("math.floordiv", v1=["floordiv"], v2=["floordiv"])
+@export("math.floordiv", v1=["floordiv"])
 @dispatched
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded down."""
@@ -222,8 +222,8 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 function(real_div, "realdiv", doc="x / y of real numbers.")
-function(floor_div_op, "floor_div", doc="x / y rounded down.")
+function(floor_div_op, v1=("floor_div",), doc="x / y rounded down.")
 function(truncate_div, "truncatediv", doc="x / y rounded towards zero.")
 function(truncate_mod, "truncatemod", doc="The remainder of division rounded towards zero: it has the sign of x.")
-function(floor_mod, "math.mod", "mod", "math.floormod", "floormod",
+function(floor_mod, "math.mod", "math.floormod", v1=("mod", "floormod"),
          doc="The remainder of division rounded down: it has the sign of y.")

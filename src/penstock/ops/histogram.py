@@ -10,8 +10,9 @@ from penstock import shape as shapes
 from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
-from penstock.graph.scopes import name_scope
+from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.ops.cast import cast
+from penstock.ops.checks import assert_
 from penstock.ops.composite import dispatched
 from penstock.ops.reduction import max_op, reduce
 from penstock.ops.registry import get, op
@@ -170,8 +171,6 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype
 def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32,
                                name: str | None = None) -> Tensor:
     """The index of the bin into which each value falls, of `nbins` bins of equal width."""
-    from penstock.graph.scopes import control_dependencies
-    from penstock.ops.checks import assert_
     with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
         values = convert(values, name="values")
         value_range = convert(value_range, name="value_range")

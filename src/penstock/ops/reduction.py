@@ -297,7 +297,7 @@ def reduce(definition: OpDef, input_tensor: Any, axis: Any, keepdims: Any, name:
     return out
 
 
-def _publish(name: str, compute: Callable, doc: str, extra: tuple = ()) -> Callable:
+def _publish(name: str, compute: Callable, doc: str) -> Callable:
     """Exports a reduction under its two signatures; compute(input_tensor, axis, keepdims, name)."""
     def v2(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
         return compute(input_tensor, axis, keepdims, name)

@@ -389,6 +389,7 @@ def _picked_rows(data: torch.Tensor, indices: torch.Tensor, segment_ids: torch.T
 
 
 def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
+    """Declares a reduction of picked rows, without and with a given number of segments."""
     plain = op(f"SparseSegment{name}", f"{_PICKED} -> output: T",
                f"T: type in {{{types}}}, {_PICKED_TYPES}, {_ID_TYPES}")
     counted = op(f"SparseSegment{name}WithNumSegments", f"{_PICKED}, num_segments: Tnumsegments -> output: T",
@@ -423,10 +424,8 @@ def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
         rows, ids = _picked_rows(data, indices, segment_ids)
         return reduce(rows, ids, n).reshape(n, *data.shape[1:])
 
-    for made, kernel in ((plain, run), (counted, run_counted)):
-        made.kernel(kernel)
-        if "uint" in types or types == "real":
-            made.kernel(unsigned.wrapping(kernel), types=unsigned.TYPES)
+    plain.kernel(run)
+    counted.kernel(run_counted)
     return plain, counted
 
 
@@ -437,6 +436,8 @@ def _picked_dims(data, indices, segment_ids, n):
 
 
 sparse_sum, sparse_sum_counted = _picked("Sum", _sum, "real")
+for _op in (sparse_sum, sparse_sum_counted):
+    _op.kernel(unsigned.wrapping(_op.kernels["any"].fn), types=unsigned.TYPES)
 sparse_mean, sparse_mean_counted = _picked("Mean", _mean, "float")
 sparse_sqrt_n, sparse_sqrt_n_counted = _picked("SqrtN", _sqrt_n, "float")
 
