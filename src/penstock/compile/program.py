@@ -89,6 +89,7 @@ class _Writer:
         bound = kernel.bind(op.attrs, op)
         if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
             value = bound(ctx=self.ctx) if kernel.wants_ctx else bound()
+            value = value[0] if opdef.list_output else value
             name = self.names[id(op.outputs[0])] = f"c{next(self.counter)}"
             self.scope[name] = value
             if op.outputs[0].dtype._is_ref_dtype:
@@ -165,8 +166,9 @@ def _nested(op: Operation, names: list[str]) -> list[str]:
 
 
 def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any) -> Any:
-    """A runnable for pruned ops: a straight-line program, or the dataflow executor where there is raw control flow."""
-    if any(op.opdef.control_flow for op in ops):
+    """A runnable for pruned ops: a straight-line program, or the dataflow executor where there is raw control flow
+    or where several ops may wait for each other."""
+    if any(op.opdef.control_flow for op in ops) or sum(op.opdef.blocking for op in ops) > 1:
         from penstock.execute.dataflow import Executor
         return Executor(ops, fetches, feeds, ctx)
     return _Writer(ctx).write(ops, fetches, feeds)

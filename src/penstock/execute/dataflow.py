@@ -223,7 +223,8 @@ def _make_node(op: Operation, ctx: Any) -> _Node:
         raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
     bound = kernel.bind(op.attrs, op)
     if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
-        node.kind, node.value = CONSTANT, bound(ctx=ctx) if kernel.wants_ctx else bound()
+        value = bound(ctx=ctx) if kernel.wants_ctx else bound()
+        node.kind, node.value = CONSTANT, value[0] if opdef.list_output else value
         return node
     _set_call(node, op, kernel, bound)
     return node
@@ -283,12 +284,12 @@ class _Step:
         """Runs nodes until there is nothing left to run."""
         ready = self.ready
         ctx = self.ctx
-        check = ctx.cancellation
+        cancellation, deadline = ctx.cancellation, ctx.deadline
         while True:
             while ready:
                 node, frame, number, dead = ready.popleft()
-                if check.error is not None:
-                    check.check()
+                if cancellation.error is not None or deadline is not None:
+                    ctx.remaining()
                 state = frame.iterations[number]
                 kind = node.kind
                 if kind == NORMAL:

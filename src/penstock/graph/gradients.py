@@ -155,29 +155,33 @@ def _zeros_like_source(x: Any) -> Any:
 
 
 def _default_grad_ys(grad_ys: list, ys: list) -> list:
-    out = []
-    for i, (g, y) in enumerate(zip(grad_ys, ys, strict=True)):
-        if g is None:
-            if y.dtype.is_complex:
-                raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype.name})")
-            t = y.values if isinstance(y, IndexedSlices) else y
-            if not (t.dtype.is_floating or t.dtype.is_integer or t.dtype in (dtypes.variant, dtypes.resource)):
-                raise TypeError(f"Gradient type {t.dtype.name} can not be computed")
-            with context.current_graph().name_scope(f"grad_ys_{i}/") if False else contextlib.nullcontext():
-                ones = _ones_like(t, f"grad_ys_{i}")
-            out.append(ones if not isinstance(y, IndexedSlices) else IndexedSlices(ones, y.indices, y.dense_shape))
-            continue
-        g = convert_to_tensor_or_indexed_slices(g, None if isinstance(g, IndexedSlices) else y.dtype.base_dtype) \
-            if not isinstance(g, Tensor) else g
-        if y.dtype.is_floating or y.dtype.is_integer:
-            if not (g.dtype.is_floating or g.dtype.is_integer):
-                raise TypeError(f"Gradient type {g.dtype.name} generated for real or integer-valued tensor {y} with type "
-                                f"{y.dtype.name} must be real or integer")
-        elif y.dtype.is_complex and not g.dtype.is_complex:
-            raise TypeError(f"Gradient type {g.dtype.name} generated for complex-valued tensor {y} with type "
-                            f"{y.dtype.name} must be complex")
-        out.append(g)
-    return out
+    """The gradients of the ys, under the name scope of this call: TensorArrays tell calls apart by it."""
+    return [_default_grad_y(g, y, i) for i, (g, y) in enumerate(zip(grad_ys, ys, strict=True))]
+
+
+def _default_grad_y(g: Any, y: Any, i: int) -> Any:
+    name = f"grad_ys_{i}"
+    if g is None:
+        if y.dtype.is_complex:
+            raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype.name})")
+        t = y.values if isinstance(y, IndexedSlices) else y
+        if not (t.dtype.is_floating or t.dtype.is_integer or t.dtype in (dtypes.variant, dtypes.resource)):
+            raise TypeError(f"Gradient type {t.dtype.name} can not be computed")
+        ones = _ones_like(t, name)
+        return IndexedSlices(ones, y.indices, y.dense_shape) if isinstance(y, IndexedSlices) else ones
+    g = g if isinstance(g, (Tensor, IndexedSlices)) else convert_to_tensor_or_indexed_slices(g, y.dtype.base_dtype)
+    if y.dtype.is_floating or y.dtype.is_integer:
+        if not (g.dtype.is_floating or g.dtype.is_integer):
+            raise TypeError(f"Gradient type {g.dtype.name} generated for real or integer-valued tensor {y} with type "
+                            f"{y.dtype.name} must be real or integer")
+    elif y.dtype.is_complex and not g.dtype.is_complex:
+        raise TypeError(f"Gradient type {g.dtype.name} generated for complex-valued tensor {y} with type "
+                        f"{y.dtype.name} must be complex")
+    identity = get("Identity")
+    if not isinstance(g, IndexedSlices):
+        return identity(g, name=name)
+    shape = None if g.dense_shape is None else identity(g.dense_shape, name=f"{name}_shape")
+    return IndexedSlices(identity(g.values, name=f"{name}_values"), identity(g.indices, name=f"{name}_indices"), shape)
 
 
 def _ones_like(t: Tensor, name: str) -> Any:

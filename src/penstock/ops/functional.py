@@ -87,10 +87,9 @@ def _(branch_index, input, *, branches, ctx, node):
 def _(input, *, cond, body, ctx, node):
     condition, step = as_function(cond, node.graph), as_function(body, node.graph)
     values: Any = input
-    check = ctx.cancellation.check
     while truth(condition.run(ctx, values)[0]):
         values = step.run(ctx, values)
-        check()
+        ctx.remaining()                          # ends with the step's cancellation or deadline
     return values
 
 

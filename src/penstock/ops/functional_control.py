@@ -85,8 +85,8 @@ def _check_same_results(graphs: list[FuncGraph], names: list[str]) -> None:
         try:
             nest.assert_same_structure(first.structured_outputs, g.structured_outputs, expand_composites=True)
         except (ValueError, TypeError) as e:
-            raise type(e)(f"{names[0]} and {name} arguments to tf.cond must have the same number, type, and overall "
-                          f"structure of return values.\n\n{e}") from None
+            raise TypeError(f"{names[0]} and {name} arguments to tf.cond must have the same number, type, and overall "
+                            f"structure of return values.\n\n{e}") from None
         if len(first.outputs) != len(g.outputs):
             raise ValueError(f"{names[0]} and {name} must return the same number of tensors, got "
                              f"{len(first.outputs)} and {len(g.outputs)}")

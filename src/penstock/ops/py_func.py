@@ -19,10 +19,11 @@ from penstock.kernels import bridge
 from penstock.ops.registry import op
 
 _FUNC = "token: string, Tin: list(type) >= 0, Tout: list(type) >= 0"
-py_func_op = op("PyFunc", "input: Tin -> output: Tout", _FUNC, stateful=True).no_gradient()
-py_func_stateless = op("PyFuncStateless", "input: Tin -> output: Tout", _FUNC, foldable=False).no_gradient()
+py_func_op = op("PyFunc", "input: Tin -> output: Tout", _FUNC, stateful=True, blocking=True).no_gradient()
+py_func_stateless = op("PyFuncStateless", "input: Tin -> output: Tout", _FUNC).no_gradient()
 eager_py_func = op("EagerPyFunc", "input: Tin -> output: Tout",
-                   "token: string, is_async: bool = False, Tin: list(type) >= 0, Tout: list(type) >= 0", stateful=True)
+                   "token: string, is_async: bool = False, Tin: list(type) >= 0, Tout: list(type) >= 0", stateful=True,
+                   blocking=True)
 for _op in (py_func_op, py_func_stateless, eager_py_func):
     _op.shape(lambda input, *, Tout: [None] * len(Tout))
 
@@ -33,13 +34,26 @@ _KINDS = ((TypeError, errors.InvalidArgumentError), (ValueError, errors.InvalidA
           (NotImplementedError, errors.UnimplementedError))
 
 
+class _Token(str):
+    """The name of a function in the op's attribute; it keeps the function alive as long as the op."""
+
+    __slots__ = ("function",)
+
+
 class _Function:
-    """A Python function under its token. The graph that has the op keeps it alive."""
+    """A Python function under its token."""
 
     def __init__(self, function: Callable, types: list, for_gradient: bool = False):
         self.function, self.types, self.for_gradient = function, types, for_gradient
-        self.token = f"pyfunc_{next(_tokens)}"
-        _registered[self.token] = self
+        self.name = f"pyfunc_{next(_tokens)}"
+        _registered[self.name] = self
+
+    @property
+    def token(self) -> _Token:
+        """The token for an op."""
+        out = _Token(self.name)
+        out.function = self
+        return out
 
 
 def _lookup(token: str) -> _Function:
@@ -200,7 +214,6 @@ def _gradient_values(found: _Function, args: list, types: list) -> list:
 def _(op, *grads):
     found = _lookup(op.attrs["token"])
     made = _Function(found.function, [len(op.outputs), len(op.inputs)], for_gradient=True)
-    _hold(made)
     with control_dependencies(op.outputs if op.graph is not None else []):
         out = eager_py_func([*grads, *op.outputs, *op.inputs], token=made.token, Tout=[t.dtype for t in op.inputs])
     if context.executing_eagerly():
@@ -210,13 +223,6 @@ def _(op, *grads):
     return [g if t.dtype.is_floating or t.dtype.is_complex else None for g, t in zip(out, op.inputs, strict=True)]
 
 
-def _hold(function: _Function) -> None:
-    """Keeps a function alive as long as the graph that uses it."""
-    if context.executing_eagerly():
-        return
-    context.current_graph().caches.setdefault("py_funcs", []).append(function)
-
-
 # -- public -------------------------------------------------------------------------------------------------------------
 def _call(definition: Any, func: Callable, inp: Any, Tout: Any, name: str | None) -> Any:
     if not callable(func):
@@ -224,10 +230,10 @@ def _call(definition: Any, func: Callable, inp: Any, Tout: Any, name: str | None
     many = isinstance(Tout, (list, tuple))
     types = [dtypes.as_dtype(t) for t in (Tout if many else [Tout])]
     made = _Function(func, types)
-    _hold(made)
     out = definition(inp, token=made.token, Tout=types, name=name)
     if many:
-        return out if types or context.executing_eagerly() else context.current_graph()._ops[-1]
+        stateful_alone = not types and definition.stateful and not context.executing_eagerly()
+        return context.current_graph()._ops[-1] if stateful_alone else out
     return out[0]
 
 

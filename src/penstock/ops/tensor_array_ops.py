@@ -81,6 +81,7 @@ class TensorArrayResource:
         self.clear, self.identical, self.is_grad = clear, identical, is_grad
         self.items: list = [_UNWRITTEN] * size
         self.shapes: list = [None] * size              # of the elements that were written, also after clearing
+        self.marked = size                             # how many elements the last split set: its gradient joins these
         self.grads: dict[str, TensorArrayResource] = {}
         self.closed = False
 
@@ -166,6 +167,7 @@ class TensorArrayResource:
             found = TensorArrayResource(f"{self.name}_grad_{source}", self.dtype, len(self.items), dims, False, self.clear,
                                         self.identical, True)
             found.shapes = [None if s is None else (*prepend, *s) for s in self.shapes]
+            found.marked = self.marked
             self.grads[source] = found
             self.dynamic = False
         return found
@@ -257,7 +259,7 @@ def _(handle, indices, value, flow_in, *, T):
 def _(handle, flow_in, *, dtype, element_shape_except0):
     array = _array(handle)
     array.check_type(dtype, "requested")
-    items = [array.read(i) for i in range(len(array.items))]
+    items = [array.read(i) for i in range(array.marked if array.is_grad else len(array.items))]
     if not items:
         dims = element_shape_except0._dims
         if dims is None or None in dims:
@@ -292,6 +294,8 @@ def _(handle, value, lengths, flow_in, *, T):
     if len(sizes) != len(array.items) and not (array.dynamic and len(sizes) > len(array.items)):
         raise errors.invalid(f"TensorArray's size is not equal to the size of lengths ({len(array.items)} vs. {len(sizes)}), "
                              "and the TensorArray is not marked as dynamically resizeable")
+    if not array.is_grad:
+        array.marked = len(sizes)
     at = 0
     for i, n in enumerate(sizes):
         array.write(i, value[at:at + n])

@@ -470,7 +470,7 @@ def _(input_handle, *, element_dtype, element_shape):
 @concat_v2.kernel
 def _(input_handle, element_shape, leading_dims, *, element_dtype):
     source = _typed(_list(input_handle), element_dtype)
-    return _concatenated(source, _merged(source.dims, _dims(element_shape)), leading_dims.tolist())
+    return _concatenated(source, _merged(source.dims, _dims(element_shape)), leading_dims.tolist() or None)
 
 
 # -- gradients --------------------------------------------------------------------------------------------------------
