@@ -1,0 +1,171 @@
+"""Convolutions: the public functions against the definition, data formats, gradients, errors, odd sizes."""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+from penstock.ops.registry import get
+from tests.registry.samples.conv import convolve
+
+rng = np.random.RandomState(5)
+X, W = rng.randn(2, 7, 6, 3), rng.randn(3, 2, 3, 4)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [[0, 0], [2, 1], [0, 3], [0, 0]]])
+@pytest.mark.parametrize("strides, rate", [(1, 1), (2, 1), ([2, 3], 1), (1, 2), (2, 2)])
+def test_conv2d_and_its_gradients(padding, strides, rate):
+    s = [strides] * 2 if isinstance(strides, int) else strides
+    pads = padding if isinstance(padding, str) else padding[1:3]
+    expect = convolve(X, W, s, (rate, rate), pads)
+    x, w = tf.constant(X), tf.constant(W)
+    direction = rng.randn(*expect.shape)
+    with tf.GradientTape() as tape:
+        tape.watch([x, w])
+        y = tf.nn.conv2d(x, w, strides, padding, dilations=rate)
+        loss = tf.reduce_sum(y * direction)
+    np.testing.assert_allclose(y.numpy(), expect, atol=1e-10)
+    dx, dw = tape.gradient(loss, [x, w])
+    for grad, value, f in ((dx, X, lambda v: convolve(v, W, s, (rate, rate), pads)),
+                           (dw, W, lambda v: convolve(X, v, s, (rate, rate), pads))):
+        v = rng.randn(*value.shape)
+        np.testing.assert_allclose((grad.numpy() * v).sum(), (f(v) * direction).sum(), rtol=1e-8)
+
+
+def test_channels_first_is_the_same():
+    y = tf.nn.conv2d(np.moveaxis(X, 3, 1), W, 2, "SAME", data_format="NCHW")
+    np.testing.assert_allclose(np.moveaxis(y.numpy(), 1, 3), convolve(X, W, (2, 2), (1, 1), "SAME"), atol=1e-10)
+
+
+def test_groups():
+    """A filter with fewer input channels convolves groups of channels by themselves."""
+    x, w = rng.randn(1, 4, 4, 4), rng.randn(2, 2, 2, 6)
+    expect = np.concatenate([convolve(x[..., :2], w[..., :3]), convolve(x[..., 2:], w[..., 3:])], -1)
+    np.testing.assert_allclose(tf.nn.conv2d(x, w, 1, "VALID").numpy(), expect, atol=1e-10)
+
+
+def test_one_and_three_dimensions():
+    x, w = X[:, :, 0], W[:, 0]
+    expect = convolve(X[:, :, :1], W[:, :1], (2, 1), (1, 1), "SAME")[:, :, 0]
+    np.testing.assert_allclose(tf.nn.conv1d(x, w, 2, "SAME").numpy(), expect, atol=1e-10)
+    np.testing.assert_allclose(tf.nn.convolution(x, w, 2, "SAME").numpy(), expect, atol=1e-10)
+    first = tf1.nn.conv1d(np.moveaxis(x, 2, 1), w, stride=2, padding="SAME", data_format="NCW")
+    np.testing.assert_allclose(np.moveaxis(first.numpy(), 1, 2), expect, atol=1e-10)
+    x3, w3 = rng.randn(1, 4, 5, 6, 2), rng.randn(2, 3, 2, 2, 3)
+    expect = convolve(x3, w3, (1, 2, 1), (1, 1, 1), "SAME")
+    np.testing.assert_allclose(tf.nn.conv3d(x3, w3, [1, 1, 2, 1, 1], "SAME").numpy(), expect, atol=1e-10)
+    np.testing.assert_allclose(tf.nn.convolution(x3, w3, [1, 2, 1], "SAME").numpy(), expect, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposes(n, padding):
+    """<conv(x), y> = <x, conv_transpose(y)>."""
+    x, w = rng.randn(2, *[5, 6, 4][:n], 3), rng.randn(*[3, 2, 2][:n], 3, 4)
+    y0 = tf.nn.convolution(x, w, 2, padding)
+    y = rng.randn(*y0.shape)
+    back = tf.nn.conv_transpose(y, w, x.shape, 2, padding)
+    np.testing.assert_allclose((y0.numpy() * y).sum(), (back.numpy() * x).sum(), rtol=1e-8)
+    with tf1.Graph().as_default():
+        named = {1: tf1.nn.conv1d_transpose, 2: tf1.nn.conv2d_transpose, 3: tf1.nn.conv3d_transpose}[n]
+        out = named(tf1.placeholder_with_default(y, [None] * (n + 2)), w, x.shape, 2, padding)
+        assert out.shape.as_list() == list(x.shape)
+        with tf1.Session() as sess:
+            np.testing.assert_allclose(sess.run(out), back.numpy(), atol=1e-10)
+
+
+def test_dilated():
+    expect = convolve(X, W, (1, 1), (2, 2), "SAME")
+    np.testing.assert_allclose(tf.nn.atrous_conv2d(X, W, 2, "SAME").numpy(), expect, atol=1e-10)
+    with tf1.Graph().as_default() as g:
+        tf1.nn.atrous_conv2d(X, W, 2, "SAME")
+        assert [op.type for op in g.get_operations() if op.type != "Const"] == ["Conv2D"]
+    y = rng.randn(*expect.shape)
+    back = tf.nn.atrous_conv2d_transpose(y, W, X.shape, 2, "SAME").numpy()
+    np.testing.assert_allclose((expect * y).sum(), (back * X).sum(), rtol=1e-8)
+    with pytest.raises(ValueError, match="strides > 1 not supported"):
+        tf.nn.convolution(X, W, strides=[2, 2], dilations=[2, 2])
+
+
+def test_space_to_batch_dilates_any_op():
+    def once(x, n, padding):
+        return tf.nn.convolution(x, W, padding=padding)
+    found = tf.nn.with_space_to_batch(X, [2, 3], "SAME", once, filter_shape=W.shape)
+    np.testing.assert_allclose(found.numpy(), convolve(X, W, (1, 1), (2, 3), "SAME"), atol=1e-10)
+
+
+def test_depthwise_and_separable():
+    w, point = rng.randn(3, 2, 3, 2), rng.randn(1, 1, 6, 5)
+    expect = convolve(X, w, (2, 2), (1, 1), "SAME", depthwise=True)
+    np.testing.assert_allclose(tf.nn.depthwise_conv2d(X, w, [1, 2, 2, 1], "SAME").numpy(), expect, atol=1e-10)
+    found = tf.nn.separable_conv2d(X, w, point, [1, 2, 2, 1], "SAME")
+    np.testing.assert_allclose(found.numpy(), convolve(expect, point), atol=1e-10)
+    dilated = tf1.nn.depthwise_conv2d(X, w, [1, 1, 1, 1], "VALID", rate=[2, 2])
+    np.testing.assert_allclose(dilated.numpy(), convolve(X, w, (1, 1), (2, 2), "VALID", depthwise=True), atol=1e-10)
+    first = tf.nn.depthwise_conv2d(np.moveaxis(X, 3, 1), w, [1, 1, 2, 2], "SAME", data_format="NCHW")
+    np.testing.assert_allclose(np.moveaxis(first.numpy(), 1, 3), expect, atol=1e-10)
+
+
+def test_construction_errors():
+    with tf1.Graph().as_default():
+        x, w = tf1.placeholder(tf.float32, [None, 4, 4, 3]), tf1.placeholder(tf.float32, [5, 5, 3, 2])
+        with pytest.raises(ValueError, match="Negative dimension size caused by subtracting 5 from 4"):
+            tf1.nn.conv2d(x, w, 1, "VALID")
+        with pytest.raises(ValueError, match=r"3 and 2.*\(.*4, 4, 3\)"):
+            tf1.nn.conv2d(x, tf1.placeholder(tf.float32, [1, 1, 2, 2]), 1, "SAME")
+        with pytest.raises(ValueError, match="rank 4"):
+            tf1.nn.conv2d(tf1.placeholder(tf.float32, [4, 3]), w, 1, "SAME")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="batch and depth"):
+            tf1.nn.conv2d(x, w, [2, 1, 1, 1], "SAME")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="positive"):
+            tf1.nn.conv2d(x, w, [1, 0, 1, 1], "SAME")
+        with pytest.raises(ValueError, match="length 1, 2 or 4"):
+            tf1.nn.conv2d(x, w, [1, 1, 1], "SAME")
+        with pytest.raises(ValueError, match="EXPLICIT"):
+            tf1.nn.conv2d(x, w, 1, "EXPLICIT")
+        with pytest.raises(TypeError, match="float64.*float32"):
+            tf1.nn.conv2d(x, tf.constant(np.ones([1, 1, 3, 2])), 1, "SAME")
+
+
+def test_run_time_errors():
+    """Feeds bypass the shape rules; the kernels check again."""
+    x, w = np.ones([1, 4, 4, 3], np.float32), np.ones([2, 2, 3, 2], np.float32)
+    same = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+    for args, op in (((x, np.ones([2, 2, 2, 2], np.float32)), "Conv2D"), ((x[0], w), "Conv2D"),
+                     (([1, 4, 4, 3], w, np.ones([1, 4, 4, 3], np.float32)), "Conv2DBackpropInput"),
+                     (([1, 4, -4, 3], w, np.ones([1, 4, 4, 2], np.float32)), "Conv2DBackpropInput"),
+                     (([4, 4, 3], w, np.ones([1, 4, 4, 2], np.float32)), "Conv2DBackpropInput"),
+                     ((x, [2, 2, 3, 3], np.ones([1, 4, 4, 2], np.float32)), "Conv2DBackpropFilter")):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            get(op)(*args, **same)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="subtracting"):
+        get("Conv2D")(x, np.ones([5, 5, 3, 2], np.float32), strides=[1, 1, 1, 1], padding="VALID")
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4, 3), (2, 0, 4, 3), (2, 4, 4, 0)])
+def test_empty(shape):
+    x, w = tf.zeros(shape), tf.zeros([2, 2, shape[3], 5])
+    with tf.GradientTape() as tape:
+        tape.watch([x, w])
+        y = tf.nn.conv2d(x, w, 1, "SAME")
+    assert y.shape == (*shape[:3], 5)
+    assert [g.shape for g in tape.gradient(y, [x, w])] == [x.shape, w.shape]
+
+
+def test_second_derivative():
+    x, w = tf.constant(X), tf.constant(W)
+    with tf.GradientTape() as outer:
+        outer.watch(w)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.nn.conv2d(x, w, 1, "SAME")
+            loss = tf.reduce_sum(y * y)
+        dx = inner.gradient(loss, x)
+        target = tf.reduce_sum(dx * X)                         # = 2 |conv(x, w)|²: quadratic in w
+    dw = outer.gradient(target, w).numpy()
+    np.testing.assert_allclose((dw * W).sum(), 4 * (convolve(X, W, padding="SAME") ** 2).sum(), rtol=1e-8)
+
+
+def test_result_is_contiguous_channels_last():
+    """No copies: the output of a convolution of NHWC data is NHWC in memory."""
+    y = tf.nn.conv2d(X.astype(np.float32), W.astype(np.float32), 1, "SAME")
+    assert y._value.is_contiguous()
