@@ -5,6 +5,7 @@ same at the kinks. The twins are differentiable too (second derivatives).
 """
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -233,6 +234,19 @@ def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
         features = convert(features, name="features")
         scaled = features if isinstance(beta, (int, float)) and beta == 1 else beta * features
         return features * get("Sigmoid")(scaled)
+
+
+@export(v2=["nn.gelu"])
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
+    """features * Φ(features), Φ the cumulative normal distribution; `approximate` uses a tanh instead of erf."""
+    with name_scope(name, "Gelu", [features]):
+        features = convert(features, name="features")
+        if not features.dtype.is_floating:
+            raise ValueError(f"`features.dtype` must be a floating point tensor. Received: {features.dtype.name}")
+        if approximate:
+            cubic = features + features * features * features * 0.044715
+            return features * 0.5 * (get("Tanh")(cubic * math.sqrt(2 / math.pi)) + 1.0)
+        return features * 0.5 * (get("Erf")(features * math.sqrt(0.5)) + 1.0)
 
 
 def _crelu(features: Any, axis: Any, name: str | None) -> Tensor:

@@ -37,14 +37,14 @@ def _shape(true_classes, *, num_true, num_sampled):
 
 
 def _sampled(name: str, distribution: candidates.Distribution, true_classes: torch.Tensor, num_true: int,
-             num_sampled: int, unique: bool, seeds: tuple[int, int], ctx: Any, node: Any) -> tuple:
-    """Draws once from a distribution."""
+             num_sampled: int, unique: bool, seeds: tuple[int, int], ctx: Any, node: Any, detail: Any = "") -> tuple:
+    """Draws once from a distribution; `detail` tells samplers apart that differ in nothing else."""
     _check_true(true_classes, num_true)
     if unique and num_sampled > distribution.range:
         raise errors.invalid("Sampler's range is too small.")
     if num_sampled > 1 << 24:
         raise errors.ResourceExhaustedError(None, None, f"num_sampled is too large: {num_sampled}")
-    source = stream(ctx, node, name, *seeds, (num_true, num_sampled, unique, distribution.range)) \
+    source = stream(ctx, node, name, *seeds, (num_true, num_sampled, unique, distribution.range, detail)) \
         or philox.Stream(python_random.getrandbits(63), python_random.getrandbits(63))
     true = true_classes.reshape(-1).cpu().numpy()
     values, tries = candidates.sample(distribution, source.reserve(512 * num_sampled), num_sampled, unique)
@@ -112,10 +112,10 @@ def _(true_classes, *, num_true, num_sampled, unique, range_max, vocab_file, dis
         raise errors.invalid("Must provide either vocab_file or unigrams." if not unigrams else
                              "Must only provide one of vocab_file and unigrams.")
     source = (vocab_file, tuple(unigrams), distortion, num_reserved_ids, num_shards, shard, range_max)
-    made = ctx.resources.get_or_create("", f"FixedUnigramCandidateSampler/{hash(source)}", candidates.Fixed,
+    name = "FixedUnigramCandidateSampler"
+    made = ctx.resources.get_or_create("", f"{name}/{hash(source)}", candidates.Fixed,
                                        lambda: _fixed_distribution(*source))
-    return _sampled("FixedUnigramCandidateSampler", made, true_classes, num_true, num_sampled, unique, (seed, seed2), ctx,
-                    node)
+    return _sampled(name, made, true_classes, num_true, num_sampled, unique, (seed, seed2), ctx, node, hash(source))
 
 
 def _fixed_distribution(vocab_file: str, unigrams: tuple, distortion: float, num_reserved_ids: int, num_shards: int,

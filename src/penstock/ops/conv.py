@@ -100,9 +100,11 @@ def _groups(channels: int, filter_in: int, depthwise: bool) -> int:
         if channels != filter_in:
             raise ValueError(f"input and filter must have the same depth: {channels} vs {filter_in}")
         return channels
+    if channels == filter_in:
+        return 1
     if not filter_in or channels % filter_in:
         raise ValueError(f"input depth must be evenly divisible by filter depth: {channels} vs {filter_in}")
-    return channels // filter_in or 1
+    return channels // filter_in
 
 
 def _check_attrs(name: str, strides: Sequence, padding: str, explicit: Sequence, data_format: str,

@@ -446,7 +446,7 @@ def _statistics(x: Any, axes: Any, shift: Any, keepdims: bool | None, name: str 
             counts = get("Prod")(sizes, np.array([0], np.int32), name="count")
         first, second = x, get("Square")(x) if shift is None else None
         if shift is not None:
-            shift = convert(shift, name="shift")
+            shift = convert(shift, None if isinstance(shift, Tensor) else dtype, name="shift")
             first, second = x - shift, get("SquaredDifference")(x, shift)
         keep = bool(keepdims)
         return (counts, get("Sum")(first, axes, keep_dims=keep, name="mean_ss"),
