@@ -1,0 +1,92 @@
+"""Gathers and scatters: checks of indices, sparse gradients, batches."""
+import numpy as np
+import pytest
+
+import penstock as tf2
+import penstock.compat.v1 as tf
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as g:
+        yield g
+
+
+@pytest.mark.parametrize("indices, text", [([1, 7], r"indices\[1\] = 7 is not in \[0, 5\)"), (-1, "indices = -1 is not in"),
+                                           ([[0, 5]], r"indices\[0,1\] = 5 is not in")])
+def test_gather_checks_indices(indices, text):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        tf2.gather([1, 2, 3, 4, 5], indices)
+
+
+def test_many_indices_are_checked_too():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[42\] = 5"):
+        tf2.gather([1, 2, 3, 4, 5], [0] * 42 + [5] + [0] * 20)
+
+
+def test_gradient_of_rows_is_sparse(graph):
+    x = tf.placeholder(tf.float32, [None, 3])
+    grad = tf.gradients(tf.gather(x, [[1, 2], [1, 0]]), x)[0]
+    assert isinstance(grad, tf.IndexedSlices)
+    with tf.Session() as sess:
+        found = sess.run(tf.convert_to_tensor(grad), {x: np.ones([4, 3])})
+    np.testing.assert_array_equal(found[:, 0], [1, 2, 1, 0])
+
+
+@pytest.mark.parametrize("axis, batch_dims, rows", [(1, 0, [3]), (2, 0, [2, 2]), (1, 1, [2, 4]), (2, 1, [2, 3]),
+                                                    (2, 2, [2, 3, 2]), (-1, -1, [2, 3, 2])])
+def test_gradient_inside_a_tensor(axis, batch_dims, rows, graph):
+    rng = np.random.RandomState(1)
+    value, index = rng.rand(2, 3, 4), rng.randint(0, 3, rows)
+    for dims in ([2, 3, 4], None):
+        x = tf.placeholder(tf.float64, dims)
+        y = tf.gather(x, tf.placeholder_with_default(index, rows if dims else None), axis=axis, batch_dims=batch_dims) \
+            if batch_dims >= 0 or dims else None
+        if y is None:
+            continue
+        loss = tf.reduce_sum(y * y)
+        with tf.Session() as sess:
+            grad = sess.run(tf.gradients(loss, x)[0], {x: value})
+            moved = np.copy(value)
+            moved[1, 1, 1] += 1e-6
+            slope = (sess.run(loss, {x: moved}) - sess.run(loss, {x: value})) / 1e-6
+        assert abs(slope - grad[1, 1, 1]) < 1e-4
+
+
+def test_batch_gather_nd():
+    x = np.arange(24).reshape(2, 3, 4)
+    index = np.array([[[0, 1]], [[2, 3]]])
+    np.testing.assert_array_equal(tf2.gather_nd(x, index, batch_dims=1), [[x[0, 0, 1]], [x[1, 2, 3]]])
+    with pytest.raises(ValueError, match="negative"):
+        tf2.gather_nd(x, index, batch_dims=-1)
+
+
+def test_gather_nd_checks_rows():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = \[2, 0\] does not index into param shape"):
+        tf2.gather_nd(np.ones([2, 2]), [[0, 0], [2, 0]])
+
+
+def test_scatter_nd():
+    np.testing.assert_array_equal(tf2.scatter_nd([[1], [1]], [[1, 2], [3, 4]], [3, 2]), [[0, 0], [4, 6], [0, 0]])
+    assert tf2.scatter_nd([[1], [1]], ["a", "b"], [2]).numpy().tolist() == [b"", b"ab"]
+    assert tf2.scatter_nd([[0]], [True], [2]).numpy().tolist() == [True, False]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="does not index into"):
+        tf2.scatter_nd([[3]], [1], [3])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf2.scatter_nd([[0]], [1, 2], [3])
+
+
+def test_scatter_shapes_at_construction(graph):
+    with pytest.raises(ValueError, match="outer 1 dimensions"):
+        tf.scatter_nd([[0], [1]], [1], [3])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "bool", "float16", "bfloat16", "complex64", "int8"])
+def test_every_type_moves(dtype):
+    x = tf2.cast([[1, 0], [0, 1], [1, 1]], dtype)
+    wanted = tf2.cast([[1, 1], [1, 0]], dtype).numpy()
+    np.testing.assert_array_equal(tf2.gather(x, [2, 0]), wanted)
+    np.testing.assert_array_equal(tf2.gather_nd(x, [[2], [0]]), wanted)
+    np.testing.assert_array_equal(tf2.reverse(tf2.concat([x[:1], x[2:]], 0), [0]), wanted)
+    np.testing.assert_array_equal(tf2.tensor_scatter_nd_update(tf2.zeros_like(x)[:2], [[0], [1]], wanted), wanted)
+    np.testing.assert_array_equal(tf2.gather([x], [[2, 0]], axis=1, batch_dims=1)[0], wanted)

@@ -1,0 +1,54 @@
+"""Quantization: round trips, ranges, gradients."""
+import numpy as np
+import pytest
+
+import penstock as tf2
+import penstock.compat.v1 as tf
+
+X = np.linspace(-2, 3, 41).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", [tf.quint8, tf.qint8, tf.quint16, tf.qint16])
+@pytest.mark.parametrize("mode", ["MIN_COMBINED", "MIN_FIRST", "SCALED"])
+def test_round_trip(kind, mode):
+    if kind in (tf.quint8, tf.quint16) and mode == "SCALED":
+        values = np.abs(X)                                  # an unsigned scale starts at zero
+    else:
+        values = X
+    q, low, high = tf2.quantization.quantize(values, -2.0, 3.0, kind, mode)
+    back = tf2.quantization.dequantize(q, low, high, mode)
+    step = (float(high) - float(low)) / (2 ** (8 * kind.size) - 1)
+    np.testing.assert_allclose(back, values, atol=step)
+
+
+def test_range_must_be_one():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="larger than"):
+        tf2.quantization.quantize(X, 1.0, -1.0, tf.quint8)
+
+
+def test_the_gradient_passes_through():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.constant(X)
+        y = tf.quantization.quantize_and_dequantize(x, -1.0, 1.0, range_given=True, num_bits=4)
+        np.testing.assert_array_equal(sess.run(tf.gradients(y, x)[0]), np.ones_like(X))
+        low, high = tf.constant(-1.06), tf.constant(1.06)
+        z = tf.quantization.fake_quant_with_min_max_vars(x, low, high)
+        to_x, to_low, to_high = sess.run(tf.gradients(z, [x, low, high]))
+    inside = np.abs(X) < 1.06
+    np.testing.assert_array_equal(to_x, inside.astype(np.float32))
+    assert (to_low, to_high) == ((X < -1.06).sum(), (X > 1.06).sum())
+
+
+def test_fake_quantization_keeps_zero():
+    y = tf2.quantization.fake_quant_with_min_max_args(np.array([0, 7, -7], np.float32), -5.9, 6.1, 4)
+    assert y.numpy()[0] == 0 and len(set(np.round(y.numpy() / 0.8, 4) % 1)) == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="smaller than max"):
+        tf2.quantization.fake_quant_with_min_max_args(X, 1.0, 0.0)
+
+
+def test_a_quantized_product_approximates_the_product():
+    rng = np.random.RandomState(2)
+    a, b = rng.uniform(-1, 1, (3, 5)).astype(np.float32), rng.uniform(0, 2, (5, 2)).astype(np.float32)
+    qa, qb = (tf2.quantization.quantize(v, float(v.min()), float(v.max()), tf.quint8, "MIN_FIRST") for v in (a, b))
+    out = tf2.raw_ops.QuantizedMatMul(a=qa[0], b=qb[0], min_a=qa[1], max_a=qa[2], min_b=qb[1], max_b=qb[2])
+    np.testing.assert_allclose(tf2.quantization.dequantize(*out, mode="MIN_FIRST"), a @ b, atol=0.05)

@@ -1,0 +1,35 @@
+"""Samples of arithmetic on quantized tensors."""
+import numpy as np
+
+from penstock import dtypes
+from tests.registry.sample import i, sample
+
+LOW, HIGH = np.float32(-3), np.float32(5)
+OTHER = (np.float32(0), np.float32(4))
+QUINT8 = np.dtype([("quint8", np.uint8)])
+QINT32 = np.dtype([("qint32", np.int32)])
+
+
+def q(*shape):
+    return i(*shape, low=0, high=256, dtype=np.uint8).astype(QUINT8)
+
+
+WIDE = i(3, 4, low=-100000, high=100000).astype(QINT32)
+WIDE_RANGE = (np.float32(-2000), np.float32(2000))
+
+sample("QuantizedReshape", q(2, 3), np.array([3, 2], np.int32), LOW, HIGH)
+sample("QuantizedConcat", np.int32(0), [q(2, 3), q(1, 3)], [LOW, OTHER[0]], [HIGH, OTHER[1]])
+sample("QuantizedRelu", q(3, 4), LOW, HIGH)
+sample("QuantizedRelu6", q(3, 4), np.float32(-10), np.float32(10))
+sample("QuantizedReluX", q(3, 4), np.float32(2), LOW, HIGH)
+sample("QuantizedAdd", q(3, 4), q(4), LOW, HIGH, *OTHER, rtol=1e-3)
+sample("QuantizedMul", q(3, 4), q(4), LOW, HIGH, *OTHER)
+sample("QuantizedBiasAdd", q(3, 4), q(4), LOW, HIGH, *OTHER, out_type=dtypes.qint32, rtol=1e-3)
+sample("QuantizedMatMul", q(3, 4), q(4, 2), LOW, HIGH, *OTHER)
+sample("QuantizedMatMul", q(4, 3), q(2, 4), LOW, HIGH, *OTHER, transpose_a=True, transpose_b=True)
+sample("QuantizedConv2D", q(1, 5, 5, 2), q(3, 3, 2, 3), LOW, HIGH, *OTHER, strides=[1, 2, 2, 1], padding="SAME")
+sample("QuantizedMaxPool", q(1, 4, 4, 2), LOW, HIGH, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+sample("QuantizedAvgPool", q(1, 4, 4, 2), LOW, HIGH, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+sample("Requantize", WIDE, *WIDE_RANGE, np.float32(-0.1), np.float32(0.1), out_type=dtypes.quint8)
+sample("RequantizationRange", WIDE, *WIDE_RANGE)
+sample("QuantizeDownAndShrinkRange", WIDE, *WIDE_RANGE, out_type=dtypes.quint8)
