@@ -15,9 +15,9 @@ from bisect import bisect_right
 from typing import Any
 
 from penstock import errors
-from penstock.kernels.re2_syntax import At, Chars, Choice, Group, Ranges, Repeat, Sequence, complement, parse
+from penstock.kernels.re2_syntax import At, Chars, Choice, Group, Ranges, Repeat, Sequence, complement, parse, unrolled
 
-_LONG_LOOP = 10           # repeats from which on ambiguity inside them is taken for dangerous
+_LONG_LOOP = 10           # repeats, of nested loops together, from which on ambiguity inside them is taken for dangerous
 _MAX_PROGRAM = 50_000
 
 
@@ -183,7 +183,7 @@ def _follow(tree: Any, steps: list) -> tuple[list, list, bool, bool]:
         first, last, empty, found = _follow(tree.item, mine)
         if tree.high is None or tree.high > 1:
             mine.extend((a, b) for a in last for b in first)
-        if tree.high is None or tree.high >= _LONG_LOOP:
+        if tree.high is None or unrolled(tree) >= _LONG_LOOP:
             found = found or empty or _clash(mine, first)     # an empty turn of a loop has its own rules
         steps.extend(mine)
         return first, last, empty or tree.low == 0, found

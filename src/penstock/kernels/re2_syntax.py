@@ -122,9 +122,12 @@ def _categories() -> dict[str, Ranges]:
 def _case_variants() -> dict[int, tuple[int, ...]]:
     """For every character that has other cases, all of them."""
     groups: dict[str, set[int]] = {}
-    for c in range(0x1E944):
+    for c in range(0x1E944):                   # there are no cases beyond
         text = chr(c)
-        for other in {text.lower(), text.upper().lower()}:
+        lower, upper = text.lower(), text.upper()
+        if lower == upper:
+            continue
+        for other in {lower, upper.lower()}:
             if len(other) == 1:
                 groups.setdefault(other, set()).update((c, ord(other)))
     return {c: tuple(g) for g in groups.values() if len(g) > 1 for c in g}
@@ -133,7 +136,11 @@ def _case_variants() -> dict[int, tuple[int, ...]]:
 def fold(ranges: Ranges) -> Ranges:
     """A set with the other cases of its characters."""
     variants = _case_variants()
-    more = [o for c, others in variants.items() if _holds(ranges, c) for o in others]
+    if sum(high - low + 1 for low, high in ranges) < len(variants):
+        found = [variants.get(c, ()) for low, high in ranges for c in range(low, high + 1)]
+    else:
+        found = [others for c, others in variants.items() if _holds(ranges, c)]
+    more = [c for others in found for c in others]
     return union(ranges, tuple((c, c) for c in more))
 
 
@@ -223,7 +230,7 @@ class _Parser:
 
     def repeat(self, item: object, low: int, high: int | None, greedy: bool, operator: str) -> Repeat:
         if max(low, high or 0) > MAX_REPEAT or high is not None and high < low \
-                or _unrolled(item) * max(low, high or 0, 1) > MAX_REPEAT and operator[0] == "{" and _unrolled(item) > 1:
+                or unrolled(item) * max(low, high or 0, 1) > MAX_REPEAT and operator[0] == "{" and unrolled(item) > 1:
             raise self.fail("invalid repetition size", operator)
         return Repeat(item, low, high, greedy)
 
@@ -425,15 +432,15 @@ class _Parser:
         return self.escaped_char()
 
 
-def _unrolled(item: object) -> int:
+def unrolled(item: object) -> int:
     """How often the most repeated part of a tree is repeated, counting {n} only."""
     if isinstance(item, Repeat):
         times = max(item.low, item.high or 0)
-        return _unrolled(item.item) * max(times, 1)
+        return unrolled(item.item) * max(times, 1)
     if isinstance(item, Group):
-        return _unrolled(item.item)
+        return unrolled(item.item)
     if isinstance(item, (Sequence, Choice)):
-        return max(map(_unrolled, item.items), default=1)
+        return max(map(unrolled, item.items), default=1)
     return 1
 
 
