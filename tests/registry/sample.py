@@ -59,3 +59,10 @@ def s(*values: Any) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
     out[:] = [v.encode() if isinstance(v, str) else v for v in values]
     return out
+
+
+def scalar_string(value: bytes) -> np.ndarray:
+    """One byte string."""
+    out = np.empty((), dtype=object)
+    out[()] = value
+    return out

@@ -106,7 +106,8 @@ def test_gradient(sample):
             loss = tf.add_n([tf.cast(tf.reduce_sum(y * tf.constant(w)), tf.float64)
                              for y, w in zip(ys, weights, strict=True)])
             grads = tf.gradients(loss, xs)
-            check_directions(sess, loss, xs, grads, built.feeds, rng, xs[0].dtype == tf.float64)
+            double = all(t.dtype == tf.float64 for t in (*xs, *ys))
+            check_directions(sess, loss, xs, grads, built.feeds, rng, double)
 
 
 def check_directions(sess, loss, xs, grads, feeds, rng, double):

@@ -298,5 +298,5 @@ def _(contents, *, channels, dtype, expand_animations):
     if dtype.name == "uint8":
         return array
     if dtype.name == "uint16":
-        return (array.to(torch.int32) * 257).to(torch.uint16)
+        return (array.to(torch.int32) * 256).to(torch.uint16)
     return array.to(torch.float32) / 255

@@ -82,7 +82,8 @@ class OpDef:
 
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
-                 foldable: bool = True, per_session: bool = False, back_edge: bool = False, doc: str | None = None):
+                 foldable: bool = True, per_session: bool = False, back_edge: bool = False,
+                 python_names: dict[str, str] | None = None, doc: str | None = None):
         left, _, right = args.partition("->")
         self.name = name
         self.attrs: dict[str, Attr] = parse_attrs(attrs)
@@ -91,6 +92,7 @@ class OpDef:
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
+        self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
         self.kernels: dict[str, Kernel] = {}
         self.shape_rule: Callable | None = None
         self.shape_wants: tuple[str, ...] = ()
@@ -218,13 +220,21 @@ def _function(definition: OpDef) -> Callable:
 
 def _raw_function(definition: OpDef) -> Callable:
     """The op under tf.raw_ops: keyword arguments only."""
+    public = {v: k for k, v in definition.python_names.items()}
+    signature = definition.__signature__
+    signature = signature.replace(parameters=[p.replace(name=definition.python_names.get(p.name, p.name))
+                                              for p in signature.parameters.values()])
+
     def call(*args: Any, **kwargs: Any) -> Any:
         if args:
-            raise TypeError(f"raw_ops.{definition.name} takes keyword arguments only: {definition.__signature__}")
+            raise TypeError(f"{definition.name} only takes keyword args (possible keys: {list(signature.parameters)}). "
+                            "Please pass these args as kwargs instead.")
+        if public:
+            kwargs = {public.get(k, k): v for k, v in kwargs.items()}
         return definition(**kwargs)
     call.__name__ = call.__qualname__ = definition.name
-    call.__doc__ = f"Op {definition.name}{definition.__signature__}."
-    call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
+    call.__doc__ = f"Op {definition.name}{signature}."
+    call.__signature__ = signature   # type: ignore[attr-defined]
     return call
 
 

@@ -19,7 +19,8 @@ from penstock.ops.registry import get, op
 from penstock.shape import Dims, broadcast, compatible, merge, num_elements, show
 
 # -- Select --------------------------------------------------------------
-select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type")
+select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type",
+               python_names={"t": "x", "e": "y"})
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
 
 
@@ -83,7 +84,8 @@ def _(op, grad):
 
 
 # -- Where --------------------------------------------------------------
-where_op = op("Where", "input: T -> index: int64", "T: type in {numeric qint8 quint8 qint32 bool} = bool").no_gradient()
+where_op = op("Where", "input: T -> index: int64", "T: type in {numeric qint8 quint8 qint32 bool} = bool",
+              python_names={"input": "condition"}).no_gradient()
 where_op.shape(lambda input: (None, None if input is None else len(input)))
 where_op.kernel(lambda input: arrays.signed(input).nonzero())
 
