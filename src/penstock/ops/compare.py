@@ -87,7 +87,7 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 approximate_equal = op("ApproximateEqual", _BOTH, "T: type in {numeric quantized}, tolerance: float = 1e-05",
-                       commutative=True, export_as="math.approximate_equal approximate_equal").no_gradient()
+                       commutative=True).no_gradient()
 approximate_equal.shape(shapes.merge)
 
 
