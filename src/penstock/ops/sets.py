@@ -35,6 +35,9 @@ sparse_op = op("SparseToSparseSetOperation", f"{_SET1}, {_SET2} -> {_RESULT}", f
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------
+size_op.shape(lambda set_indices, set_values, set_shape: None)
+
+
 def _of_rank(rank: int | None) -> list:
     return [(None, rank), (None,), (rank,)]
 
@@ -142,12 +145,6 @@ def _combined(a: _Sets, b: _Sets, operation: str) -> tuple:
     indices = torch.cat([sparse.coordinates(groups[owner], a.sizes), place.unsqueeze(1)], 1)
     shape = [*a.sizes, int(sizes.max()) if sizes.numel() else 0]
     return indices, sparse.take(values, which), sparse.vector(shape, indices)
-
-
-@size_op.shape
-def _(set_indices, set_values, set_shape, *, c):
-    dims = c.dims("set_shape")
-    return None if dims is None else dims[:-1]
 
 
 @size_op.kernel

@@ -138,7 +138,7 @@ def _last_of_each(key: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor
     key = key[order]
     last = torch.ones_like(key, dtype=torch.bool)
     last[:-1] = key[1:] != key[:-1]
-    return key[last], values[order[last]]
+    return key[last], sparse.take(values, order[last])
 
 
 @to_dense_op.gradient

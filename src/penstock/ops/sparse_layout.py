@@ -148,11 +148,13 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
 
 def _static_reshape(old: TensorShape, shape: Tensor) -> list[int] | None:
     """The sizes after a reshape, where the old ones and all but one of the new ones are known; ValueError on a misfit."""
+    if not old.is_fully_defined():
+        return None
     known = constant_value(shape)
     if known is not None and known.tolist().count(-1) > 1:
         raise ValueError(f"At most one dimension can be inferred (-1). Found: {known.tolist()}")
     wanted = constant_dims(shape)
-    if wanted is None or wanted.count(None) > 1 or not old.is_fully_defined():
+    if wanted is None or wanted.count(None) > 1:
         return None
     total, rest = int(np.prod(old.as_list(), dtype=object)), int(np.prod([d for d in wanted if d is not None], dtype=object))
     if None in wanted and rest and total % rest == 0:

@@ -89,7 +89,7 @@ def _(backprop_val_grad, a_indices, b_indices, sum_indices):
         raise errors.invalid("# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of sum): got "
                              f"{backprop_val_grad.numel()} and {sum_indices.shape[0]}")
     both = sparse.Union(torch.cat([a_indices, b_indices]), sum_indices)
-    out = both.spread(backprop_val_grad, both.b)[both.a]
+    out = sparse.take(both.spread(backprop_val_grad, both.b), both.a)
     return out[:a_indices.shape[0]], out[a_indices.shape[0]:]
 
 

@@ -230,7 +230,7 @@ def _(backprop_val_grad, input_indices, input_start, output_indices):
         raise errors.invalid(f"Input backprop_val_grad should be a vector with {output_indices.shape[0]} elements, but has "
                              f"shape {arrays.show(backprop_val_grad.shape)}")
     both = sparse.Union(input_indices - input_start, output_indices)
-    return both.spread(backprop_val_grad, both.b)[both.a]
+    return sparse.take(both.spread(backprop_val_grad, both.b), both.a)
 
 
 @slice_op.gradient
