@@ -87,8 +87,9 @@ class _Writer:
         opdef = op.opdef
         kernel = kernel_of(op)
         bound = kernel.bind(op.attrs, op)
-        if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
-            value = bound(ctx=self.ctx) if kernel.wants_ctx else bound()
+        if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
+            none: list = [[] for _ in opdef.inputs]                   # lists of inputs, all of them empty
+            value = bound(*none, ctx=self.ctx) if kernel.wants_ctx else bound(*none)
             value = value[0] if opdef.list_output else value
             name = self.names[id(op.outputs[0])] = f"c{next(self.counter)}"
             self.scope[name] = value

@@ -140,9 +140,24 @@ class Executor:
                         raise errors.invalid(f"{op.name} exits a frame that nothing enters")
                     self._place(c, below, frames)
                     todo.append(c)
+        self._check_frames(ops, fed)
         if len(placed) != len(ops):
             lost = next(op for op in ops if op not in placed)
             raise errors.invalid(f"{lost.name} is in a cycle that no Enter leads into")
+
+    def _check_frames(self, ops: list[Operation], fed: set[int]) -> None:
+        """All inputs of a node come from its own frame."""
+        for op in ops:
+            frame = self.nodes[op].frame
+            for t in op._inputs:
+                source = self.nodes.get(t._op)
+                if source is None or id(t) in fed or source.frame is None:
+                    continue
+                below = source.child or (source.frame.parent if source.kind == EXIT else source.frame)
+                if below is not frame:
+                    raise errors.InvalidArgumentError(
+                        op.node_def, op, f"{op.name} has inputs from different frames. The input {t._op.name} is in frame "
+                        f"'{below.name if below else ''}', others are in frame '{frame.name if frame else ''}'.")
 
     def _place(self, op: Operation, frame: _FrameType, frames: dict[tuple, _FrameType]) -> None:
         node = self.nodes[op]
@@ -223,7 +238,8 @@ def _make_node(op: Operation, ctx: Any) -> _Node:
         raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
     bound = kernel.bind(op.attrs, op)
     if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
-        value = bound(ctx=ctx) if kernel.wants_ctx else bound()
+        none: list = [[] for _ in opdef.inputs]                       # lists of inputs, all of them empty
+        value = bound(*none, ctx=ctx) if kernel.wants_ctx else bound(*none)
         node.kind, node.value = CONSTANT, value[0] if opdef.list_output else value
         return node
     _set_call(node, op, kernel, bound)

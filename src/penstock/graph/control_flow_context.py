@@ -99,6 +99,49 @@ def in_context(op: Operation, ctxt: Any) -> bool:
     return False
 
 
+def contains(outer: Any, inner: Any) -> bool:
+    """Whether context `inner` is `outer` or inside of it; None contains everything."""
+    while inner is not outer:
+        if inner is None:
+            return False
+        inner = inner.outer_context
+    return True
+
+
+def check_input(op: Operation, source: Operation) -> None:
+    """ValueError if an op uses a value of a loop that it is not in."""
+    ctxt, given = op._control_flow_context, output_context(source)
+    if given is None or ctxt is given:
+        return
+    loop = ctxt.GetWhileContext() if ctxt is not None else None
+    given_loop = given.GetWhileContext()
+    if given_loop is None or contains(given_loop, loop):
+        return
+    if loop is None:
+        if is_loop_enter(op) or is_switch(op):
+            return
+        why = f"because '{source.name}' is in a while loop"
+    else:
+        if _gradient_pair(loop, given_loop):
+            return
+        why = "because they are in different while loops"
+    from penstock.graph.build import discard
+    discard(op)
+    raise ValueError(f"Cannot use '{source.name}' as input to '{op.name}' {why}. See info log for more details.")
+
+
+def _gradient_pair(loop: Any, other: Any) -> bool:
+    """Whether one of two loops is in the gradient of the other, which may use its values."""
+    for a, b in ((loop, other), (other, loop)):
+        state = a.grad_state
+        while state is not None:
+            forward = state.forward_context
+            if contains(b, forward) or contains(forward, b):
+                return True
+            state = forward.grad_state
+    return False
+
+
 # -- small ops --------------------------------------------------------------------------------------------------------
 def switch_ref_or_tensor(data: Tensor, pred: Tensor, name: str = "Switch") -> Any:
     """(false, true): Switch, or RefSwitch for a reference; with the device of `data`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock import dtypes, nest
+from penstock import dtypes, errors, nest
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.convert import const_op, convert
@@ -56,6 +56,7 @@ class FuncGraph(Graph):
         """Seed, device and variable scopes come from the graph around; variables go to its collections."""
         outer = self.outer_graph
         base = outer if outer is not None else context.current_graph()
+        self.own_collections = collections is not None         # then variable scopes are its own, too
         if collections is not None:
             self._collections = collections
         elif outer is not None:
@@ -64,7 +65,7 @@ class FuncGraph(Graph):
                     else outer.get_collection(key)
             for key in _SHARED_COLLECTIONS:
                 self._collections[key] = outer.get_collection_ref(key)
-        self._stacks.variable_creators = getattr(base._stacks, "variable_creators", ())  # type: ignore[attr-defined]
+        self._stacks.variable_creators = base._stacks.variable_creators
         if outer is None:
             if context.state.device:
                 self._stacks.devices = (DeviceScope(context.state.device),)
@@ -104,9 +105,10 @@ class FuncGraph(Graph):
         g = tensor.graph
         while isinstance(g, FuncGraph):
             if g is self:
-                raise TypeError(f"The tensor '{tensor}' cannot be accessed here: it is defined in another function or "
-                                "code block. Use return values, explicit Python locals or TensorFlow collections to "
-                                f"access it. Defined in: {tensor.graph}; accessed from: {self}.")
+                raise errors.InaccessibleTensorError(
+                    f"The tensor '{tensor}' cannot be accessed here: it is defined in another function or code block. Use "
+                    f"return values, explicit Python locals or TensorFlow collections to access it. Defined in: "
+                    f"{tensor.graph}; accessed from: {self}.")
             g = g.outer_graph
 
     def _constant(self, tensor: Any, name: str | None) -> Tensor:

@@ -33,6 +33,7 @@ class _Stacks:
         self.gradient_override: dict[str, str] = {}
         self.kernel_labels: dict[str, str] = {}
         self.container = ""
+        self.variable_creators: tuple = ()  # outermost first
 
     def copied(self) -> _Stacks:
         """A copy that another thread may change."""
@@ -207,6 +208,11 @@ class Graph:
             op.attrs["container"] = s.container
         if s.control_flow is not None:
             op._control_flow_context = s.control_flow
+        for t in op._inputs:
+            if t._op._control_flow_context is not None and t._op._control_flow_context is not s.control_flow:
+                from penstock.graph.control_flow_context import check_input
+                check_input(op, t._op)
+        if s.control_flow is not None:
             s.control_flow.AddOp(op)
         for scope in s.control:
             scope.inside.add(op)
@@ -361,6 +367,14 @@ class Graph:
     @property
     def _container(self) -> str:
         return self._stacks.container
+
+    @property
+    def _variable_creator_stack(self) -> tuple:
+        return self._stacks.variable_creators
+
+    @_variable_creator_stack.setter
+    def _variable_creator_stack(self, creators: tuple) -> None:
+        self._stacks.variable_creators = tuple(creators)
 
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:

@@ -376,7 +376,7 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
         return _eager_loop(cond, body, loop_vars, maximum_iterations, return_same_structure)
     if _functional():
         from penstock.ops.functional_control import while_v2
-        shapes = None if shape_invariants is None else _flat_invariants(loop_vars, shape_invariants)
+        shapes = _flat_invariants(loop_vars, shape_invariants)
         return while_v2(cond, body, loop_vars, shapes, parallel_iterations, maximum_iterations, name,
                         return_same_structure)
     with name_scope(name, "while", None):
@@ -395,7 +395,7 @@ def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants
         cond, body, loop_vars = _limited(cond, body, loop_vars, maximum_iterations, return_same_structure)
         if shape_invariants is not None:
             shape_invariants = (TensorShape([]), shape_invariants)
-    shapes = None if shape_invariants is None else _flat_invariants(loop_vars, shape_invariants)
+    shapes = _flat_invariants(loop_vars, shape_invariants)
     loop = WhileContext(maximum_iterations, parallel_iterations, back_prop, swap_memory)
     if loop.outer_context is None:
         context.current_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, loop)
@@ -431,17 +431,29 @@ def _eager_loop(cond: Callable, body: Callable, loop_vars: Any, maximum: Any, sa
     return result
 
 
-def _flat_invariants(loop_vars: Any, shapes: Any) -> list:
-    """One TensorShape per tensor of the loop variables."""
-    nest.assert_same_structure(loop_vars, shapes, expand_composites=False)
+def _flat_invariants(loop_vars: Any, shapes: Any) -> list | None:
+    """One TensorShape per tensor of the loop variables; None if each keeps the shape that it starts with."""
+    flat = nest.flatten(loop_vars)
+    if shapes is None:
+        if not any(_is_composite(v) for v in flat):
+            return None
+        wanted: list = [None] * len(flat)
+    else:
+        nest.assert_same_structure(loop_vars, shapes, expand_composites=False)
+        wanted = nest.flatten(shapes)
     out: list = []
-    for v, s in zip(nest.flatten(loop_vars), nest.flatten(shapes), strict=True):
-        if isinstance(v, Tensor) or not hasattr(v, "_type_spec") or getattr(v, "_is_tensor_array", False):
-            out.append(TensorShape.of(_spec_shape(v, s)))
-        else:
-            spec = s if hasattr(s, "_component_specs") else _composite_spec(v, s)
+    for v, s in zip(flat, wanted, strict=True):
+        if _is_composite(v):
+            spec = v._type_spec if s is None else s if hasattr(s, "_component_specs") else _composite_spec(v, s)
             out.extend(t.shape for t in nest.flatten(spec, expand_composites=True))
+        else:
+            out.append(convert(v.flow if getattr(v, "_is_tensor_array", False) else v).shape if s is None
+                       else TensorShape.of(_spec_shape(v, s)))
     return out
+
+
+def _is_composite(v: Any) -> bool:
+    return not isinstance(v, Tensor) and hasattr(v, "_type_spec") and not getattr(v, "_is_tensor_array", False)
 
 
 def _spec_shape(v: Any, s: Any) -> Any:

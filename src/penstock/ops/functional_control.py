@@ -60,7 +60,7 @@ def cond_v2(pred: Any, true_fn: Callable, false_fn: Callable, name: str | None =
         pred = convert(pred)
         label = scope.rstrip("/").rsplit("/", 1)[-1]
         graphs = [_branch(f"{label}_{kind}", fn, pred) for kind, fn in (("true", true_fn), ("false", false_fn))]
-        _check_same_results(graphs, ["true_fn", "false_fn"])
+        _check_branches(graphs, ["true_fn", "false_fn"])
         return _choose(pred, graphs, False, scope)
 
 
@@ -69,7 +69,7 @@ def switch_case_v2(index: Any, branches: list[Callable], name: str | None = None
     with name_scope(name, "switch_case", None) as scope:
         index = convert(index, dtypes.int32)
         graphs = [_branch(f"{scope.rstrip('/').rsplit('/', 1)[-1]}_branch{i}", fn, index) for i, fn in enumerate(branches)]
-        _check_same_results(graphs, [f"branch {i}" for i in range(len(graphs))])
+        _check_branches(graphs, [f"branch {i}" for i in range(len(graphs))])
         return _choose(index, graphs, True, scope)
 
 
@@ -79,7 +79,13 @@ def _branch(name: str, fn: Callable, op_value: Tensor) -> FuncGraph:
     return trace(graph, fn, ordered=ordered, op_return_value=op_value)
 
 
-def _check_same_results(graphs: list[FuncGraph], names: list[str]) -> None:
+def _check_branches(graphs: list[FuncGraph], names: list[str]) -> None:
+    """The branches give the same types in the same structure, and none of them uses a tensor of another."""
+    for g, name in zip(graphs, names, strict=True):
+        for t in g.external_captures:
+            for other, label in zip(graphs, names, strict=True):
+                if not hasattr(t, "_value") and t.graph is other:
+                    raise ValueError(f"Tensor {t.name} in {label} is accessed from {name}.")
     first = graphs[0]
     for g, name in zip(graphs[1:], names[1:], strict=True):
         try:
@@ -124,7 +130,7 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
     The loop counts its iterations in a variable of its own, the first: its gradient runs as often.
     """
     flat = [_loop_tensor(v) for v in nest.flatten(loop_vars, expand_composites=True)]
-    shapes = _invariants(flat, shape_invariants)
+    shapes = [t._dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)
     with name_scope(name, "while", None) as scope:
         label = scope.rstrip("/").rsplit("/", 1)[-1]
         if maximum_iterations is not None:
@@ -171,24 +177,17 @@ def _state_placeholder(graph: FuncGraph, t: Tensor, dims: tuple | None) -> Tenso
     return out
 
 
-def _invariants(flat: list[Tensor], shape_invariants: Any) -> list:
-    """The static shape of every loop variable: what the caller says, or its shape at the start."""
-    if shape_invariants is None:
-        return [t._dims for t in flat]
-    shapes = [as_dims(getattr(s, "shape", s)) for s in _flat_shapes(shape_invariants)]
-    if len(shapes) != len(flat):
-        raise ValueError(f"shape_invariants has {len(shapes)} shapes for {len(flat)} loop variables")
-    for t, s in zip(flat, shapes, strict=True):
+def _invariants(flat: list[Tensor], shapes: list) -> list:
+    """The static shape of every loop variable, checked against its shape at the start."""
+    dims = [as_dims(s) for s in shapes]
+    if len(dims) != len(flat):
+        raise ValueError(f"shape_invariants has {len(dims)} shapes for {len(flat)} loop variables")
+    for t, s in zip(flat, dims, strict=True):
         if not covers(s, t._dims):
             raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the "
                              f"loop variable. It enters the loop with shape {t.shape}, but the specified shape invariant "
                              f"is {TensorShape.of(s)}.")
-    return shapes
-
-
-def _flat_shapes(shapes: Any) -> list:
-    return shapes if isinstance(shapes, list) and all(s is None or isinstance(s, tuple) for s in shapes) \
-        else nest.flatten(shapes, expand_composites=True)
+    return dims
 
 
 def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum: Tensor | None) -> None:
