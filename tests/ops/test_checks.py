@@ -149,3 +149,23 @@ def test_add_check_numerics_ops(graph):
         sess.run(check, {x: 1.})
         with pytest.raises(tf.errors.InvalidArgumentError, match="Log"):
             sess.run(check, {x: -1.})
+
+
+def test_check_numerics_of_all_ops(graph):
+    tf.debugging.enable_check_numerics()
+    try:
+        x = tf.placeholder(tf.float32, [1], name="x")
+        y = tf.log(x) * 2.
+        values, indices = tf.nn.top_k(y, 1)
+        with tf.Session() as sess:
+            assert sess.run([values, indices], {x: [1.]})[0].tolist() == [0.]
+            with pytest.raises(tf.errors.InvalidArgumentError, match='output 0 of graph op "Log"'):
+                sess.run(values, {x: [-1.]})
+        with context.enter(None):
+            tf2.math.log([1.])
+            with pytest.raises(tf.errors.InvalidArgumentError, match='(?s)eagerly-executing op "Log".*had -Inf values'):
+                tf2.math.log([0.])
+    finally:
+        tf.debugging.disable_check_numerics()
+    with context.enter(None):
+        assert tf2.math.log([0.]).numpy() == -np.inf

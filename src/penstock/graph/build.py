@@ -24,6 +24,8 @@ from penstock.shape import TensorShape
 
 def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Any:
     """Adds the op to the default graph, or executes it."""
+    if context.process.watch is not None and not context.state.watching:
+        return _watched(opdef, args, attrs, name)
     if context.executing_eagerly():
         from penstock.eager.execute import execute
         return execute(opdef, args, attrs, name)
@@ -39,6 +41,15 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
     else:
         op = build(graph, opdef, args, attrs, name)
     return results(op)
+
+
+def _watched(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Any:
+    """`apply`, with the results going through the process's watch; ops that the watch calls are not watched."""
+    context.state.watching = True
+    try:
+        return context.process.watch(opdef.name, apply(opdef, args, attrs, name))
+    finally:
+        context.state.watching = False
 
 
 def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Operation:

@@ -22,6 +22,7 @@ class _ThreadState(threading.local):
         self.tapes: tuple = ()          # active gradient tapes, outermost first
         self.device: Any = None         # eager device scope
         self.scope_name: str = ""       # eager name scope
+        self.watching = False           # inside of process.watch
 
 
 state = _ThreadState()
@@ -33,6 +34,7 @@ class _Process:
     v2_control_flow = True
     resource_variables = True
     tensor_equality = True
+    watch: Any = None                   # f(op type, results) -> results, for every op that is called
 
 
 process = _Process()

@@ -1,8 +1,8 @@
-"""Checks of values and types: Assert, the comparing assertions, numeric checks.
+"""Checks of values and types: Assert and the comparing assertions.
 
 A comparing assertion is decided as early as it can be: at once when executing eagerly, at graph construction when both
 sides are constants, and otherwise by an `Assert` op that the caller makes others depend on. Checks of ranks and shapes
-are in `check_shapes`.
+are in `check_shapes`, those for NaN and infinity in `check_numerics`.
 """
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from penstock.graph import context
 from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
-from penstock.graph.scopes import control_dependencies, name_scope
+from penstock.graph.scopes import name_scope
 from penstock.kernels.summarize import summarize as summarize_value
-from penstock.ops.core import group, identity, no_op_def
+from penstock.ops.core import no_op_def
 from penstock.ops.registry import get, op
 
 assert_op = op("Assert", "condition: bool, data: T ->", "T: list(type) >= 1, summarize: int = 3",
@@ -342,86 +342,3 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     """Whether every element of `x`, in row-major order, is above the one before it."""
     with name_scope(name, "is_strictly_increasing", [x]):
         return all_true(get("Less")(*_neighbours(x)))
-
-
-# -- NaN and infinity -------------------------------------------------------------------------------------------------
-_FLOATS = "T: type in {bfloat16 half float32 float64}, message: string"
-check_numerics_op = op("CheckNumerics", "tensor: T -> output: T", _FLOATS, stateful=True)
-check_numerics_v2 = op("CheckNumericsV2", "tensor: T -> output: T", _FLOATS, stateful=True)
-
-check_numerics_op.shape(lambda tensor: tensor)
-check_numerics_v2.shape(lambda tensor: tensor)
-
-
-@check_numerics_op.kernel
-def _(tensor, *, message):
-    if not bool(torch.isfinite(tensor).all()):
-        inf, nan = bool(torch.isinf(tensor).any()), bool(torch.isnan(tensor).any())
-        raise errors.invalid(f"{message} : Tensor had {' and '.join(['Inf'] * inf + ['NaN'] * nan)} values")
-    return tensor
-
-
-@check_numerics_v2.kernel
-def _(tensor, *, message):
-    if not bool(torch.isfinite(tensor).all()):
-        kinds = (["-Inf"] * bool((tensor == -torch.inf).any()) + ["+Inf"] * bool((tensor == torch.inf).any())
-                 + ["NaN"] * bool(torch.isnan(tensor).any()))
-        raise errors.invalid(f"{message} : Tensor had {', '.join(kinds[:-2] + [' and '.join(kinds[-2:])])} values")
-    return tensor
-
-
-def _check_numerics_gradient(op, grad):
-    return get(op.type)(grad, message="Not a number (NaN) or infinity (Inf) values detected in gradient. "
-                        f"{op.attrs['message']}")
-
-
-check_numerics_op.gradient(_check_numerics_gradient)
-check_numerics_v2.gradient(_check_numerics_gradient)
-
-
-@export("debugging.check_numerics", v1=["check_numerics"])
-def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
-    """`tensor`; InvalidArgumentError with `message` if it holds a NaN or an infinity.
-
-    >>> loss = tf.debugging.check_numerics(loss, "the loss")
-    """
-    return check_numerics_op(tensor, message=message, name=name)
-
-
-@export(v1=["verify_tensor_all_finite", "debugging.assert_all_finite"])
-def verify_tensor_all_finite(t: Any = None, msg: Any = None, name: str | None = None, x: Any = None,
-                             message: Any = None) -> Tensor:
-    """`t`, checked to hold no NaN and no infinity when it is computed."""
-    x, message = t if x is None else x, msg if message is None else message
-    with name_scope(name, "VerifyFinite", [x]):
-        x = convert(x, name="t")
-        with control_dependencies([check_numerics(x, message=message)]):
-            return identity(x)
-
-
-@export(v2=["debugging.assert_all_finite"])
-def assert_all_finite_v2(x: Any, message: Any, name: str | None = None) -> Tensor:
-    """`x`, checked to hold no NaN and no infinity when it is computed."""
-    return verify_tensor_all_finite(x, message, name)
-
-
-@export(v1=["add_check_numerics_ops"])
-def add_check_numerics_ops() -> Any:
-    """One op that checks every half, float and double tensor of the graph for NaN and infinity.
-
-    >>> sess.run([train_op, tf.add_check_numerics_ops()])
-    """
-    if context.executing_eagerly():
-        raise RuntimeError("add_check_numerics_ops() is not compatible with eager execution. To check for Inf's and "
-                           "NaN's under eager execution, call tf.debugging.check_numerics on the tensors.")
-    checks: list = []
-    for node in context.current_graph().get_operations():
-        for t in node.outputs:
-            if t.dtype.base_dtype not in (dtypes.float16, dtypes.float32, dtypes.float64):
-                continue
-            if node._get_control_flow_context() is not None:
-                raise ValueError("`tf.add_check_numerics_ops() is not compatible with TensorFlow control flow "
-                                 "operations such as `tf.cond()` or `tf.while_loop()`.")
-            with control_dependencies(checks[-1:]):
-                checks.append(check_numerics(t, message=f"{node.name}:{t.value_index}"))
-    return group(*checks)
