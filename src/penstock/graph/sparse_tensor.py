@@ -1,4 +1,4 @@
-"""SparseTensor: a tensor given by the positions and values of its non-zero elements. Its ops are in ops/sparse.py."""
+"""SparseTensor: a tensor given by the positions and values of its non-zero elements. Its ops are in ops/sparse_*.py."""
 from __future__ import annotations
 
 import collections
@@ -82,9 +82,14 @@ class SparseTensor:
     @staticmethod
     def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
         """Functions of one tensor that leave zeros zero act on the values (see penstock.ops.composite)."""
-        if not isinstance(args[0], SparseTensor) or fn.__name__ not in _ON_VALUES:
+        if fn.__name__ not in _ON_VALUES:
             return NotImplemented
-        return args[0].with_values(fn(args[0].values, *args[1:], **kwargs))
+        if args and isinstance(args[0], SparseTensor):
+            return args[0].with_values(fn(args[0].values, *args[1:], **kwargs))
+        name = next((k for k, v in kwargs.items() if isinstance(v, SparseTensor)), None)
+        if args or name is None:
+            return NotImplemented
+        return kwargs[name].with_values(fn(**{**kwargs, name: kwargs[name].values}))
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Runs the graph up to this tensor; gives a SparseTensorValue."""

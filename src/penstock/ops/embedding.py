@@ -212,10 +212,14 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse
 
 
 def _same_float_type(tables: list, weights: Any) -> None:
-    kinds = {convert(t).dtype.base_dtype if not hasattr(t, "dtype") else dtypes.as_dtype(t.dtype).base_dtype
-             for t in tables} | ({weights.dtype.base_dtype} if weights is not None else set())
+    """TypeError if the tables differ in type; ValueError if the weights differ from them."""
+    kinds = {convert(t).dtype.base_dtype if not hasattr(t, "dtype") else dtypes.as_dtype(t.dtype).base_dtype for t in tables}
     if len(kinds) > 1:
-        raise TypeError(f"Embeddings and weights must have one dtype, got {', '.join(sorted(k.name for k in kinds))}")
+        raise TypeError(f"Embeddings must have one dtype, got {', '.join(sorted(k.name for k in kinds))}")
+    kind, = kinds
+    if weights is not None and weights.dtype.base_dtype != kind:
+        raise ValueError(f"Embeddings and weights must have one dtype, got {kind.name} and "
+                         f"{weights.dtype.base_dtype.name}")
 
 
 def _valid(ids: SparseTensor, weights: SparseTensor | None, combiner: str) -> tuple[SparseTensor, Any]:
