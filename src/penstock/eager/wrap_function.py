@@ -66,8 +66,7 @@ class WrappedFunction(ConcreteFunction):
             raise ValueError("Feeds must be tensors.")
         captured = {id(inner): outer for outer, inner in source.captures}
         flat_feeds = [t for t in flat_feeds if id(t) not in captured]
-        fetches = nest.map_structure(lambda f: f if isinstance(f, (Tensor, Operation)) or hasattr(f, "_type_spec")
-                                     else source.as_graph_element(f), fetches)
+        fetches = nest.map_structure(lambda f: _element(source, f), fetches)
         wanted = nest.flatten(fetches, expand_composites=True)
         for t in (*flat_feeds, *wanted):
             if t.graph is not source:
@@ -78,6 +77,18 @@ class WrappedFunction(ConcreteFunction):
                                                      fetches, expand_composites=True)
         made.structured_input_signature = input_signature
         return WrappedFunction(made, len(flat_feeds), self._variables)
+
+
+def _element(graph: FuncGraph, fetch: Any) -> Any:
+    """The tensor, composite tensor or operation that a fetch (or a TensorInfo message) names."""
+    if isinstance(fetch, (Tensor, Operation)) or hasattr(fetch, "_type_spec"):
+        return fetch
+    if not hasattr(fetch, "tensor_shape"):
+        return graph.as_graph_element(fetch)
+    found = graph.as_graph_element(fetch.name)
+    if isinstance(found, Tensor):
+        found.set_shape(fetch.tensor_shape)
+    return found
 
 
 def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, Any],
@@ -121,7 +132,8 @@ def wrap_function(fn: Callable, signature: Any, name: str | None = None) -> Wrap
                  for i, s in enumerate(nest.flatten(spec, expand_composites=True))]
         own.extend(parts)
         return nest.pack_sequence_as(spec, parts, expand_composites=True)
-    args = [placeholder(s) for s in signature]
+    with graph.as_default():
+        args = [placeholder(s) for s in signature]
     graph.inputs, graph.structured_input_signature = list(own), (tuple(signature), {})
 
     def call(*a: Any) -> Any:

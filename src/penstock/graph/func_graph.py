@@ -50,6 +50,7 @@ class FuncGraph(Graph):
         self._constants: dict[int, tuple[Any, Tensor]] = {}    # eager tensors written in as constants
         self.watched_variables: dict[int, Any] = {}
         self.backward_of: Any = None                           # the FuncGraph whose gradient this one computes
+        self.ordered = True                                    # side effects happen as written, also those of branches
         self._inherit(collections)
 
     def _inherit(self, collections: Any) -> None:
@@ -278,6 +279,7 @@ def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = No
 
     `ordered` keeps side effects in the order in which they were written, and makes all of them happen.
     """
+    graph.ordered = ordered
     with building(graph):
         result = function(*args, **(kwargs or {}))
         result = nest.map_structure(lambda x: _output(graph, x, op_return_value, function), result,

@@ -10,7 +10,7 @@ from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.scopes import colocate_with, control_dependencies, init_scope
 from penstock.ops.core import group
 from penstock.ops.registry import get
-from penstock.train.optimizer import RuleOptimizer, cast, is_eager_variable
+from penstock.train.optimizer import RuleOptimizer, cast
 
 
 @export(v1=["train.AdamOptimizer"])
@@ -78,8 +78,7 @@ class AdamOptimizer(RuleOptimizer):
         """After all updates, the powers of the betas move on."""
         powers = self._get_beta_accumulators()
         with control_dependencies([u for u in update_ops if u is not None]):
-            where = powers[0]
-            with colocate_with(None if is_eager_variable(where) else where, ignore_existing=is_eager_variable(where)):
+            with colocate_with(powers[0]):
                 moved = [p.assign(p.value() * cast(self._given[b], p.dtype.base_dtype), use_locking=self._use_locking)
                          for p, b in zip(powers, ("beta1", "beta2"), strict=True)]
         return group(*update_ops, *moved, name=name_scope)

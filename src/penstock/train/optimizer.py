@@ -11,13 +11,13 @@ from typing import Any
 
 from penstock import dtypes, nest
 from penstock.api import export
-from penstock.graph import context
+from penstock.graph import context, scopes
 from penstock.graph.collections import GraphKeys
 from penstock.graph.convert import convert
 from penstock.graph.gradients import gradients
 from penstock.graph.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
 from penstock.graph.node import Tensor
-from penstock.graph.scopes import colocate_with, control_dependencies, init_scope, name_scope
+from penstock.graph.scopes import control_dependencies, init_scope, name_scope
 from penstock.ops.core import group, tuple_
 from penstock.ops.registry import get
 from penstock.train import slot_creator
@@ -162,7 +162,7 @@ class Optimizer:
 
     def _count(self, global_step: Any, updates: list, scope: str) -> Any:
         finished = self._finish(updates, "update")
-        with control_dependencies([] if finished is None else [finished]), _colocated(global_step):
+        with control_dependencies([] if finished is None else [finished]), scopes.colocate_with(global_step):
             if is_resource(global_step):
                 return get("AssignAddVariableOp")(global_step.handle, convert(1, global_step.dtype), name=scope)
             return get("AssignAdd")(global_step, convert(1, global_step.dtype.base_dtype), name=scope)
@@ -171,7 +171,7 @@ class Optimizer:
         if isinstance(var, Tensor):
             raise NotImplementedError("Trying to update a Tensor ", var)
         own = "" if context.executing_eagerly() or is_eager_variable(var) else var.op.name
-        with name_scope("update_" + own), _colocated(var):
+        with name_scope("update_" + own), scopes.colocate_with(var):
             if isinstance(grad, IndexedSlices):
                 if var.constraint is not None:
                     raise RuntimeError("Cannot use a constraint function on a sparse variable.")
@@ -204,7 +204,7 @@ class Optimizer:
         """A variable that belongs to no other, made once per graph."""
         key = (name, None if context.executing_eagerly() else colocate_with.graph)
         if key not in self._non_slot_dict:
-            with _colocated(colocate_with):
+            with scopes.colocate_with(colocate_with):
                 self._non_slot_dict[key] = VariableV1(initial_value, name=name, trainable=False,
                                                       use_resource=is_resource(colocate_with))
         return self._non_slot_dict[key]
@@ -281,12 +281,6 @@ class Optimizer:
 
 def _swapped(values: Any, indices: Any, handle: Any) -> tuple:
     return values, handle, indices
-
-
-def _colocated(var: Any) -> Any:
-    if context.executing_eagerly() or is_eager_variable(var):
-        return colocate_with(None, ignore_existing=True)
-    return colocate_with(var)
 
 
 def _target(v: Any) -> Any:

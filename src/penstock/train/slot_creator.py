@@ -30,7 +30,7 @@ def _slot(primary: Any, value: Any, name: str, validate_shape: bool, shape: Any,
     prefix = primary._shared_name if eager else primary.op.name
     use_resource = hasattr(primary, "handle") if isinstance(primary, Variable) else None
     with variable_scope(None, f"{prefix}/{name}"), _without_partitioner(), contextlib.ExitStack() as stack:
-        if colocate and not eager and not hasattr(getattr(primary, "handle", None), "_value"):
+        if colocate:
             stack.enter_context(colocate_with(primary))
         slot = get_variable("", initializer=value, trainable=False, use_resource=use_resource,
                             shape=shape if callable(value) else None, dtype=dtype, validate_shape=validate_shape)

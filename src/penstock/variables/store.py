@@ -39,9 +39,9 @@ _ADVICE = "Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
 
 
 def owner_graph() -> Any:
-    """The graph whose store counts: functions that are being built use the one around them."""
+    """The graph whose store counts: functions that are being built use the one around them, unless they have one."""
     graph = context.current_graph()
-    while graph.building_function:
+    while graph.building_function and not graph.own_collections:
         outer = getattr(graph, "outer_graph", None)
         if outer is None:
             return context.default_graph()

@@ -21,10 +21,6 @@ from penstock.variables.policy import VariableAggregation, VariableSynchronizati
 
 
 # -- creators ---------------------------------------------------------------------------------------------------------
-def _creators() -> tuple:
-    return getattr(context.current_graph()._stacks, "variable_creators", ())
-
-
 @export(v1=["variable_creator_scope"], v2=["variable_creator_scope"])
 @contextlib.contextmanager
 def variable_creator_scope(variable_creator: Callable) -> Iterator[None]:
@@ -34,11 +30,13 @@ def variable_creator_scope(variable_creator: Callable) -> Iterator[None]:
     >>> with tf.variable_creator_scope(untrained): v = tf.Variable(1.0)
     """
     stacks = context.current_graph()._stacks
-    old = _creators()
-    stacks.variable_creators = (*old, variable_creator)
+    old = stacks.variable_creators
+    mine = stacks.variable_creators = (*old, variable_creator)
     try:
         yield
     finally:
+        if stacks.variable_creators is not mine:
+            raise RuntimeError("Exiting variable_creator_scope without proper nesting.")
         stacks.variable_creators = old
 
 
@@ -49,7 +47,7 @@ def _chain(creator: Callable, following: Callable) -> Callable:
 def create(kwargs: dict[str, Any], default: Callable) -> Any:
     """A variable made by the open creators, innermost first, and at last by `default`."""
     make = default
-    for creator in _creators():
+    for creator in context.current_graph()._stacks.variable_creators:
         make = _chain(creator, make)
     return make(**kwargs)
 
@@ -64,7 +62,7 @@ def _default_creator(**kwargs: Any) -> Any:
         use_resource = get_variable_scope().use_resource
     if use_resource is None:
         use_resource = context.process.resource_variables
-    if use_resource or context.executing_eagerly():
+    if use_resource or context.eager_outside_functions():
         kwargs.pop("expected_shape", None)
         return ResourceVariable(**kwargs)
     return RefVariable(**kwargs)
