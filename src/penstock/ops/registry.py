@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -212,7 +213,7 @@ def _function(definition: OpDef) -> Callable:
     """A plain function over an op, for use under a public name."""
     def call(*args: Any, **kwargs: Any) -> Any:
         return definition(*args, **kwargs)
-    call.__name__ = call.__qualname__ = definition.name
+    call.__name__ = call.__qualname__ = re.sub("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", definition.name).lower()
     call.__doc__ = definition.__doc__ or f"Op {definition.name}{definition.__signature__}."
     call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
     return call
