@@ -711,6 +711,8 @@ def _(input, *, output_idx_type):
     wide = input.float() if input.dtype is torch.float16 else input
     factors, pivots, info = torch.linalg.lu_factor_ex(wide)
     check_info(info, "Input is not invertible.")
+    if not input.numel():
+        return input, torch.empty(input.shape[:-1], dtype=output_idx_type.torch, device=input.device)
     permutation = torch.lu_unpack(factors, pivots, unpack_data=False)[0].real.argmax(-2)
     return factors.to(input.dtype), permutation.to(output_idx_type.torch)
 

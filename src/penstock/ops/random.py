@@ -191,8 +191,6 @@ random_gamma_op.shape(_per_parameter)
 @random_gamma_op.kernel
 def _(shape, alpha, *, seed, seed2, T, node, ctx):
     dims = sizes(shape)
-    if alpha.numel() == 0:
-        raise errors.invalid("Input alpha should have non-zero element count, got: 0")
     samples = math.prod(dims)
     source = stream(ctx, node, "RandomGamma", seed, seed2, T.name)
     gen = None if source is None else source.reserve(samples * alpha.numel() * philox.RESERVED)
