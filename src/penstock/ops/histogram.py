@@ -129,7 +129,9 @@ histogram_op = op("HistogramFixedWidth", "values: T, value_range: T, nbins: int3
 
 @histogram_op.shape
 def _(values, value_range, nbins, *, c):
-    shapes.merge(shapes.rank_is(value_range, 1), (2,))
+    size = shapes.rank_is(value_range, 1)[0]
+    if size not in (None, 2):
+        raise ValueError(f"Dimension must be 2 but is {size}")
     shapes.rank_is(nbins, 0)
     n = c.const("nbins")
     if n is not None and int(n) <= 0:

@@ -161,13 +161,14 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         a = convert(a, name="a")
         b = convert(b, name="b", preferred_dtype=a.dtype.base_dtype)
         ranks = [None if t._dims is None else len(t._dims) for t in (a, b)]
-        if not (a_is_sparse or b_is_sparse) and any(r is None or r > 2 for r in ranks):
+        kinds = {a.dtype.base_dtype, b.dtype.base_dtype}
+        sparse = (a_is_sparse or b_is_sparse or len(kinds) == 2) and kinds <= {dtypes.float32, dtypes.bfloat16}
+        if not sparse and any(r is None or r > 2 for r in ranks):
             return batch_mat_mul_v2(conj(a) if transpose_a else a, conj(b) if transpose_b else b,
                                     adj_x=transpose_a or adjoint_a, adj_y=transpose_b or adjoint_b, name=scope)
         a, b = conj(a) if adjoint_a else a, conj(b) if adjoint_b else b
         turn = {"transpose_a": transpose_a or adjoint_a, "transpose_b": transpose_b or adjoint_b}
-        kinds = {a.dtype.base_dtype, b.dtype.base_dtype}
-        if (a_is_sparse or b_is_sparse) and kinds <= {dtypes.float32, dtypes.bfloat16}:
+        if sparse:
             out = sparse_mat_mul(a, b, **turn, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse, name=scope)
             return get("Cast")(out, DstT=dtypes.bfloat16) if kinds == {dtypes.bfloat16} else out
         return mat_mul(a, b, **turn, name=scope)

@@ -54,7 +54,7 @@ def _(start, limit, delta):
     first, step = start.item(), delta.item()
     n = _length(first, limit.item(), step, errors.invalid)
     if n > _MOST:
-        raise errors.invalid(f"Requires ((limit - start) / delta) <= {_MOST}")
+        raise errors.ResourceExhaustedError(None, None, f"OOM when making a range of {n} numbers")
     if start.dtype.is_floating_point:
         index = torch.arange(n, dtype=torch.float64, device=start.device)
         return (first + index * step).to(start.dtype)

@@ -114,7 +114,8 @@ nth_element_op = op("NthElement", "input: T, n: int32 -> values: T", "reverse: b
 @nth_element_op.shape
 def _(input, n, *, c):
     shapes.rank_at_least(input, 1)
-    shapes.rank_is(n, 0)
+    if n:
+        raise ValueError(f"n must be a scalar but has rank {len(n)}")
     known = c.const("n")
     if known is not None and input is not None:
         if int(known) < 0:
@@ -130,9 +131,11 @@ def _(input, n, *, reverse):
         raise errors.invalid(f"N must be scalar but has rank {n.ndim}")
     at = int(n)
     if input.ndim < 1:
-        raise errors.invalid("Input must be at least rank 1 but is rank 0")
-    if not 0 <= at < input.shape[-1]:
-        raise errors.invalid(f"Need n >= 0 and below the last dimension {input.shape[-1]}, got {at}")
+        raise errors.invalid("Input must be >= 1-D, got shape []")
+    if at < 0:
+        raise errors.invalid(f"Need n >= 0, got {at}")
+    if at >= input.shape[-1]:
+        raise errors.invalid(f"Input must have at least n+1 columns: {at + 1}, got {input.shape[-1]}")
     if unsigned.is_wide(input):
         return unsigned.flip(torch.sort(unsigned.flip(input), dim=-1, descending=reverse)[0][..., at])
     return torch.sort(input, dim=-1, descending=reverse)[0][..., at]
