@@ -111,7 +111,8 @@ def repeat(x: Any, multiples: Sequence[int]) -> Any:
 def take(x: Any, index: torch.Tensor, axis: int) -> Any:
     """The slices of `x` at the positions `index` (1-D, checked) along an axis."""
     if is_torch(x):
-        return signed(x).index_select(axis, index).view(x.dtype) if x.dtype in _SIGNED else x.index_select(axis, index)
+        out = signed(x).index_select(axis, index.to(x.device))
+        return out.view(x.dtype) if x.dtype in _SIGNED else out
     return np.take(x, index.cpu().numpy(), axis)
 
 

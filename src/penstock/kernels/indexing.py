@@ -114,10 +114,9 @@ def gather_nd(params: Any, indices: torch.Tensor) -> Any:
     if not indices.dim():
         raise errors.invalid("indices must be at least a vector")
     depth = indices.shape[-1]
-    device = params.device if arrays.is_torch(params) else None
     if math.prod(dims) == 0 and math.prod(indices.shape[:-1]) and depth:
         raise errors.invalid("Requested more than 0 entries, but params is empty.  Params shape: " + arrays.show(dims))
-    flat = flat_rows(indices, dims).to(device)
+    flat = flat_rows(indices, dims)
     table = params.reshape([math.prod(dims[:depth]), *dims[depth:]])
     return arrays.take(table, flat, 0).reshape(tuple(indices.shape[:-1]) + dims[depth:])
 
@@ -150,14 +149,16 @@ def scatter_nd(target: Any, indices: torch.Tensor, updates: Any, how: str) -> No
     table = target.view([-1, math.prod(dims[depth:])]) if arrays.is_torch(target) else \
         target.reshape([-1, math.prod(dims[depth:])])
     rows = updates.reshape([-1, math.prod(dims[depth:])])
-    write_rows(table, flat.to(table.device) if arrays.is_torch(target) else flat, rows, how)
+    write_rows(table, flat, rows, how)
 
 
 def write_rows(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
     """table[flat] = or += or … rows, in place, for checked positions; repeated positions all count."""
     if not arrays.is_torch(table):
         _write_objects(table, flat.cpu().numpy(), rows, how)
-    elif how == "update":
+        return
+    flat = flat.to(table.device)
+    if how == "update":
         arrays.signed(table).index_copy_(0, flat, arrays.signed(rows))
     elif how in ("add", "sub"):
         if table.dtype is torch.bool:

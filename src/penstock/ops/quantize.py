@@ -300,10 +300,10 @@ def _fake_backward(grad: torch.Tensor, x: torch.Tensor, low: torch.Tensor, high:
             torch.where(~none & (x > b), grad, zero))
 
 
-def _fixed(low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _fixed(x: torch.Tensor, low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
     if low >= high:
         raise errors.invalid(f"min has to be smaller than max, was: {low} >= {high}")
-    return torch.tensor(low, dtype=torch.float32), torch.tensor(high, dtype=torch.float32)
+    return x.new_tensor(low), x.new_tensor(high)
 
 
 fake_args.shape(lambda inputs: inputs)
@@ -314,12 +314,12 @@ fake_vars_gradient.shape(lambda gradients, inputs, min, max: [_ranged(inputs, mi
 
 @fake_args.kernel
 def _(inputs, *, min, max, num_bits, narrow_range):
-    return _fake_quantized(inputs, *_fixed(min, max), num_bits, narrow_range)
+    return _fake_quantized(inputs, *_fixed(inputs, min, max), num_bits, narrow_range)
 
 
 @fake_args_gradient.kernel
 def _(gradients, inputs, *, min, max, num_bits, narrow_range):
-    return _fake_backward(gradients, inputs, *_fixed(min, max), num_bits, narrow_range)[0]
+    return _fake_backward(gradients, inputs, *_fixed(inputs, min, max), num_bits, narrow_range)[0]
 
 
 @fake_vars.kernel

@@ -111,7 +111,7 @@ def _(input, seq_lengths, *, seq_dim, batch_dim):
     place = torch.arange(dims[seq_dim], device=lengths.device).reshape(shape)
     source = torch.where(place < lengths, lengths - 1 - place, place).expand(dims)
     if isinstance(input, torch.Tensor):
-        return arrays.signed(input).gather(seq_dim, source).view(input.dtype)
+        return arrays.signed(input).gather(seq_dim, source.to(input.device)).view(input.dtype)
     return np.take_along_axis(input, source.numpy(), seq_dim)
 
 
