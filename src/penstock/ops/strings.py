@@ -367,8 +367,9 @@ def _(inputs, reduction_indices, *, keep_dims, c):
     if axes is None:
         return (None,) * len(inputs) if keep_dims else None
     axes = [int(a) for a in axes.reshape(-1)]
-    if any(not -len(inputs) <= a < len(inputs) for a in axes):
-        raise ValueError(f"Invalid reduction dimension {axes} for input with {len(inputs)} dimension(s)")
+    for a in axes:
+        if not -len(inputs) <= a < len(inputs):
+            raise ValueError(f"Invalid reduction dimension {a} for input with {len(inputs)} dimension(s)")
     gone = {a % len(inputs) for a in axes}
     return tuple(1 if i in gone else d for i, d in enumerate(inputs) if keep_dims or i not in gone)
 
