@@ -19,7 +19,7 @@ from penstock import shape as shapes
 from penstock.ops import windows
 from penstock.ops.array import shape_of
 from penstock.ops.registry import OpDef, op
-from penstock.ops.windows import channels_first, from_channels_first, to_channels_first
+from penstock.ops.windows import channels_first
 
 aten = torch.ops.aten
 
@@ -27,7 +27,7 @@ aten = torch.ops.aten
 # -- geometry --------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """One convolution as ATen takes it. Shapes are channels first; the filter is [out, in, *window]."""
+    """One convolution as ATen takes it: channels first, the filter as [out, in, *window]."""
     stride: list[int]
     pad: list[int]                       # on both sides alike
     dilation: list[int]
@@ -37,25 +37,44 @@ class _Plan:
     input: tuple[int, ...]               # with the uneven padding
     filter: tuple[int, ...]
     output: tuple[int, ...]
+    result: tuple[int, ...]              # the output's shape in the op's own data format
     empty: bool                          # nothing to compute: all results are zeros
+    first: tuple[int, ...] | None        # the permutation that brings channels to the front, if they are not,
+    back: tuple[int, ...] | None         # and its inverse
+    window: tuple[int, ...]              # the permutation of the filter, and its inverse
+    window_back: tuple[int, ...]
+    merged: tuple[int, ...] | None       # depthwise: the filter's shape with its inputs and multipliers as outputs
+    memory: torch.memory_format
+
+    def enter(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor of the op with its channels first; a view."""
+        return x if self.first is None else x.permute(self.first)
+
+    def leave(self, x: torch.Tensor) -> torch.Tensor:
+        """A result in the op's data format; a view."""
+        return x if self.back is None else x.permute(self.back)
+
+    def weights(self, w: torch.Tensor) -> torch.Tensor:
+        """The filter as ATen takes it; a view."""
+        return (w if self.merged is None else w.reshape(self.merged)).permute(self.window)
 
     def convolve(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.output)
-        if self.extra:
+        if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
-        return aten.convolution(x, w, None, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
+        return torch.convolution(x, w, None, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
 
-    def to_input(self, w: torch.Tensor, grad: torch.Tensor, memory_format: torch.memory_format) -> torch.Tensor:
+    def to_input(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return self._cropped(grad.new_zeros(self.input))
-        like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=memory_format)
+        like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
         return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
 
     def to_filter(self, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.filter)
-        if self.extra:
+        if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
         return self._backward(grad, x, x.new_empty(self.filter), (False, True, False))[1]
 
@@ -67,32 +86,45 @@ class _Plan:
         return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
 def _plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, explicit: tuple, data_format: str,
           dilations: tuple, depthwise: bool = False) -> _Plan:
-    """The plan for an input and a filter [*window, in, out] in TensorFlow's layouts; ValueError if they do not fit."""
+    """The plan for an input and a filter [*window, in, out] in TensorFlow's layouts; checks that they fit."""
+    return windows.checked(_make_plan, name, x, w, strides, padding, explicit, data_format, dilations, depthwise)
+
+
+def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, explicit: tuple, data_format: str,
+               dilations: tuple, depthwise: bool) -> _Plan:
     _check_attrs(name, strides, padding, explicit, data_format, dilations)
     n = len(data_format) - 2
     if len(x) != n + 2 or len(w) != n + 2:
         raise ValueError(f"input and filter must have {n + 2} dimensions, got shapes {list(x)} and {list(w)}")
     space, window = windows.spatial(x, data_format), w[:n]
+    if any(k <= 0 for k in window) and min(x) > 0:
+        raise ValueError(f"filter must not have zero elements (i.e. all dimensions must be non-zero), got {list(w)}")
     channels = x[windows.channel_axis(data_format)]
     groups = _groups(channels, w[n], depthwise)
     steps, rates = windows.spatial(strides, data_format), windows.spatial(dilations, data_format)
     given = windows.explicit_pads(explicit, data_format) or ((0, 0),) * n
     pads = [windows.pads_of(*a) for a in zip(space, window, steps, (padding,) * n, given, rates, strict=True)]
-    if any(k <= 0 for k in window) and min(x) > 0:
-        raise ValueError(f"filter must not have zero elements (i.e. all dimensions must be non-zero), got {list(w)}")
     out = [windows.output_size(s, k, t, padding, p, r)
            for s, k, t, p, r in zip(space, window, steps, pads, rates, strict=True)]
     even = [min(p) for p in pads]
     uneven = [(b - e, a - e) for (b, a), e in zip(pads, even, strict=True)]
-    extra = [v for pair in reversed(uneven) for v in pair] if any(map(any, uneven)) else None
     padded = [s + sum(u) for s, u in zip(space, uneven, strict=True)]
     filters = (w[n] * w[n + 1], 1) if depthwise else (w[n + 1], w[n])
     output = (x[0], filters[0], *out)
-    return _Plan(list(steps), even, list(rates), [0] * n, groups, extra, (x[0], channels, *padded),
-                 (*filters, *window), output, not all(output) or not all(x) or not all(w))
+    last = not channels_first(data_format)
+    first, back = windows.orders(n + 2)
+    return _Plan(
+        stride=list(steps), pad=even, dilation=list(rates), zeros=[0] * n, groups=groups,
+        extra=[v for pair in reversed(uneven) for v in pair] if any(map(any, uneven)) else None,
+        input=(x[0], channels, *padded), filter=(*filters, *window), output=output,
+        result=windows.assemble(x[0], out, filters[0], data_format),
+        empty=not all(output) or not all(x) or not all(w), first=first if last else None, back=back if last else None,
+        window=(n + 1, n, *range(n)), window_back=(*range(2, n + 2), 1, 0),
+        merged=(*window, 1, filters[0]) if depthwise else None,
+        memory=torch.contiguous_format if not last else torch.channels_last if n == 2 else torch.channels_last_3d)
 
 
 def _groups(channels: int, filter_in: int, depthwise: bool) -> int:
@@ -114,45 +146,20 @@ def _check_attrs(name: str, strides: Sequence, padding: str, explicit: Sequence,
     windows.check_explicit(padding, explicit, data_format)
 
 
-def _make_plan(name: str, x: Any, w: Any, strides: list, padding: str, explicit: list, data_format: str,
-               dilations: list, depthwise: bool = False) -> _Plan:
-    return windows.checked(_plan, name, tuple(x), tuple(w), tuple(strides), padding, tuple(explicit), data_format,
-                           tuple(dilations), depthwise)
-
-
-def _memory_format(data_format: str) -> torch.memory_format:
-    if channels_first(data_format):
-        return torch.contiguous_format
-    return torch.channels_last if len(data_format) == 4 else torch.channels_last_3d
-
-
-def _filter_to_aten(w: torch.Tensor, depthwise: bool) -> torch.Tensor:
-    """[*window, in, out] as [out, in, *window]; a depthwise filter has its inputs and multipliers as outputs."""
-    n = w.ndim - 2
-    if depthwise:
-        return w.reshape(*w.shape[:n], 1, -1).permute(n + 1, n, *range(n))
-    return w.permute(n + 1, n, *range(n))
-
-
-def _filter_from_aten(w: torch.Tensor, shape: Sequence[int], depthwise: bool) -> torch.Tensor:
-    w = w.permute(*range(2, w.ndim), 1, 0)
-    return w.reshape(shape) if depthwise else w
-
-
 def _sizes(name: str, value: torch.Tensor, rank: int) -> tuple[int, ...]:
     """A shape given as a tensor, checked to be one."""
     if value.ndim != 1 or value.numel() != rank:
         raise errors.invalid(f"{name} must be a vector of {rank} elements, got shape {list(value.shape)}")
     sizes = tuple(value.tolist())
-    if any(s < 0 for s in sizes):
+    if min(sizes) < 0:
         raise errors.invalid(f"{name} must not have negative elements, got {list(sizes)}")
     return sizes
 
 
 def _check_grad(plan: _Plan, grad: torch.Tensor) -> None:
-    if tuple(grad.shape) != plan.output:
-        raise errors.invalid(f"out_backprop has shape {list(grad.shape)} (channels first), but the convolution has an "
-                             f"output of shape {list(plan.output)}")
+    if grad.shape != plan.result:
+        raise errors.invalid(f"out_backprop has shape {list(grad.shape)}, but the convolution has an output of shape "
+                             f"{list(plan.result)}")
 
 
 # -- shape rules -----------------------------------------------------------------------------------------------------
@@ -196,29 +203,28 @@ def _filter_shape(input, filter_sizes, out_backprop, *, strides, padding, explic
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
 def _forward(input, filter, *, strides, padding, explicit_paddings, data_format, dilations, name, depthwise):
-    plan = _make_plan(name, input.shape, filter.shape, strides, padding, explicit_paddings, data_format, dilations,
-                      depthwise)
-    out = plan.convolve(to_channels_first(input, data_format), _filter_to_aten(filter, depthwise))
-    return from_channels_first(out, data_format)
+    p = _plan(name, input.shape, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
+    return p.leave(p.convolve(p.enter(input), p.weights(filter)))
 
 
 def _to_input(input_sizes, filter, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations, name,
               depthwise):
     sizes = _sizes("input_sizes", input_sizes, len(data_format))
-    plan = _make_plan(name, sizes, filter.shape, strides, padding, explicit_paddings, data_format, dilations, depthwise)
-    grad = to_channels_first(out_backprop, data_format)
-    _check_grad(plan, grad)
-    out = plan.to_input(_filter_to_aten(filter, depthwise), grad, _memory_format(data_format))
-    return from_channels_first(out, data_format)
+    p = _plan(name, sizes, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
+    _check_grad(p, out_backprop)
+    return p.leave(p.to_input(p.weights(filter), p.enter(out_backprop)))
 
 
 def _to_filter(input, filter_sizes, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations, name,
                depthwise):
     sizes = _sizes("filter_sizes", filter_sizes, len(data_format))
-    plan = _make_plan(name, input.shape, sizes, strides, padding, explicit_paddings, data_format, dilations, depthwise)
-    grad = to_channels_first(out_backprop, data_format)
-    _check_grad(plan, grad)
-    return _filter_from_aten(plan.to_filter(to_channels_first(input, data_format), grad), sizes, depthwise)
+    p = _plan(name, input.shape, sizes, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
+    _check_grad(p, out_backprop)
+    grad = p.to_filter(p.enter(input), p.enter(out_backprop)).permute(p.window_back)
+    return grad.reshape(sizes).contiguous()          # optimizers read it several times: one copy is cheaper than strides
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------

@@ -30,35 +30,46 @@ class _Plan:
     window: list[int]
     stride: list[int]
     pad: list[int]
+    ones: list[int]
     ceil: bool
     extra: list[int] | None              # padding that ATen cannot do, last axis first
     full: list[int]                      # all of the padding, last axis first
     small: bool                          # an axis of the input is shorter than the window
-    output: tuple[int, ...]              # the spatial sizes
+    output: tuple[int, ...]              # the spatial sizes of the result
+    result: tuple[int, ...]              # the shape of the result in the op's data format
     empty: bool
 
 
-@functools.lru_cache(maxsize=1024)
-def _plan(space: tuple, window: tuple, stride: tuple, padding: str) -> _Plan:
+@functools.lru_cache(maxsize=4096)
+def _plan(name: str, shape: tuple, ksize: tuple, strides: tuple, padding: str, data_format: str) -> _Plan:
+    """The plan for an input of some shape; checks everything that the kernels rely on."""
+    if len(shape) != len(data_format):
+        raise errors.invalid(f"tensor_in must be {len(data_format)}-dimensional, got shape {list(shape)}")
+    windows.checked(_check, name, len(data_format), ksize, strides, data_format)
+    channel = windows.channel_axis(data_format)
+    if ksize[channel] != 1 or strides[channel] != 1:
+        raise _unsupported(f"{name}: pooling is not yet supported on the depth dimension.")
+    return windows.checked(_make_plan, shape, windows.spatial(ksize, data_format),
+                           windows.spatial(strides, data_format), padding, data_format)
+
+
+def _make_plan(shape: tuple, window: tuple, stride: tuple, padding: str, data_format: str) -> _Plan:
+    space = windows.spatial(shape, data_format)
     pads = [windows.pads_of(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True)]
-    out = tuple(windows.output_size(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True))
+    out = [windows.output_size(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True)]
     overhang = [a - b for b, a in pads]
     by_ceil = all(not o or o < t for o, t in zip(overhang, stride, strict=True))
-    ceil = padding == "SAME" and by_ceil
-    extra = None if by_ceil else [v for o in reversed(overhang) for v in (0, o)]
-    full = [v for pair in reversed(pads) for v in pair]
-    small = any(s < k for s, k in zip(space, window, strict=True))
-    return _Plan(list(window), list(stride), [b for b, _ in pads], ceil, extra, full, small, out,
-                 not all(out) or not all(space))
+    result = windows.assemble(shape[0], out, shape[windows.channel_axis(data_format)], data_format)
+    return _Plan(
+        window=list(window), stride=list(stride), pad=[b for b, _ in pads], ones=[1] * len(window),
+        ceil=padding == "SAME" and by_ceil, extra=None if by_ceil else [v for o in reversed(overhang) for v in (0, o)],
+        full=[v for pair in reversed(pads) for v in pair],
+        small=any(s < k for s, k in zip(space, window, strict=True)), output=tuple(out), result=result,
+        empty=not all(result) or not all(shape))
 
 
 def _unsupported(message: str) -> errors.OpError:
     return errors.UnimplementedError(None, None, message)
-
-
-def _make_plan(x: torch.Tensor, window: tuple, stride: tuple, padding: str) -> _Plan:
-    """The plan for a tensor with channels first."""
-    return windows.checked(_plan, tuple(x.shape[2:]), window, stride, padding)
 
 
 def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
@@ -72,26 +83,8 @@ def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int], d
         raise _unsupported("Pooling is not yet supported on the batch dimension.")
 
 
-def _spatial_only(name: str, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
-    channel = windows.channel_axis(data_format)
-    if ksize[channel] != 1 or strides[channel] != 1:
-        raise _unsupported(f"{name}: pooling is not yet supported on the depth dimension.")
-
-
-def _prepare(name: str, x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int], padding: str,
-             data_format: str) -> tuple[torch.Tensor, _Plan]:
-    """The input with channels first, and the plan; checks everything that the kernels rely on."""
-    rank = len(data_format)
-    if x.ndim != rank:
-        raise errors.invalid(f"tensor_in must be {rank}-dimensional, got shape {list(x.shape)}")
-    windows.checked(_check, name, rank, ksize, strides, data_format)
-    _spatial_only(name, ksize, strides, data_format)
-    x = to_channels_first(x, data_format)
-    return x, _make_plan(x, windows.spatial(ksize, data_format), windows.spatial(strides, data_format), padding)
-
-
 def _expect(name: str, x: torch.Tensor, shape: Sequence[int]) -> None:
-    if tuple(x.shape) != tuple(shape):
+    if x.shape != shape:
         wanted, found = (",".join(map(str, dims)) for dims in (shape, x.shape))
         raise errors.invalid(f"Expected {name} shape to be [{wanted}], but got [{found}]")
 
@@ -115,9 +108,16 @@ def _max_and_indices(x: torch.Tensor, p: _Plan) -> tuple[torch.Tensor, torch.Ten
     """The maxima, and where in its plane (with the plan's extra padding) each first occurs."""
     if p.extra:
         x = torch.constant_pad_nd(x, p.extra, _lowest(x.dtype))
-    pool = aten.max_pool2d_with_indices if x.ndim == 4 else aten.max_pool3d_with_indices
-    ones = [1] * len(p.window)
-    return pool(x, p.window, p.stride, p.pad, ones, p.ceil)
+    pool = aten.max_pool2d_with_indices if len(p.window) == 2 else aten.max_pool3d_with_indices
+    return pool(x, p.window, p.stride, p.pad, p.ones, p.ceil)
+
+
+def _max(x: torch.Tensor, p: _Plan) -> torch.Tensor:
+    """The maxima alone."""
+    if p.extra:
+        x = torch.constant_pad_nd(x, p.extra, _lowest(x.dtype))
+    pool = torch.max_pool2d if len(p.window) == 2 else torch.max_pool3d
+    return pool(x, p.window, p.stride, p.pad, p.ones, p.ceil)
 
 
 def _first_maxima(x: torch.Tensor, p: _Plan) -> torch.Tensor:
@@ -144,12 +144,13 @@ def _memory_format(like: torch.Tensor) -> torch.memory_format:
 def _max_pool(input, *, ksize, strides, padding, data_format, name):
     if ksize[windows.channel_axis(data_format)] > 1:
         return _max_over_depth(input, ksize, strides, data_format)
-    x, p = _prepare(name, input, ksize, strides, padding, data_format)
+    p = _plan(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
-        return from_channels_first(x.new_zeros((*x.shape[:2], *p.output)), data_format)
+        return input.new_zeros(p.result)
+    x = to_channels_first(input, data_format)
     if x.dtype is torch.uint16:
-        return from_channels_first(_max_and_indices(x.int(), p)[0].to(x.dtype), data_format)
-    return from_channels_first(_max_and_indices(x, p)[0], data_format)
+        return from_channels_first(_max(x.int(), p).to(x.dtype), data_format)
+    return from_channels_first(_max(x, p), data_format)
 
 
 def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> torch.Tensor:
@@ -168,20 +169,20 @@ def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int
 
 
 def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
-    x, p = _prepare(name, orig_input, ksize, strides, padding, data_format)
-    shape = windows.assemble(x.shape[0], p.output, x.shape[1], data_format)
-    _expect("orig_output", orig_output, shape)
-    _expect("grad", grad, shape)
+    p = _plan(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    _expect("orig_output", orig_output, p.result)
+    _expect("grad", grad, p.result)
     if p.empty:
         return torch.zeros_like(orig_input)
-    if x.dtype is torch.uint16:
+    if orig_input.dtype is torch.uint16:
         return _max_pool_grad(orig_input.int(), orig_output, grad.int(), ksize=ksize, strides=strides, padding=padding,
-                              data_format=data_format, name=name).to(x.dtype)
+                              data_format=data_format, name=name).to(orig_input.dtype)
+    x = to_channels_first(orig_input, data_format)
     grad, indices = to_channels_first(grad, data_format), _first_maxima(x, p)
     if p.extra:
         x = torch.constant_pad_nd(x, p.extra)
     backward = aten.max_pool2d_with_indices_backward if x.ndim == 4 else aten.max_pool3d_with_indices_backward
-    out = backward(grad, x, p.window, p.stride, p.pad, [1] * len(p.window), p.ceil, indices)
+    out = backward(grad, x, p.window, p.stride, p.pad, p.ones, p.ceil, indices)
     if p.extra:
         out = torch.constant_pad_nd(out, [-e for e in p.extra])
     return from_channels_first(out, data_format)
@@ -189,11 +190,12 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
 
 def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
     """What each window takes of `grad`, which is shaped like the input: the value at the maximum."""
-    x, p = _prepare(name, orig_input, ksize, strides, padding, data_format)
-    _expect("orig_output", orig_output, windows.assemble(x.shape[0], p.output, x.shape[1], data_format))
+    p = _plan(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    _expect("orig_output", orig_output, p.result)
     _expect("grad", grad, orig_input.shape)
     if p.empty:
         return torch.zeros_like(orig_output)
+    x = to_channels_first(orig_input, data_format)
     grad, indices = to_channels_first(grad, data_format), _first_maxima(x.int() if x.dtype is torch.uint16 else x, p)
     if p.extra:
         grad = torch.constant_pad_nd(grad, p.extra)
@@ -349,10 +351,10 @@ def _(input, *, ksize, strides, padding):
 
 @max_pool_with_argmax_op.kernel
 def _(input, *, ksize, strides, padding, Targmax, include_batch_in_index):
-    x, p = _prepare("MaxPoolWithArgmax", input, ksize, strides, padding, "NHWC")
+    p = _plan("MaxPoolWithArgmax", input.shape, tuple(ksize), tuple(strides), padding, "NHWC")
     if p.empty:
-        shape = (x.shape[0], *p.output, x.shape[1])
-        return input.new_zeros(shape), input.new_zeros(shape, dtype=Targmax.torch)
+        return input.new_zeros(p.result), input.new_zeros(p.result, dtype=Targmax.torch)
+    x = to_channels_first(input, "NHWC")
     out, where = _max_and_indices(x.int() if x.dtype is torch.uint16 else x, p)
     height, width = x.shape[2:]
     stored = width + (p.extra[1] if p.extra else 0)          # the width that the indices count with
@@ -382,8 +384,7 @@ def _flat_index(input: torch.Tensor, argmax: torch.Tensor, include_batch: bool) 
 
 
 def _pooled_shape(name: str, input: torch.Tensor, ksize: list, strides: list, padding: str) -> tuple:
-    x, p = _prepare(name, input, ksize, strides, padding, "NHWC")
-    return (x.shape[0], *p.output, x.shape[1])
+    return _plan(name, input.shape, tuple(ksize), tuple(strides), padding, "NHWC").result
 
 
 @max_pool_grad_with_argmax.kernel
@@ -477,16 +478,17 @@ def _counts(p: _Plan, space: Sequence[int], like: torch.Tensor) -> torch.Tensor:
 
 
 def _avg_pool(input, *, ksize, strides, padding, data_format, name):
-    x, p = _prepare(name, input, ksize, strides, padding, data_format)
+    p = _plan(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
-        return from_channels_first(x.new_zeros((*x.shape[:2], *p.output)), data_format)
+        return input.new_zeros(p.result)
+    x = to_channels_first(input, data_format)
     if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):       # ATen's 3-D kernel has no short types
         return from_channels_first(_mean(x.float(), p).to(x.dtype), data_format)
     return from_channels_first(_mean(x, p), data_format)
 
 
 def _mean(x: torch.Tensor, p: _Plan) -> torch.Tensor:
-    pool = aten.avg_pool2d if x.ndim == 4 else aten.avg_pool3d
+    pool = torch.nn.functional.avg_pool2d if x.ndim == 4 else torch.nn.functional.avg_pool3d
     if not p.extra and not p.small:
         return pool(x, p.window, p.stride, p.pad, p.ceil, False)
     none = [0] * len(p.pad)
@@ -499,28 +501,27 @@ def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_form
     sizes = _vector("orig_input_shape", orig_input_shape)
     if len(sizes) != rank or any(s < 0 for s in sizes):
         raise errors.invalid(f"out_backprop must come with the shape of a {rank}-dimensional input, got {sizes}")
-    like = grad.new_empty(1).expand(sizes)                   # no memory: only its shape is read
-    x, p = _prepare(name, like, ksize, strides, padding, data_format)
-    _expect("grad", grad, windows.assemble(x.shape[0], p.output, x.shape[1], data_format))
+    p = _plan(name, tuple(sizes), tuple(ksize), tuple(strides), padding, data_format)
+    _expect("grad", grad, p.result)
     if p.empty:
         return grad.new_zeros(sizes)
-    grad = to_channels_first(grad, data_format)
-    if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):
-        return from_channels_first(_mean_grad(x.float(), grad.float(), p).to(grad.dtype), data_format)
-    return from_channels_first(_mean_grad(x, grad, p), data_format)
+    space, grad = windows.spatial(sizes, data_format), to_channels_first(grad, data_format)
+    if grad.ndim == 5 and grad.dtype in (torch.float16, torch.bfloat16):
+        return from_channels_first(_mean_grad(space, grad.float(), p).to(grad.dtype), data_format)
+    return from_channels_first(_mean_grad(space, grad, p), data_format)
 
 
-def _mean_grad(x: torch.Tensor, grad: torch.Tensor, p: _Plan) -> torch.Tensor:
-    backward = aten.avg_pool2d_backward if x.ndim == 4 else aten.avg_pool3d_backward
+def _mean_grad(space: tuple[int, ...], grad: torch.Tensor, p: _Plan) -> torch.Tensor:
+    backward = aten.avg_pool2d_backward if grad.ndim == 4 else aten.avg_pool3d_backward
     memory, padded = _memory_format(grad), bool(p.extra) or p.small
-    shape = list(x.shape)
+    shape = [*grad.shape[:2], *space]
     if padded:
         for i, (after, before) in enumerate(zip(p.full[::-2], p.full[-2::-2], strict=True)):
             shape[2 + i] += before + after
     like = torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=memory)
     if not padded:
         return backward(grad, like, p.window, p.stride, p.pad, p.ceil, False, None)
-    share = grad / _counts(p, x.shape[2:], grad)
+    share = grad / _counts(p, space, grad)
     out = backward(share, like, p.window, p.stride, [0] * len(p.pad), False, True, 1)
     return torch.constant_pad_nd(out, [-v for v in p.full])
 

@@ -210,7 +210,7 @@ def _(features, labels):
     wrong = _wrong_labels(labels, features.shape[1])
     index = (labels if wrong is None else labels.masked_fill(wrong, 0)).unsqueeze(1)
     loss = log_p.gather(1, index).squeeze(1).neg_()
-    backprop = log_p.exp_().scatter_add_(1, index, log_p.new_full((), -1).expand_as(index))
+    backprop = log_p.exp_().scatter_(1, index, -1.0, reduce="add")
     if wrong is not None:
         loss, backprop = loss.masked_fill_(wrong, math.nan), backprop.masked_fill_(wrong.unsqueeze(1), math.nan)
     return loss, backprop
@@ -222,9 +222,9 @@ def _wrong_labels(labels: torch.Tensor, classes: int) -> torch.Tensor | None:
         raise errors.invalid("Must have at least one class")
     if labels.device.type != "cpu":
         return (labels < 0) | (labels >= classes)
-    low, high = torch.aminmax(labels)
+    low, high = (t.item() for t in torch.aminmax(labels))
     if low < 0 or high >= classes:
-        bad = int(low) if low < 0 else int(high)
+        bad = low if low < 0 else high
         raise errors.invalid(f"Received a label value of {bad} which is outside the valid range of [0, {classes}).  "
                              f"Label values: {' '.join(str(v) for v in labels[:64].tolist())}")
     return None

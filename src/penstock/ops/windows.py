@@ -38,18 +38,19 @@ def assemble(batch: Any, space: Sequence, channels: Any, data_format: str) -> tu
 
 
 @functools.cache
-def _orders(rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def orders(rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The permutation from channels last to channels first, and its inverse."""
     return (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
 
 
 def to_channels_first(x: torch.Tensor, data_format: str) -> torch.Tensor:
     """A view with the channels at axis 1."""
-    return x if data_format[1] == "C" else x.permute(_orders(x.ndim)[0])
+    return x if data_format[1] == "C" else x.permute(orders(x.ndim)[0])
 
 
 def from_channels_first(x: torch.Tensor, data_format: str) -> torch.Tensor:
     """The inverse view of `to_channels_first`."""
-    return x if data_format[1] == "C" else x.permute(_orders(x.ndim)[1])
+    return x if data_format[1] == "C" else x.permute(orders(x.ndim)[1])
 
 
 # -- sizes -----------------------------------------------------------------------------------------------------------
