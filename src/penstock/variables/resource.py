@@ -175,10 +175,10 @@ class BaseResourceVariable(VariableV1):
         return self._graph_element.eval(session=session)
 
     def _dense_var_to_tensor(self, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-        if dtype is not None and not dtype.is_compatible_with(self.value().dtype):
+        if dtype is not None and not dtype.is_compatible_with(self._dtype):
             raise ValueError(f"Incompatible type conversion requested to type {dtype.name!r} for variable of type "
                              f"{self.dtype.name!r}")
-        return self.read_value().op.inputs[0] if as_ref else self.value()
+        return self.value()
 
     # -- changes ------------------------------------------------------------------------------------------------------
     def _lazy_read(self, op: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -252,6 +253,10 @@ class VariableV1(Variable):
     >>> v = tf.Variable(tf.zeros([2]), name="v")
     >>> sess.run(tf.global_variables_initializer())
     """
+
+
+Variable.__signature__ = inspect.signature(_v2_arguments)  # type: ignore[attr-defined]
+VariableV1.__signature__ = inspect.signature(_v1_arguments)  # type: ignore[attr-defined]
 
 
 def _operator(name: str) -> Callable:
