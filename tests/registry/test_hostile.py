@@ -1,0 +1,72 @@
+"""Hostile arguments: every sampled op returns, or raises a typed error; nothing crashes or eats the memory.
+
+Each input in turn is replaced by something that a fed value could be: empty, of another rank, negative, huge, NaN. Memory is
+capped for the test, so that an allocation without bound fails here instead of ending the machine.
+"""
+import resource
+import warnings
+
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock.graph import context
+from penstock.ops.registry import get
+from tests.registry.load import all_samples
+from tests.registry.sample import SAMPLES
+
+all_samples()
+FIRST = [many[0] for many in SAMPLES.values()]
+SPARE = 4 << 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _capped_memory():
+    with open("/proc/self/statm") as f:
+        used = int(f.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + SPARE, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def mutations(array):
+    """Wrong values of the same dtype."""
+    array = np.asarray(array)
+    yield np.zeros((0,), array.dtype)
+    yield np.zeros((0,) * max(array.ndim, 1), array.dtype)
+    yield array[None] if array.size < 1000 else array
+    yield array.reshape(-1)[:1].reshape(()) if array.size else array
+    if array.dtype.kind in "iu":
+        info = np.iinfo(array.dtype)
+        for value in (-1, info.min, info.max, 10**6 if info.max > 10**6 else info.max // 2, 0):
+            with np.errstate(over="ignore"):
+                yield np.full(array.shape, np.array(value).astype(array.dtype), array.dtype)
+    elif array.dtype.kind in "fc":
+        yield np.full(array.shape, np.nan, array.dtype)
+        yield np.full(array.shape, -np.inf, array.dtype)
+    elif array.dtype == object:
+        wrong = np.empty(array.shape, dtype=object)
+        wrong.reshape(-1)[:] = [b"\xff\x00"] * array.size
+        yield wrong
+
+
+def attempt(sample, inputs):
+    """One call; typed errors are fine."""
+    try:
+        with context.enter(None), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tensors = [[tf.convert_to_tensor(a) for a in v] if isinstance(v, list) else tf.convert_to_tensor(v) for v in inputs]
+            get(sample.op)(*tensors, **sample.attrs)
+    except (tf.errors.OpError, ValueError, TypeError):
+        pass
+
+
+@pytest.mark.parametrize("sample", FIRST, ids=[s.op for s in FIRST])
+def test_hostile_arguments(sample):
+    for k, v in enumerate(sample.inputs):
+        items = v if isinstance(v, list) else [v]
+        for j, item in enumerate(items[:2]):
+            for wrong in mutations(item):
+                replaced = [*items[:j], wrong, *items[j + 1:]] if isinstance(v, list) else wrong
+                attempt(sample, [*sample.inputs[:k], replaced, *sample.inputs[k + 1:]])
