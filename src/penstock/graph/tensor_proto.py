@@ -381,13 +381,46 @@ def _shown(proto: TensorProto) -> str:
 
 
 def _raw(proto: TensorProto, dtype: DType, size: int) -> np.ndarray:
-    content, plain = proto.tensor_content, _plain(dtype)
     if dtype is dtypes.string:
-        raise ValueError("A TensorProto of strings cannot have tensor_content.")
+        return _strings_of_content(proto.tensor_content, size)
+    content, plain = proto.tensor_content, _plain(dtype)
     if len(content) != size * plain.itemsize:
         raise ValueError(f"A TensorProto of shape {_shown(proto)} and type {dtype.name} needs "
                          f"{size * plain.itemsize} bytes of content, but has {len(content)}.")
     return np.frombuffer(content, dtype=plain).copy()
+
+
+def strings_content(items: list[bytes]) -> bytes:
+    """Strings as raw content: their lengths (as varints), then their bytes."""
+    out = bytearray()
+    for item in items:
+        n = len(item)
+        while n > 127:
+            out.append(n & 127 | 128)
+            n >>= 7
+        out.append(n)
+    return bytes(out) + b"".join(items)
+
+
+def _strings_of_content(content: bytes, size: int) -> np.ndarray:
+    if size > len(content):
+        raise ValueError(f"A TensorProto of {size} strings has only {len(content)} bytes of content.")
+    lengths, at = [], 0
+    for _ in range(size):
+        n = shift = 0
+        while True:
+            if at >= len(content) or shift > 63:
+                raise ValueError("A TensorProto of strings has content that breaks off.")
+            byte, at = content[at], at + 1
+            n |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        lengths.append(n)
+    if sum(lengths) != len(content) - at:
+        raise ValueError(f"A TensorProto of strings has {len(content) - at} bytes of text where {sum(lengths)} are announced.")
+    ends = np.cumsum([at, *lengths]).tolist()
+    return _bytes_array([content[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)], (size,))
 
 
 def _values(proto: TensorProto, dtype: DType) -> np.ndarray:

@@ -14,11 +14,11 @@ from penstock import dtypes, errors
 from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.graph.sparse_tensor import SparseTensor
-from penstock.graph.tensor_proto import decode
+from penstock.graph.tensor_proto import decode, strings_content
 from penstock.kernels import arrays, bridge, sparse
 from penstock.ops.registry import OpDef, get, op
 from penstock.ops.sparse_layout import as_sparse, check_ranks, parts_of
-from penstock.shape import rank_at_least, rank_is
+from penstock.shape import TensorShape, rank_at_least, rank_is
 
 _PARTS = "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> serialized_sparse: out_type"
 _OUT = "T: type, out_type: type in {string variant} = string"
@@ -67,7 +67,11 @@ def _packed(parts: list) -> np.ndarray:
 def _written(value: Any, dtype: Any, out_type: Any) -> Any:
     if out_type == dtypes.variant:
         return value
-    return get("SerializeTensor").kernel_for("cpu").bind({"T": dtype})(value).item()
+    if dtype != dtypes.string:
+        return get("SerializeTensor").kernel_for("cpu").bind({"T": dtype})(value).item()
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    return TensorProto(dtype=dtype.as_datatype_enum, tensor_shape=TensorShape(value.shape).as_proto(),
+                       tensor_content=strings_content(value.ravel().tolist())).SerializeToString()
 
 
 # -- back ----------------------------------------------------------------------------------------------------------
