@@ -514,6 +514,7 @@ class _Step:
 
     def _open_iteration(self, frame: _Frame) -> None:
         frame.last += 1
+        frame.dead_exits.clear()                                  # only the last iteration says which exits are dead
         state = frame.iterations[frame.last] = _Iteration(frame.kind)
         state.outstanding = 1
         for node, value in frame.invariants:

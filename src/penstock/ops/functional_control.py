@@ -74,9 +74,12 @@ def switch_case_v2(index: Any, branches: list[Callable], name: str | None = None
 
 
 def _branch(name: str, fn: Callable, op_value: Tensor) -> FuncGraph:
-    graph = FuncGraph(name)
-    ordered = context.current_graph().building_function
-    return trace(graph, fn, ordered=ordered, op_return_value=op_value)
+    return trace(FuncGraph(name), fn, ordered=_ordered(), op_return_value=op_value)
+
+
+def _ordered() -> bool:
+    """Whether side effects of branches and bodies all happen: in functions, unless they are made to be pruned."""
+    return getattr(context.current_graph(), "ordered", False)
 
 
 def _check_branches(graphs: list[FuncGraph], names: list[str]) -> None:
@@ -200,7 +203,7 @@ def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum
         pred = cond(*_arguments(loop_vars, state))
         pred = convert(pred)
         return pred if below is None else get("LogicalAnd")(below, pred)
-    trace(graph, condition, ordered=context.current_graph().building_function)
+    trace(graph, condition, ordered=_ordered())
 
 
 def _arguments(loop_vars: Any, tensors: list[Tensor]) -> list:
@@ -225,7 +228,7 @@ def _trace_body(graph: FuncGraph, body: Callable, loop_vars: Any, flat: list[Ten
         new = [convert(flow(x)) for x in nest.flatten(result, expand_composites=True)]
         _check_results(flat, new, shapes)
         return [get("AddV2")(graph.inputs[0], 1), *new]
-    trace(graph, step, ordered=context.current_graph().building_function)
+    trace(graph, step, ordered=_ordered())
     return kept[0]
 
 
