@@ -197,33 +197,22 @@ def _(tensor, shape, *, c):
 
 def reshaped(source: Dims, wanted: tuple) -> tuple:
     """The static result of reshaping: one unknown size follows from the number of elements."""
-    total, unknown = num_elements(source), [i for i, d in enumerate(wanted) if d is None]
+    total = 0 if source is not None and 0 in source else num_elements(source)
+    if source is None or total is None:
+        return wanted
     rest = math.prod(d for d in wanted if d is not None)
-    if total is None:
-        if source is not None and len(unknown) == 1:
-            return _matched(source, wanted, unknown[0], rest)
-        return wanted
-    if not unknown:
-        if rest != total:
-            raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {_brackets(wanted)} "
-                             f"({rest} elements)")
-        return wanted
-    if rest and total % rest:
+    unknown = wanted.count(None)
+    if not unknown and rest != total:
+        raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {_brackets(wanted)} "
+                         f"({rest} elements)")
+    if unknown and rest and total % rest:
         raise ValueError(f"Dimension size must be evenly divisible by {rest} but is {total}: cannot reshape "
                          f"{show(source)} to {_brackets(wanted)}")
-    if len(unknown) == 1 and not rest and source is not None and 0 in source:
-        some, whole = (math.prod(d for d in dims if d) for dims in (wanted, source))
-        return tuple(whole // some if d is None else d for d in wanted) if whole % some == 0 else wanted
-    if len(unknown) == 1 and rest:
-        return tuple(total // rest if d is None else d for d in wanted)
-    return wanted
-
-
-def _matched(source: tuple, wanted: tuple, at: int, rest: int) -> tuple:
-    """An unknown size is found when the source holds it as its one unknown size times 0 elements otherwise."""
-    if rest and 0 in source:
-        return wanted[:at] + (0,) + wanted[at + 1:]
-    return wanted
+    if unknown != 1 or not rest and (None in source or 0 not in source):
+        return wanted
+    if not rest:                                     # as at run time: the other sizes are matched without the zeros
+        total, rest = math.prod(d for d in source if d), math.prod(d for d in wanted if d)
+    return wanted if total % rest else tuple(total // rest if d is None else d for d in wanted)
 
 
 def _brackets(dims: tuple) -> str:

@@ -2,7 +2,7 @@
 
 A band is kept as one row per diagonal, the uppermost first, each padded to the longest; `align` says on which side.
 The ops without a version number know the main diagonal only, those of version 2 pad on the right, those of version 3
-say it in an attribute.
+say it in an attribute. The v1 functions lay bands out as TensorFlow 1.15 does, the v2 functions as TensorFlow 2.
 """
 from __future__ import annotations
 

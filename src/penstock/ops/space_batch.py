@@ -135,7 +135,7 @@ def to_batch(input: torch.Tensor, block_shape: torch.Tensor, paddings: torch.Ten
     x = x.reshape(x.shape[0], *split, *x.shape[n + 1:])
     order = [2 * i + 2 for i in range(n)] + [0] + [2 * i + 1 for i in range(n)] + list(range(2 * n + 1, x.dim()))
     return x.permute(order).reshape(-1 if x.numel() else input.shape[0] * math.prod(block),
-                                    *[s for s in split[::2]], *input.shape[n + 1:])
+                                    *split[::2], *input.shape[n + 1:])
 
 
 def to_space(input: torch.Tensor, block_shape: torch.Tensor, crops: torch.Tensor) -> torch.Tensor:

@@ -267,8 +267,8 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
         if on is not None and off is not None and on.dtype.base_dtype != off.dtype.base_dtype:
             raise TypeError(f"dtype {on.dtype.base_dtype} of on_value does not match dtype {off.dtype.base_dtype} of "
                             "off_value")
-        kind = dtype or (on if on is not None else off).dtype.base_dtype if on is not None or off is not None \
-            else dtype or dtypes.float32
-        on = on if on is not None else convert(1, kind, name="on_value")
-        off = off if off is not None else convert(0, kind, name="off_value")
+        given = off if on is None else on
+        kind = dtype or (dtypes.float32 if given is None else given.dtype.base_dtype)
+        on = convert(1, kind, name="on_value") if on is None else on
+        off = convert(0, kind, name="off_value") if off is None else off
         return one_hot_op(indices, depth, on, off, axis=-1 if axis is None else axis, name=scope)
