@@ -1,0 +1,73 @@
+"""Making sparse tensors and dense ones of them."""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+
+@pytest.mark.parametrize("array", [np.array([[0, 3], [5, 0]]), np.zeros([2, 0]), np.array(2.5),
+                                   np.array([[b"a", b""]], object)])
+def test_from_dense_and_back(array):
+    sp = tf.sparse.from_dense(array)
+    assert len(sp.values.numpy()) == np.count_nonzero(array)
+    np.testing.assert_array_equal(tf.sparse.to_dense(sp).numpy(), array)
+
+
+@pytest.mark.parametrize("rows, columns", [(2, None), (2, 3), (3, 2), (0, 4)])
+def test_eye(rows, columns):
+    np.testing.assert_array_equal(tf.sparse.to_dense(tf.sparse.eye(rows, columns)).numpy(), np.eye(rows, columns))
+
+
+def test_placeholder_shapes():
+    with tf1.Graph().as_default():
+        assert tf1.sparse_placeholder(tf.float32).shape.ndims is None
+        p = tf1.sparse_placeholder(tf.float32, [None, 3], name="p")
+        assert p.shape.ndims == 2 and p.values.op.name == "p/values"
+        assert tf1.sparse_placeholder(tf.float32, [2, 3]).shape.as_list() == [2, 3]
+    with pytest.raises(RuntimeError, match="eager"):
+        tf1.sparse_placeholder(tf.float32)
+
+
+@pytest.mark.parametrize("indices, validate, text", [
+    ([[0], [9]], True, r"indices\[1\] = \[9\] is out of bounds: need 0 <= index < \[4\]"),
+    ([[-1], [0]], False, "out of bounds"), ([[1], [1]], True, r"indices\[1\] = \[1\] is repeated"),
+    ([[2], [1]], True, r"indices\[1\] = \[1\] is out of order")])
+def test_to_dense_checks_indices(indices, validate, text):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        tf.sparse.to_dense(tf.SparseTensor(indices, [1, 2], [4]), validate_indices=validate)
+
+
+def test_to_dense_takes_the_last_of_repeated_indices():
+    count = 5000
+    sp = tf.SparseTensor(np.zeros([count, 1], np.int64), np.arange(count), [2])
+    assert tf.sparse.to_dense(sp, validate_indices=False).numpy().tolist() == [count - 1, 0]
+
+
+def test_to_dense_does_not_allocate_nonsense():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more than"):
+        tf.sparse.to_dense(tf.SparseTensor([[0, 0]], [1], [2**40, 2**40]))
+
+
+def test_indicator_and_merge():
+    ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [2, 0, 1], [2, 2])
+    assert tf.sparse.to_indicator(ids, 3).numpy().tolist() == [[True, False, True], [False, True, False]]
+    merged = tf1.sparse_merge(ids, ids.with_values(tf.constant([1.0, 2.0, 3.0])), 3)
+    assert tf.sparse.to_dense(merged).numpy().tolist() == [[2, 0, 1], [0, 3, 0]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
+        tf.sparse.to_indicator(ids, 2)
+    with pytest.raises(TypeError, match="vocab_size"):
+        tf1.sparse_merge(ids, ids, [3.5])
+
+
+def test_mask():
+    slices = tf.IndexedSlices(tf.constant([[1.0], [2.0], [3.0]]), tf.constant([4, 7, 9]), tf.constant([10, 1]))
+    out = tf.sparse.mask(slices, [7, 1])
+    assert out.indices.numpy().tolist() == [4, 9] and out.values.numpy().tolist() == [[1], [3]]
+
+
+def test_functions_of_one_tensor_act_on_values():
+    sp = tf.SparseTensor([[0], [2]], [-4.0, 9.0], [3])
+    assert tf.abs(sp).values.numpy().tolist() == [4, 9]
+    assert tf.square(x=sp).dense_shape.numpy().tolist() == [3]
+    assert tf.cast(sp, tf.int32).dtype == tf.int32

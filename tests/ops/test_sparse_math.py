@@ -1,0 +1,101 @@
+"""Arithmetic of sparse tensors against that of dense ones."""
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock.ops.registry import get
+from tests.ops.test_sparse_layout import dense, random_sparse
+
+
+def pair():
+    return tf.sparse.reorder(random_sparse([6, 4], 9)), tf.sparse.reorder(random_sparse([6, 4], 10, seed=3))
+
+
+def test_add():
+    a, b = pair()
+    np.testing.assert_allclose(dense(tf.sparse.add(a, b)), dense(a) + dense(b))
+    np.testing.assert_allclose(tf.sparse.add(a, dense(b)).numpy(), dense(a) + dense(b))
+    np.testing.assert_allclose(tf.sparse.add(dense(b), a).numpy(), dense(a) + dense(b))
+
+
+def test_add_leaves_out_small_sums_only_where_both_are():
+    a = tf.SparseTensor([[0], [1]], [1.0, 0.01], [3])
+    b = tf.SparseTensor([[0], [2]], [-0.99, 0.01], [3])
+    assert tf.sparse.add(a, b, threshold=0.1).indices.numpy().tolist() == [[1], [2]]
+
+
+@pytest.mark.parametrize("other, text", [
+    (lambda: tf.SparseTensor([[0]], [1.0], [4]), "do not match|not compatible"),
+    (lambda: tf.SparseTensor([[0, 0]], [1.0], [3, 1]), "ranks|not compatible")])
+def test_add_refuses_other_shapes(other, text):
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=text):
+        tf.sparse.add(tf.SparseTensor([[0]], [1.0], [3]), other())
+    with pytest.raises(TypeError, match="At least one input"):
+        tf.sparse.add([1.0], [2.0])
+
+
+def test_adding_outside_of_the_dense_tensor_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="invalid index on dimension 1"):
+        tf.sparse.add(tf.SparseTensor([[0, 5]], [1.0], [2, 2]), tf.zeros([2, 2]))
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (6, 1), (4,), ()])
+def test_operators_broadcast_the_dense_side(shape):
+    a, _ = pair()
+    other = np.random.RandomState(1).uniform(1, 2, shape)
+    np.testing.assert_allclose(dense(a * other), dense(a) * other)
+    np.testing.assert_allclose(dense(tf.constant(other) * a), dense(a) * other)
+    np.testing.assert_allclose(dense(a / other), dense(a) / other)
+
+
+def test_integers_divide_truly():
+    out = tf.SparseTensor([[1]], [3], [2]) / 2
+    assert out.dtype == tf.float64 and out.values.numpy().tolist() == [1.5]
+
+
+def test_dense_side_may_not_be_larger():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="broadcasts dense to sparse only"):
+        tf.SparseTensor([[0]], [1.0], [1]) * tf.ones([3, 1])
+
+
+def test_maximum_and_minimum():
+    a, b = pair()
+    np.testing.assert_allclose(dense(tf.sparse.maximum(a, b)), np.maximum(dense(a), dense(b)))
+    np.testing.assert_allclose(dense(tf.sparse.minimum(a, b)), np.minimum(dense(a), dense(b)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "int32"])
+def test_matmul(dtype):
+    a = tf.cast(random_sparse([6, 4], 9), dtype)
+    b = tf.cast(tf.reshape(tf.range(12), [4, 3]), dtype)
+    want = dense(tf.cast(a, tf.complex128)) @ tf.cast(b, tf.complex128).numpy()
+    found = tf.cast(tf.sparse.sparse_dense_matmul(a, b), tf.complex128).numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-2 if "16" in dtype else 1e-5)
+
+
+@pytest.mark.parametrize("index, text", [([[0, 9]], r"k \(9\) from index\[0,1\] out of bounds \(>=4\)"),
+                                         ([[-1, 0]], r"m \(-1\) from index\[0,0\] out of bounds")])
+def test_matmul_checks_indices(index, text):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        tf.sparse.sparse_dense_matmul(tf.SparseTensor(index, [1.0], [6, 4]), tf.ones([4, 3]))
+
+
+def test_matmul_refuses_other_sizes():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="inner dimension does not match|must be equal"):
+        tf.sparse.sparse_dense_matmul(tf.sparse.eye(3), tf.ones([4, 3]))
+
+
+def test_softmax_of_unsorted_rows():
+    sp = tf.SparseTensor([[1, 0], [0, 0], [1, 2]], [1.0, 5.0, 2.0], [2, 3])
+    e = np.exp([1.0, 2.0]) / np.exp([1.0, 2.0]).sum()
+    np.testing.assert_allclose(tf.sparse.softmax(sp).values.numpy(), [e[0], 1.0, e[1]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["SparseAdd", "SparseSparseMaximum"])
+def test_kernels_check_their_parts(name):
+    extra = (0.0,) if name == "SparseAdd" else ()
+    good = (np.zeros([1, 2], np.int64), [1.0], np.array([2, 2], np.int64))
+    for bad in ((np.zeros([1, 3], np.int64), *good[1:]), (good[0], [1.0, 2.0], good[2]),
+                (*good[:2], np.array([-2, 2], np.int64))):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+            get(name)(*good, *bad, *extra)
