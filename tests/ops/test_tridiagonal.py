@@ -1,0 +1,55 @@
+"""Formats and checks of tridiagonal systems."""
+import numpy as np
+import pytest
+
+import penstock as tf
+from tests.checks import raises_op
+
+L = tf.linalg
+RNG = np.random.RandomState(6)
+DENSE = np.diag([3.0, 4, 5, 6]) + np.diag([1.0, -1, 2], 1) + np.diag([2.0, 1, -1], -1)
+UPPER, MIDDLE, LOWER = [1.0, -1, 2], [3.0, 4, 5, 6], [2.0, 1, -1]
+COMPACT = np.array([[*UPPER, 9], MIDDLE, [9, *LOWER]])
+FORMS = {"compact": COMPACT, "matrix": DENSE, "sequence": [np.array(d) for d in (UPPER, MIDDLE, LOWER)]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_formats(form):
+    b = RNG.randn(4, 2)
+    solved = L.tridiagonal_solve(FORMS[form], b, diagonals_format=form)
+    np.testing.assert_allclose(solved, np.linalg.solve(DENSE, b))
+    np.testing.assert_allclose(L.tridiagonal_solve(FORMS[form], b[:, 0], diagonals_format=form), np.asarray(solved)[:, 0])
+    given = FORMS[form] if form != "sequence" else list(COMPACT)
+    np.testing.assert_allclose(L.tridiagonal_matmul(given, b, diagonals_format=form), DENSE @ b)
+
+
+def test_transposed_and_conjugated_right_hand_sides():
+    b = RNG.randn(2, 4) + 1j * RNG.randn(2, 4)
+    solved = L.tridiagonal_solve(COMPACT.astype(complex), b, transpose_rhs=True, conjugate_rhs=True)
+    np.testing.assert_allclose(solved, np.linalg.solve(DENSE, b.conj().T))
+
+
+def test_large_systems_with_random_pivots():
+    m = 300
+    compact = RNG.randn(3, m)
+    dense = np.diag(compact[1]) + np.diag(compact[0, :-1], 1) + np.diag(compact[2, 1:], -1)
+    b = RNG.randn(m, 1)
+    np.testing.assert_allclose(dense @ np.asarray(L.tridiagonal_solve(compact, b)), b, atol=1e-9)
+
+
+@pytest.mark.parametrize(("diagonals", "rhs", "form", "message"), [
+    (COMPACT, np.zeros(5), "compact", "equal, got 4 and 5"), (COMPACT[:2], np.zeros(4), "compact", "Expected 3 diagonals"),
+    (COMPACT, np.zeros((2, 2, 4)), "compact", "rank of rhs"), (COMPACT, np.zeros(4), "rows", "Unrecognized"),
+    (COMPACT[:2], np.zeros(4), "sequence", "sequence of length 3"), (np.zeros((3, 4)), np.zeros(4), "matrix", "to be same"),
+    ([np.zeros(2), np.zeros(4), np.zeros(3)], np.zeros(4), "sequence", "superdiagonal to be have length 4 or 3")])
+def test_wrong_shapes(diagonals, rhs, form, message):
+    with pytest.raises(ValueError, match=message):
+        L.tridiagonal_solve(diagonals, rhs, diagonals_format=form)
+
+
+def test_the_op_checks_its_inputs():
+    with raises_op(tf.errors.InvalidArgumentError, ""):
+        tf.raw_ops.TridiagonalSolve(diagonals=COMPACT, rhs=np.zeros((5, 1)))
+    with raises_op(tf.errors.InvalidArgumentError, ""):
+        tf.raw_ops.TridiagonalMatMul(superdiag=np.zeros((1, 4)), maindiag=np.zeros((1, 4)), subdiag=np.zeros((1, 3)),
+                                     rhs=np.zeros((4, 1)))
