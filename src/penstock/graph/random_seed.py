@@ -5,12 +5,13 @@ A random op has two seed attributes. They come from the graph's seed and the op'
     graph seed   op seed    the op gets
     none         none       (None, None): unpredictable
     none         s          (87654321, s)
-    g            none       (g, the number of ops made so far): repeatable, different for each op
+    g            none       (g, the number of such ops made so far): repeatable, different for each op
     g            s          (g, s)
 """
 from __future__ import annotations
 
 import random
+import weakref
 from typing import Any
 
 from penstock.api import export
@@ -28,6 +29,7 @@ class _Eager:
 
 
 _eager = _Eager()
+_op_seeds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # how many op seeds each graph has given
 
 
 def global_seed() -> int | None:
@@ -64,7 +66,8 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
         if eager:
             op_seed = _eager.rng.randint(0, _MAXINT32)      # type: ignore[union-attr]
         else:
-            op_seed = graph._next_id
+            op_seed = _op_seeds.get(graph, 0)
+            _op_seeds[graph] = op_seed + 1
             if hasattr(graph, "_seed_used"):
                 graph._seed_used = True
     seeds = seed % _MAXINT32, op_seed % _MAXINT32
