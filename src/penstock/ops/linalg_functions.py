@@ -111,9 +111,8 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
         return tf.linalg.matrix_transpose(convert(matrix, name="matrix"), conjugate=True)
 
 
-def _float_matrix(a: Any, validate_args: bool) -> Tensor:
-    """`a` as a tensor, checked to be a real matrix; at run time if its rank is unknown and `validate_args`."""
-    a = convert(a, name="a", preferred_dtype=dtypes.float32)
+def _float_matrix(a: Tensor, validate_args: bool) -> Tensor:
+    """`a`, checked to be a real matrix; at run time if its rank is unknown and `validate_args`."""
     if not a.dtype.is_floating:
         raise TypeError(f"Input `a` must have `float`-like `dtype` (saw {a.dtype.name}).")
     if a.shape.rank is not None:
@@ -136,7 +135,7 @@ def _longest_side(a: Tensor) -> Any:
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """How many singular values of a matrix are above `tol` (default: eps * longest side * largest value)."""
     with name_scope(name, "matrix_rank", [a, tol]):
-        a = _float_matrix(a, validate_args)
+        a = _float_matrix(convert(a, name="a", preferred_dtype=dtypes.float32), validate_args)
         s = svd(a, compute_uv=False)
         if tol is None:
             tol = np.finfo(a.dtype.as_numpy_dtype).eps * _longest_side(a) * tf.reduce_max(s, axis=-1, keepdims=True)
@@ -150,7 +149,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     >>> tf.linalg.pinv([[1., 2.], [2., 4.], [0., 0.]])
     """
     with name_scope(name, "pinv", [a, rcond]):
-        a = _float_matrix(a, validate_args)
+        a = _float_matrix(convert(a, name="a"), validate_args)
         if rcond is None:
             rcond = 10.0 * np.finfo(a.dtype.as_numpy_dtype).eps * _longest_side(a)
         rcond = convert(rcond, a.dtype, name="rcond")
