@@ -151,3 +151,13 @@ def test_unicode_functions():
     for splits in ([], [1, 1], [0, 2], [0, 1, 0]):
         with pytest.raises(Invalid, match="nput_splits"):
             tf.raw_ops.UnicodeEncode(input_values=[65], input_splits=np.array(splits, np.int64), output_encoding="UTF-8")
+
+
+def test_ragged_strings():
+    words = tf.ragged.constant([["Ab ", "c"], ["1"]])
+    assert tf.strings.upper(words).to_list() == [[b"AB ", b"C"], [b"1"]]
+    assert tf.strings.length(words).to_list() == [[3, 1], [1]]
+    assert tf.strings.regex_replace(words, "b", "x").to_list() == [[b"Ax ", b"c"], [b"1"]]
+    assert tf.strings.join([words, words]).to_list() == [[b"Ab Ab ", b"cc"], [b"11"]]
+    assert texts(tf.strings.reduce_join(words, axis=1, separator="-")) == [b"Ab -c", b"1"]
+    assert texts(tf.strings.reduce_join(words, axis=0)) == [b"Ab 1", b"c"]

@@ -11,6 +11,7 @@ from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
+from penstock.ops.composite import dispatched
 from penstock.ops.core import group, identity
 from penstock.ops.registry import get, op
 
@@ -49,6 +50,7 @@ check_numerics_v2.gradient(_check_numerics_gradient)
 
 
 @export("debugging.check_numerics", v1=["check_numerics"])
+@dispatched
 def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
     """`tensor`; InvalidArgumentError with `message` if it holds a NaN or an infinity.
 

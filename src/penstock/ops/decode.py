@@ -14,6 +14,7 @@ from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import bridge, strings
 from penstock.ops.arguments import renamed
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 from penstock.ops.strings import parse_float, parse_int
 from penstock.shape import TensorShape
@@ -327,6 +328,7 @@ def _decompressed(data: bytes, window: int) -> bytes:
 
 
 @export("io.decode_compressed", v1=["decode_compressed"])
+@dispatched
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
     """Strings decompressed: compression_type is "", "ZLIB" or "GZIP"."""
     return decode_compressed_op(bytes, compression_type=compression_type, name=name)

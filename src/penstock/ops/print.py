@@ -164,6 +164,8 @@ def _formatted(inputs: tuple, summarize: int | None, sep: str, name: str | None)
         tensors.extend(found)
         if isinstance(x, SparseTensor):
             return _Placeholder(f"'SparseTensor(indices={holder}, values={holder}, shape={holder})'")
+        if hasattr(x, "ragged_rank"):
+            return _Placeholder(f"RaggedTensor(flat_values={holder}, row_splits=[{', '.join([holder] * x.ragged_rank)}])")
         return _Placeholder(holder)
 
     shown = [x if isinstance(x, str) else pprint.pformat(nest.map_structure(held, x)) for x in inputs]
@@ -174,6 +176,8 @@ def _tensors_of(x: Any) -> list:
     """The tensors that show `x`: itself, or its parts; none if it is no tensor."""
     if isinstance(x, SparseTensor):
         return [x.indices, x.values, x.dense_shape]
+    if hasattr(x, "ragged_rank"):
+        return [x.flat_values, *x.nested_row_splits]
     return [x] if isinstance(x, Tensor) or getattr(x, "_is_tensor_like", False) else []
 
 

@@ -10,6 +10,7 @@ from penstock import shape as shapes
 from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import re2, strings
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 
 regex_replace_op = op("RegexReplace", "input: string, pattern: string, rewrite: string -> output: string",
@@ -74,6 +75,7 @@ def _matched(input: Any, pattern: bytes) -> torch.Tensor:
 
 
 @export("strings.regex_replace", v1=["regex_replace"])
+@dispatched
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Tensor:
     """Strings with the matches of `pattern` replaced; ``\\1`` in `rewrite` stands for the first group.
 
@@ -85,6 +87,7 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
 
 
 @export("strings.regex_full_match")
+@dispatched
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
     """Whether strings match `pattern` from beginning to end.
 

@@ -13,6 +13,7 @@ from penstock.graph.node import Tensor
 from penstock.kernels import hashing, strings
 from penstock.kernels.bridge import to_numpy
 from penstock.ops.arguments import renamed
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 
 to_hash_bucket_op = op("StringToHashBucket", "string_tensor: string -> output: int64",
@@ -49,6 +50,7 @@ def _(input, *, num_buckets, key):
 
 
 @export(v1=["strings.to_hash_bucket", "string_to_hash_bucket"])
+@dispatched
 def to_hash_bucket(string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None,
                    input: Any = None) -> Tensor:
     """Strings to bucket numbers below `num_buckets`, by the older hash; prefer to_hash_bucket_fast."""
@@ -57,12 +59,14 @@ def to_hash_bucket(string_tensor: Any = None, num_buckets: int | None = None, na
 
 
 @export(v2=["strings.to_hash_bucket"])
+@dispatched
 def to_hash_bucket_v2(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
     """Strings to bucket numbers below `num_buckets`, by the older hash; prefer to_hash_bucket_fast."""
     return to_hash_bucket_op(input, num_buckets=num_buckets, name=name)
 
 
 @export("strings.to_hash_bucket_fast", v1=["string_to_hash_bucket_fast"])
+@dispatched
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
     """Strings to bucket numbers below `num_buckets`, the same in every process and on every machine.
 
@@ -72,6 +76,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
 
 
 @export("strings.to_hash_bucket_strong", v1=["string_to_hash_bucket_strong"])
+@dispatched
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Tensor:
     """Strings to bucket numbers below `num_buckets`, by a keyed hash that outsiders cannot predict."""
     return to_hash_bucket_strong_op(input, num_buckets=num_buckets, key=key, name=name)

@@ -24,6 +24,7 @@ from penstock.graph.sparse_tensor import SparseTensor
 from penstock.kernels import bridge, strings
 from penstock.kernels.summarize import summarize_ends
 from penstock.ops.arguments import renamed
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 
 # -- numbers and text -----------------------------------------------------------------------------------------------
@@ -77,6 +78,7 @@ def _printed(form: str, value: Any) -> str:
 
 
 @export("strings.as_string", "as_string", v1=["dtypes.as_string"])
+@dispatched
 def as_string(input: Any, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1,
               fill: str = "", name: str | None = None) -> Tensor:
     """Numbers as text, in the manner of printf.
@@ -131,6 +133,7 @@ def _(string_tensor, *, out_type):
 
 
 @export(v1=["strings.to_number", "string_to_number"])
+@dispatched
 def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None,
                      input: Any = None) -> Tensor:
     """The numbers that strings spell.
@@ -141,6 +144,7 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
 
 
 @export(v2=["strings.to_number"])
+@dispatched
 def string_to_number_v2(input: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """The numbers that strings spell."""
     return string_to_number_op(input, out_type=out_type, name=name)
@@ -209,6 +213,7 @@ def _cased(input: np.ndarray, encoding: str, of_bytes: Any, of_text: Any) -> np.
 
 
 @export("strings.strip", v1=["string_strip"])
+@dispatched
 def strip(input: Any, name: str | None = None) -> Tensor:
     """Strings without the whitespace around them.
 
@@ -218,12 +223,14 @@ def strip(input: Any, name: str | None = None) -> Tensor:
 
 
 @export("strings.lower")
+@dispatched
 def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """Strings in lower case: ASCII letters, or all of them with encoding="utf-8"."""
     return string_lower(input, encoding=encoding, name=name)
 
 
 @export("strings.upper")
+@dispatched
 def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """Strings in upper case: ASCII letters, or all of them with encoding="utf-8"."""
     return string_upper(input, encoding=encoding, name=name)
@@ -241,6 +248,7 @@ def _(input, *, unit):
 
 
 @export(v1=["strings.length"])
+@dispatched
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """The lengths of strings, in bytes or in UTF-8 characters.
 
@@ -250,6 +258,7 @@ def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Te
 
 
 @export(v2=["strings.length"])
+@dispatched
 def string_length_v2(input: Any, unit: str = "BYTE", name: str | None = None) -> Tensor:
     """The lengths of strings, in bytes or in UTF-8 characters."""
     return string_length_op(input, unit=unit, name=name)
@@ -303,6 +312,7 @@ def _cut_characters(text: bytes, pos: int, size: int) -> bytes | None:
 
 
 @export(v1=["strings.substr", "substr"])
+@dispatched
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Parts of strings, from `pos` (negative: from the end), up to `len` bytes or characters long.
 
@@ -312,6 +322,7 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = 
 
 
 @export(v2=["strings.substr"])
+@dispatched
 def substr_v2(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Tensor:
     """Parts of strings, from `pos` (negative: from the end), up to `len` bytes or characters long."""
     return substr_op(input, pos, len, unit=unit, name=name)
@@ -346,6 +357,7 @@ def _(inputs, *, separator):
 
 
 @export("strings.join", v1=["string_join"])
+@dispatched
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     """Strings of several tensors joined elementwise; scalars go with every element.
 
@@ -394,6 +406,7 @@ def _(inputs, reduction_indices, *, keep_dims, separator):
 
 
 @export(v1=["strings.reduce_join", "reduce_join"])
+@dispatched
 def reduce_join(inputs: Any, axis: Any = None, keep_dims: bool | None = None, separator: str = "",
                 name: str | None = None, reduction_indices: Any = None, keepdims: bool | None = None) -> Tensor:
     """Strings joined along dimensions, in the order in which these are given.
@@ -406,6 +419,7 @@ def reduce_join(inputs: Any, axis: Any = None, keep_dims: bool | None = None, se
 
 
 @export(v2=["strings.reduce_join"])
+@dispatched
 def reduce_join_v2(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "",
                    name: str | None = None) -> Tensor:
     """Strings joined along dimensions, in the order in which these are given; all by default, row by row."""
@@ -650,12 +664,14 @@ def _decoded(text: bytes) -> bytes:
 
 
 @export("io.encode_base64", v1=["encode_base64"])
+@dispatched
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
     """Strings in web-safe base64, without padding unless `pad`."""
     return encode_base64_op(input, pad=pad, name=name)
 
 
 @export("io.decode_base64", v1=["decode_base64"])
+@dispatched
 def decode_base64(input: Any, name: str | None = None) -> Tensor:
     """Strings from web-safe base64, padded or not."""
     return decode_base64_op(input, name=name)

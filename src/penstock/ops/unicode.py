@@ -11,6 +11,7 @@ from penstock import shape as shapes
 from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import strings, unicode_data, unicode_text
+from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 
 _ERRORS = "errors: string in {strict replace ignore} = 'replace', replacement_char: int = 65533"
@@ -143,6 +144,7 @@ def _malformed() -> errors.OpError:
 
 
 @export("strings.unicode_transcode")
+@dispatched
 def unicode_transcode(input: Any, input_encoding: str, output_encoding: str, errors: str = "replace",
                       replacement_char: int = 65533, replace_control_characters: bool = False,
                       name: str | None = None) -> Tensor:
@@ -166,6 +168,7 @@ def _(input):
 
 
 @export("strings.unicode_script")
+@dispatched
 def unicode_script(input: Any, name: str | None = None) -> Tensor:
     """The scripts of code points, by ICU's numbers (-1 for what is no code point).
 

@@ -11,14 +11,15 @@ from typing import Any
 
 from penstock.api import TABLES
 from penstock.compat import v1 as tf
-from penstock.ragged import array, functional, gather, math
+from penstock.ragged import array, functional, gather, math, strings
 from penstock.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 
 UNARY = """abs acos acosh angle asin asinh atan atanh cast ceil conj cos cosh digamma erf erfc exp expm1 floor imag is_finite
 is_inf is_nan lgamma log log1p log_sigmoid logical_not negative real reciprocal rint round rsqrt sigmoid sign sin sinh
 softplus sqrt square tan tanh identity ones_like zeros_like saturate_cast as_string decode_base64 encode_base64 string_strip
 string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr regex_full_match
-regex_replace check_numerics clip_by_value bitcast quantize invert""".split()
+regex_replace lower upper strip length to_number to_hash_bucket to_hash_bucket_fast to_hash_bucket_strong unicode_transcode
+unicode_script decode_compressed check_numerics clip_by_value bitcast quantize invert""".split()
 BINARY = """add atan2 div div_no_nan divide equal floordiv floormod floor_mod greater greater_equal less less_equal logical_and
 logical_or logical_xor maximum minimum mod multiply not_equal pow realdiv squared_difference subtract truediv truncatediv
 truncatemod bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
@@ -32,7 +33,7 @@ OWN: dict[str, Callable] = {
     "gather_nd": gather.gather_nd,
     "reduce_sum": math.reduce_sum, "reduce_prod": math.reduce_prod, "reduce_min": math.reduce_min,
     "reduce_max": math.reduce_max, "reduce_mean": math.reduce_mean, "reduce_all": math.reduce_all,
-    "reduce_any": math.reduce_any,
+    "reduce_any": math.reduce_any, "reduce_join": strings.reduce_join,
     "unsorted_segment_sum": math.segment_sum, "unsorted_segment_prod": math.segment_prod,
     "unsorted_segment_min": math.segment_min, "unsorted_segment_max": math.segment_max,
     "unsorted_segment_mean": math.segment_mean, "unsorted_segment_sqrt_n": math.segment_sqrt_n,
@@ -70,8 +71,8 @@ def _find(fn: Callable) -> Callable | None:
             return lambda x, *args, **kwargs: functional.map_flat_values(fn, x, *args, **kwargs)
         if base in BINARY:
             return lambda x, y, *args, **kwargs: binary(fn, x, y, *args, **kwargs)
-        if base == "add_n":
-            return lambda inputs, name=None: functional.map_flat_values(fn, list(inputs), name=name)
+        if base in ("add_n", "string_join"):
+            return lambda inputs, *args, **kwargs: functional.map_flat_values(fn, list(inputs), *args, **kwargs)
     return None
 
 
