@@ -8,6 +8,7 @@ import pytest
 import penstock
 import penstock.compat.v1 as tf
 from penstock.graph import context
+from penstock.ops.registry import get
 
 OPTIMIZERS = {
     "GradientDescent": (lambda: tf.train.GradientDescentOptimizer(0.1), []),
@@ -216,3 +217,14 @@ def test_optimizers_of_users_override_four_methods():
             sess.run(train)
             assert sess.run(v.value()).tolist() == [4.]
             assert sess.run(e.value()).tolist() == [[8.], [2.]]      # repeated rows were added up first
+
+
+@pytest.mark.parametrize("name, slots, numbers", [("Adam", 2, (1., 1., 1., 1., 1., 1.)), ("AdaMax", 2, (1., 1., 1., 1., 1.)),
+                                                  ("Ftrl", 2, None), ("Adagrad", 1, (1.,))])
+def test_numbers_at_their_limits_give_no_python_error(name, slots, numbers):
+    with context.enter(None):
+        states = [penstock.Variable([1., 2.]) for _ in range(slots + 1)]
+        grad = penstock.constant([0., 1.])
+        args = [grad, 0., 0., 0., -0.5] if numbers is None else [*numbers, grad]
+        get(f"ResourceApply{name}")(*(s.handle for s in states), *args)
+        assert states[0].numpy().shape == (2,)

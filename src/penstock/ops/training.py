@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import cmath
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock import errors
@@ -97,12 +99,12 @@ def _check(names: list[str], held: list[Any], grad: torch.Tensor, indices: torch
     dims = arrays.dims_of(held[0].read())
     for n, h in zip(names[1:], held[1:], strict=True):
         if arrays.dims_of(h.read()) != dims:
-            raise errors.invalid(f"var and {n} do not have the same shape{arrays.show(dims)} "
+            raise errors.invalid(f"var and {n} do not have the same shape: {arrays.show(dims)} and "
                                  f"{arrays.show(arrays.dims_of(h.read()))}")
     found = arrays.dims_of(grad)
     if indices is None:
         if found != dims:
-            raise errors.invalid(f"var and grad do not have the same shape{arrays.show(dims)} {arrays.show(found)}")
+            raise errors.invalid(f"var and grad do not have the same shape: {arrays.show(dims)} and {arrays.show(found)}")
         return
     if not dims:
         raise errors.invalid("var must be at least 1 dimensional")
@@ -220,7 +222,15 @@ def _(var, accum, lr, grad, momentum, *, use_nesterov):
 def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
     """The step size with both averages' bias from their zero start taken out."""
     root = cmath.sqrt(1 - beta2_power)
-    return lr * (root if isinstance(beta2_power, complex) else root.real) / (1 - beta1_power)
+    if not isinstance(beta2_power, complex):
+        root = root.real if beta2_power <= 1 else math.nan
+    return _ratio(lr * root, 1 - beta1_power)
+
+
+def _ratio(a: Any, b: Any) -> Any:
+    """a / b; infinite or not a number where b is zero, as for tensors."""
+    with np.errstate(all="ignore"):
+        return np.divide(a, b).item()
 
 
 @_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False")
@@ -244,7 +254,7 @@ def _(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad
 def _(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
     torch.maximum(v.mul_(beta2), grad.abs(), out=v)
-    var.addcdiv_(m, v + epsilon, value=-lr / (1 - beta1_power))
+    var.addcdiv_(m, v + epsilon, value=-_ratio(lr, 1 - beta1_power))
 
 
 @_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True)
