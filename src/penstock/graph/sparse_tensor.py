@@ -34,9 +34,9 @@ class SparseTensor:
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any):
         with name_scope(None, "SparseTensor", [v for v in (indices, values, dense_shape) if isinstance(v, Tensor)]):
-            self._indices = convert(indices, dtypes.int64, "indices")
-            self._values = convert(values, name="values")
-            self._dense_shape = convert(dense_shape, dtypes.int64, "dense_shape")
+            self._indices: Any = convert(indices, dtypes.int64, "indices")
+            self._values: Any = convert(values, name="values")
+            self._dense_shape: Any = convert(dense_shape, dtypes.int64, "dense_shape")
         self._shape_default: Any = None
         rank = self._indices.shape.with_rank(2)._dims
         nnz = self._values.shape.with_rank(1)._dims
