@@ -518,9 +518,10 @@ def _(input, *, shape):
 
 
 @ensure_shape_op.kernel
-def _(input, *, shape):
+def _(input, *, shape, node):
     if not shape.is_compatible_with(arrays.dims_of(input)):
-        raise errors.invalid(f"Shape of tensor {arrays.show(arrays.dims_of(input))} is not compatible with expected "
+        name = "" if node.graph is None else f"{node.inputs[0].op.name} "
+        raise errors.invalid(f"Shape of tensor {name}{arrays.show(arrays.dims_of(input))} is not compatible with expected "
                              f"shape {_brackets(shape._dims)}.")
     return input
 
