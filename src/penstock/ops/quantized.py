@@ -275,7 +275,7 @@ def _(input, filter, min_input, max_input, min_filter, max_filter, *, Tinput, Tf
 
 # -- pooling --------------------------------------------------------------
 def _pool(name: str, plain: str, public: str) -> None:
-    """A pooling of quantized images: that of floats on the integers, rounded to whole numbers."""
+    """A pooling of quantized images: that of floats on the integers, rounded to whole numbers (halves to even)."""
     made = op(name, "input: T, min_input: float32, max_input: float32 -> output: T, min_output: float32, "
                     "max_output: float32",
               f"T: {_Q}, ksize: list(int), strides: list(int), padding: string in {{SAME VALID}}", v1_as=public,
@@ -290,7 +290,7 @@ def _pool(name: str, plain: str, public: str) -> None:
         low, high = _ranges(min_input, max_input)
         kernel = get(plain).kernel_for("cpu").bind(  # type: ignore[union-attr]
             {"ksize": ksize, "strides": strides, "padding": padding, "data_format": "NHWC"})
-        return to_type(half_away(kernel(input.double())), T), as_scalar(low), as_scalar(high)
+        return to_type(kernel(input.double()).round(), T), as_scalar(low), as_scalar(high)
 
 
 _pool("QuantizedMaxPool", "MaxPool", "nn.quantized_max_pool")
