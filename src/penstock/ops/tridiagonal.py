@@ -190,6 +190,8 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact
                       perturb_singular: bool = False) -> Tensor:
     """Solves tridiagonal systems; `rhs` and the result are [..., M] or [..., M, K] (transpose_rhs: rhs is [..., K, M]).
 
+    Where a rank is not known, rhs is taken for a matrix.
+
     `diagonals` is [..., 3, M] ("compact": superdiagonal, diagonal, subdiagonal), a sequence of three vectors
     ("sequence"), or [..., M, M] ("matrix").
     """
@@ -200,19 +202,20 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact
     _check_solve(diagonals, rhs, rank, rhs_rank)
     if conjugate_rhs:
         rhs = tf.math.conj(rhs)
-    if rhs_rank == rank - 1:
+    if rank is not None and rhs_rank == rank - 1:
         _check_rows(diagonals, rhs.shape._dims[-1])
         solved = tridiagonal_solve_op(diagonals, tf.expand_dims(rhs, -1), partial_pivoting=partial_pivoting, name=name)
         return tf.squeeze(solved, -1)
     if transpose_rhs:
         rhs = tf.linalg.matrix_transpose(rhs)
-    _check_rows(diagonals, rhs.shape._dims[-2])
+    if rank is not None and rhs_rank is not None:
+        _check_rows(diagonals, rhs.shape._dims[-2])
     return tridiagonal_solve_op(diagonals, rhs, partial_pivoting=partial_pivoting, name=name)
 
 
 def _check_solve(diagonals: Tensor, rhs: Tensor, rank: Any, rhs_rank: Any) -> None:
     if rank is None or rhs_rank is None:
-        raise ValueError("The ranks of diagonals and rhs have to be known")
+        return
     if rank < 2:
         raise ValueError(f"Expected diagonals to have rank at least 2, got {rank}")
     if rhs_rank not in (rank, rank - 1):
