@@ -45,7 +45,7 @@ def _numbers(data: bytes, dtype: Any, little_endian: bool, dims: tuple) -> torch
     return (out.view(torch.bfloat16) if dtype == dtypes.bfloat16 else out).reshape(dims)
 
 
-@decode_raw_op.kernel
+@decode_raw_op.kernel(device="cpu")
 def _(bytes, *, out_type, little_endian):
     items = bytes.ravel().tolist()
     size = len(items[0]) if items else 0
@@ -59,7 +59,7 @@ def _(bytes, *, out_type, little_endian):
     return _numbers(b"".join(items), out_type, little_endian, (*bytes.shape, size // out_type.size))
 
 
-@decode_padded_raw.kernel
+@decode_padded_raw.kernel(device="cpu")
 def _(input_bytes, fixed_length, *, out_type, little_endian):
     if fixed_length.ndim:
         raise errors.invalid(f"k must be scalar, got shape {list(fixed_length.shape)}")
@@ -110,7 +110,7 @@ def _(records, record_defaults):
     return [records] * len(record_defaults)
 
 
-@decode_csv_op.kernel
+@decode_csv_op.kernel(device="cpu")
 def _(records, record_defaults, *, OUT_TYPE, field_delim, use_quote_delim, na_value, select_cols):
     delim, na = strings.raw(field_delim), strings.raw(na_value)
     if len(delim) != 1:
@@ -247,7 +247,7 @@ def _(serialized):
     return None
 
 
-@serialize_tensor_op.kernel
+@serialize_tensor_op.kernel(device="cpu")
 def _(tensor, *, T):
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     if T in (dtypes.resource, dtypes.variant):
@@ -261,7 +261,7 @@ def _(tensor, *, T):
     return strings.pack([proto.SerializeToString()], ())
 
 
-@parse_tensor_op.kernel
+@parse_tensor_op.kernel(device="cpu")
 def _(serialized, *, out_type):
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -305,7 +305,7 @@ decode_compressed_op.shape(lambda bytes: bytes)
 _WINDOW = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 
 
-@decode_compressed_op.kernel
+@decode_compressed_op.kernel(device="cpu")
 def _(bytes, *, compression_type):
     if not compression_type:
         return bytes
@@ -338,7 +338,7 @@ decode_json_example_op = op("DecodeJSONExample", "json_examples: string -> binar
 decode_json_example_op.shape(lambda json_examples: json_examples)
 
 
-@decode_json_example_op.kernel
+@decode_json_example_op.kernel(device="cpu")
 def _(json_examples):
     from google.protobuf import json_format
 

@@ -41,7 +41,7 @@ def _kernel(*ops: Any) -> Any:
     """Registers one kernel for several ops."""
     def register(fn: Any) -> Any:
         for o in ops:
-            o.kernel(fn)
+            o.kernel(fn, device="cpu")
         return fn
     return register
 
@@ -156,7 +156,7 @@ def _(table_handle, keys):
     return []
 
 
-@remove_v2.kernel
+@remove_v2.kernel(device="cpu")
 def _(table_handle, keys, *, Tin):
     table_handle.check_types(Tin)
     table_handle.remove(keys)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import collections
-import itertools
+import contextlib
 import uuid
 from typing import Any
 
@@ -19,8 +19,6 @@ from penstock.ops import lookup as ops
 from penstock.ops.core import group, no_op_def
 from penstock.ops.registry import get
 from penstock.shape import TensorShape
-
-_counter = itertools.count()
 
 
 @export(v1=["tables_initializer", "initializers.tables_initializer"])
@@ -46,15 +44,8 @@ def _add_initializer(op: Any) -> None:
 
 def _lifted() -> Any:
     """A scope that leaves control flow under construction: tables are made and filled outside of it."""
-    if not context.executing_eagerly() and context.current_graph()._stacks.control_flow is not None:
-        return init_scope()
-    return name_scope(context.state.scope_name) if context.executing_eagerly() else _nothing()
-
-
-class _nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exc: Any) -> None: ...
+    inside = not context.executing_eagerly() and context.current_graph()._stacks.control_flow is not None
+    return init_scope() if inside else contextlib.nullcontext()
 
 
 # -- initializers -----------------------------------------------------------------------------------------------------

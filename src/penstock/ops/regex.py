@@ -44,12 +44,12 @@ def _scalar(value: Any, what: str) -> bytes:
     return value.item()
 
 
-@regex_replace_op.kernel
+@regex_replace_op.kernel(device="cpu")
 def _(input, pattern, rewrite, *, replace_global):
     return _replaced(input, _scalar(pattern, "Pattern"), _scalar(rewrite, "Rewrite"), replace_global)
 
 
-@static_regex_replace.kernel
+@static_regex_replace.kernel(device="cpu")
 def _(input, *, pattern, rewrite, replace_global):
     return _replaced(input, strings.raw(pattern), strings.raw(rewrite), replace_global)
 
@@ -59,12 +59,12 @@ def _replaced(input: Any, pattern: bytes, rewrite: bytes, everywhere: bool) -> A
     return strings.each(lambda s: compiled.replace(s, new, everywhere), input)
 
 
-@regex_full_match_op.kernel
+@regex_full_match_op.kernel(device="cpu")
 def _(input, pattern):
     return _matched(input, _scalar(pattern, "Pattern"))
 
 
-@static_regex_full_match.kernel
+@static_regex_full_match.kernel(device="cpu")
 def _(input, *, pattern):
     return _matched(input, strings.raw(pattern))
 

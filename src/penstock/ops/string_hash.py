@@ -32,17 +32,17 @@ def bucket(hashes: np.ndarray, count: int) -> torch.Tensor:
     return torch.from_numpy((hashes % np.uint64(count)).astype(np.int64))
 
 
-@to_hash_bucket_op.kernel
+@to_hash_bucket_op.kernel(device="cpu")
 def _(string_tensor, *, num_buckets):
     return bucket(hashing.murmur64(string_tensor.ravel().tolist()), num_buckets).reshape(string_tensor.shape)
 
 
-@to_hash_bucket_fast_op.kernel
+@to_hash_bucket_fast_op.kernel(device="cpu")
 def _(input, *, num_buckets):
     return bucket(hashing.fingerprint64(input.ravel().tolist()), num_buckets).reshape(input.shape)
 
 
-@to_hash_bucket_strong_op.kernel
+@to_hash_bucket_strong_op.kernel(device="cpu")
 def _(input, *, num_buckets, key):
     if len(key) != 2:
         raise errors.invalid("Key must have 2 elements")
@@ -92,7 +92,7 @@ def _(data, method):
     return (None if data is None else data[0], 8)
 
 
-@fingerprint_op.kernel
+@fingerprint_op.kernel(device="cpu")
 def _(data, method):
     if strings.scalar(method, "method") != b"farmhash64":
         raise errors.invalid(f"Unsupported data fingerprint method: {strings.show(method.item())}")

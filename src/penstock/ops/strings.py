@@ -34,7 +34,7 @@ as_string_op = op("AsString", "input: T -> output: string",
 as_string_op.shape(lambda input: input)
 
 
-@as_string_op.kernel
+@as_string_op.kernel(device="cpu")
 def _(input, *, T, precision, scientific, shortest, width, fill):
     form = _number_format(T, precision, scientific, shortest, width, fill)
     count = input.size if isinstance(input, np.ndarray) else input.numel()
@@ -121,7 +121,7 @@ def parse_int(text: bytes, bits: int) -> int | None:
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
-@string_to_number_op.kernel
+@string_to_number_op.kernel(device="cpu")
 def _(string_tensor, *, out_type):
     flat = string_tensor.ravel().tolist()
     values = [parse_float(s) for s in flat] if out_type.is_floating else \
@@ -169,7 +169,7 @@ def _(inputs, *, template, placeholder):
     return ()
 
 
-@string_format_op.kernel
+@string_format_op.kernel(device="cpu")
 def _(inputs, *, template, placeholder, summarize):
     first, *rest = _pieces(template, placeholder, len(inputs))
     shown = [summarize_ends(x, summarize) + piece for x, piece in zip(inputs, rest, strict=True)]
@@ -194,14 +194,14 @@ def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize
 # -- elementwise ----------------------------------------------------------------------------------------------------
 string_strip = op("StringStrip", "input: string -> output: string").no_gradient()
 string_strip.shape(lambda input: input)
-string_strip.kernel(lambda input: strings.each(lambda s: s.strip(_SPACE), input))
+string_strip.kernel(lambda input: strings.each(lambda s: s.strip(_SPACE), input), device="cpu")
 
 string_lower = op("StringLower", "input: string -> output: string", "encoding: string = ''").no_gradient()
 string_upper = op("StringUpper", "input: string -> output: string", "encoding: string = ''").no_gradient()
 string_lower.shape(lambda input: input)
 string_upper.shape(lambda input: input)
-string_lower.kernel(lambda input, *, encoding: _cased(input, encoding, bytes.lower, str.lower))
-string_upper.kernel(lambda input, *, encoding: _cased(input, encoding, bytes.upper, str.upper))
+string_lower.kernel(lambda input, *, encoding: _cased(input, encoding, bytes.lower, str.lower), device="cpu")
+string_upper.kernel(lambda input, *, encoding: _cased(input, encoding, bytes.upper, str.upper), device="cpu")
 
 
 def _cased(input: np.ndarray, encoding: str, of_bytes: Any, of_text: Any) -> np.ndarray:
@@ -241,7 +241,7 @@ string_length_op = op("StringLength", "input: string -> output: int32", _UNIT).n
 string_length_op.shape(lambda input: input)
 
 
-@string_length_op.kernel
+@string_length_op.kernel(device="cpu")
 def _(input, *, unit):
     measure = len if unit == "BYTE" else strings.utf8_length
     return torch.tensor([measure(s) for s in input.ravel().tolist()], dtype=torch.int32).reshape(input.shape)
@@ -275,7 +275,7 @@ def _(input, pos, len):
     return shapes.broadcast(input, shapes.merge(pos, len))
 
 
-@substr_op.kernel
+@substr_op.kernel(device="cpu")
 def _(input, pos, len, *, unit):
     if pos.shape != len.shape:
         raise errors.invalid(f"pos and len shapes must match: {list(pos.shape)} vs. {list(len.shape)}")
@@ -344,7 +344,7 @@ def _(inputs):
     return out
 
 
-@string_join_op.kernel
+@string_join_op.kernel(device="cpu")
 def _(inputs, *, separator):
     dims = next((x.shape for x in inputs if x.ndim), ())
     columns = []
@@ -386,7 +386,7 @@ def _(inputs, reduction_indices, *, keep_dims, c):
     return tuple(1 if i in gone else d for i, d in enumerate(inputs) if keep_dims or i not in gone)
 
 
-@reduce_join_op.kernel
+@reduce_join_op.kernel(device="cpu")
 def _(inputs, reduction_indices, *, keep_dims, separator):
     rank, axes = inputs.ndim, []
     for a in reduction_indices.reshape(-1).tolist():
@@ -449,7 +449,7 @@ def _(inputs, segment_ids, num_segments, *, c):
     return (None if count is None else int(count), *inputs[len(segment_ids):])
 
 
-@unsorted_segment_join.kernel
+@unsorted_segment_join.kernel(device="cpu")
 def _(inputs, segment_ids, num_segments, *, separator):
     if num_segments.ndim:
         raise errors.invalid("num_segments must be a scalar")
@@ -524,7 +524,7 @@ def _sparse_rows(rows: list[list[bytes]]) -> tuple:
     return torch.stack([row, column], 1), strings.pack([s for r in rows for s in r]), torch.tensor([len(rows), widest])
 
 
-@string_split_op.kernel
+@string_split_op.kernel(device="cpu")
 def _(input, delimiter, *, skip_empty):
     delim = strings.scalar(delimiter, "delimiter")
     return _sparse_rows([_split_any(s, delim, skip_empty) for s in _rows(input, "input")])
@@ -542,7 +542,7 @@ def _split_any(text: bytes, delimiters: bytes, skip_empty: bool) -> list[bytes]:
     return [p for p in parts if p] if skip_empty else parts
 
 
-@string_split_v2_op.kernel
+@string_split_v2_op.kernel(device="cpu")
 def _(input, sep, *, maxsplit):
     separator = strings.scalar(sep, "sep")
     return _sparse_rows([_split_like_python(s, separator, maxsplit) for s in _rows(input, "input")])
@@ -596,7 +596,7 @@ def _(data, data_splits):
     return [(None,), shapes.rank_is(data_splits, 1)]
 
 
-@string_n_grams.kernel
+@string_n_grams.kernel(device="cpu")
 def _(data, data_splits, *, separator, ngram_widths, left_pad, right_pad, pad_width, preserve_short_sequences):
     words, splits = _rows(data, "data"), data_splits.reshape(-1).tolist()
     if any(w <= 0 for w in ngram_widths):
@@ -640,11 +640,11 @@ encode_base64_op = op("EncodeBase64", "input: string -> output: string", "pad: b
 decode_base64_op = op("DecodeBase64", "input: string -> output: string").no_gradient()
 encode_base64_op.shape(lambda input: input)
 decode_base64_op.shape(lambda input: input)
-decode_base64_op.kernel(lambda input: strings.each(_decoded, input))
+decode_base64_op.kernel(lambda input: strings.each(_decoded, input), device="cpu")
 _BASE64 = re.compile(rb"[A-Za-z0-9_-]*")
 
 
-@encode_base64_op.kernel
+@encode_base64_op.kernel(device="cpu")
 def _(input, *, pad):
     encode = base64.urlsafe_b64encode
     return strings.each(encode if pad else lambda s: encode(s).rstrip(b"="), input)

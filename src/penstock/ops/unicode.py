@@ -55,12 +55,12 @@ def _decoded_rows(input: np.ndarray, encoding: str, policy: str, char: int, cont
         torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *starts]))
 
 
-@unicode_decode.kernel
+@unicode_decode.kernel(device="cpu")
 def _(input, *, input_encoding, errors, replacement_char, replace_control_characters, Tsplits):
     return _decoded_rows(input, input_encoding, errors, replacement_char, replace_control_characters, Tsplits)[:2]
 
 
-@unicode_decode_with_offsets.kernel
+@unicode_decode_with_offsets.kernel(device="cpu")
 def _(input, *, input_encoding, errors, replacement_char, replace_control_characters, Tsplits):
     return _decoded_rows(input, input_encoding, errors, replacement_char, replace_control_characters, Tsplits)
 
@@ -84,7 +84,7 @@ def _(input_values, input_splits):
     return (None if count is None else max(count - 1, 0),)
 
 
-@unicode_encode_op.kernel
+@unicode_encode_op.kernel(device="cpu")
 def _(input_values, input_splits, *, errors, output_encoding, replacement_char):
     values, splits = input_values.cpu().numpy(), input_splits.reshape(-1).tolist()
     _check_replacement(replacement_char)
@@ -121,7 +121,7 @@ unicode_transcode_op = op(
 unicode_transcode_op.shape(lambda input: input)
 
 
-@unicode_transcode_op.kernel
+@unicode_transcode_op.kernel(device="cpu")
 def _(input, *, input_encoding, output_encoding, errors, replacement_char, replace_control_characters):
     _check_replacement(replacement_char)
     unicode_text.encoding_name(input_encoding)
@@ -161,7 +161,7 @@ unicode_script_op = op("UnicodeScript", "input: int32 -> output: int32").no_grad
 unicode_script_op.shape(lambda input: input)
 
 
-@unicode_script_op.kernel
+@unicode_script_op.kernel(device="cpu")
 def _(input):
     codes = unicode_data.script_codes(input.reshape(-1).cpu().numpy())
     return torch.from_numpy(codes).reshape(input.shape).to(input.device)
