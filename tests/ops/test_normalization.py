@@ -132,3 +132,9 @@ def test_lrn_reaches_past_the_channels():
     np.testing.assert_allclose(found.numpy(), x / np.sqrt(2 + 0.1 * (x ** 2).sum(-1, keepdims=True)), rtol=1e-5)
     with pytest.raises(tf.errors.InvalidArgumentError, match="nonnegative"):
         tf.nn.lrn(x, depth_radius=-1)
+
+
+def test_normalize():
+    unit, size = tf.linalg.normalize(np.array([[3.0, 4.0], [0.0, 2.0]]), axis=1)
+    np.testing.assert_allclose(unit.numpy(), [[0.6, 0.8], [0, 1]])
+    np.testing.assert_allclose(size.numpy(), [[5.0], [2.0]])

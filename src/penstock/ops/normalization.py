@@ -20,6 +20,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops import windows
 from penstock.ops.arguments import renamed
+from penstock.ops.linalg_functions import norm_v2
 from penstock.ops.reduction import reduce_sum
 from penstock.ops.registry import OpDef, get, op
 from penstock.ops.windows import from_channels_first, to_channels_first
@@ -496,3 +497,12 @@ def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
     """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
     return l2_normalize_v2(x, renamed("axis", axis, "dim", dim), epsilon, name)
+
+
+@export("linalg.normalize")
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple:
+    """A tensor divided by its norm along `axis`, and the norm (with the axis kept)."""
+    with name_scope(name, "normalize", [tensor]):
+        tensor = convert(tensor)
+        size = _cast(norm_v2(tensor, ord, axis, keepdims=True), tensor.dtype.base_dtype)
+        return tensor / size, size
