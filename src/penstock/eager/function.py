@@ -295,7 +295,8 @@ class Function:
         specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
         graph.inputs = [graph.placeholder(s.dtype, s.shape._dims, s.name or "args") for s in specs]
         own = list(graph.inputs)
-        call_args, call_kwargs = _replaced(args, kwargs, own)
+        with graph.as_default():
+            call_args, call_kwargs = _replaced(args, kwargs, own)
         graph.structured_input_signature = _replaced(args, kwargs, specs)
         self._trace_count += 1
         with _Resources():

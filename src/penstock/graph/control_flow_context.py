@@ -257,7 +257,8 @@ class ControlFlowContext:
         loop = self.GetWhileContext()
         if loop is None:
             return op._control_inputs, []
-        internal, external = [], []
+        internal: list[Operation] = []
+        external: list[Operation] = []
         for c in op._control_inputs:
             ctxt = output_context(c)
             (internal if ctxt is not None and ctxt.GetWhileContext() is loop else external).append(c)
@@ -779,7 +780,7 @@ class _entered:
             self._ctxt.Exit()
 
 
-def _variable_shape(t: Tensor) -> Tensor:
+def _variable_shape(t: Tensor) -> Any:
     """The shape of a tensor, or of the variable behind a handle."""
     return get("VariableShape")(t) if t.dtype == dtypes.resource else shape_of(t)
 

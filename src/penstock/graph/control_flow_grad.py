@@ -42,7 +42,7 @@ def _known(dims: tuple | None) -> bool:
     return dims is not None and None not in dims
 
 
-def _zeros_constant(dims: tuple, dtype: Any) -> Tensor:
+def _zeros_constant(dims: Any, dtype: Any) -> Tensor:
     return constant(np.zeros(dims, dtype.as_numpy_dtype), dtype.base_dtype)
 
 

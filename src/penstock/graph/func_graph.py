@@ -205,7 +205,8 @@ class FuncGraph(Graph):
             if element is None:
                 continue
             if isinstance(element, Operation) and element.graph is not self:
-                self.control_captures[element] = None
+                if element.graph is not self.backward_of:       # the forward function has run before its gradient
+                    self.control_captures[element] = None
             else:
                 inside.append(c)
         return super().control_dependencies(inside)
@@ -326,7 +327,7 @@ def order_side_effects(graph: Graph) -> list[Operation]:
         if not op.opdef.stateful or op.opdef.per_session or op._control_flow_context is not None:
             continue
         must_run.append(op)
-        resources = {id(t) for t in op._inputs if t.dtype == dtypes.resource or t.dtype._is_ref_dtype}
+        resources: set[Any] = {id(t) for t in op._inputs if t.dtype == dtypes.resource or t.dtype._is_ref_dtype}
         for key in resources or {None}:
             before = last.get(key)
             if before is not None and before not in op._control_inputs:

@@ -198,5 +198,5 @@ class _Body:
         if head in self.arguments:
             first = int(rest[-1]) if rest else 0
             return self.arguments[head][first:first + count]
-        name, first = self._flat_edge(text, nodes).rsplit(":", 1)
-        return [f"{name}:{int(first) + i}" for i in range(count)]
+        name, index = self._flat_edge(text, nodes).rsplit(":", 1)
+        return [f"{name}:{int(index) + i}" for i in range(count)]

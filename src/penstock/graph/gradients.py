@@ -117,15 +117,17 @@ def _components(x: Any) -> list | None:
 def _composite_gradients(ys: list, xs: list, grad_ys: list, *rest: Any) -> list:
     """Differentiates through the parts of composite tensors and puts the results together again."""
     name, colocate, stop, unconnected, src, gate = rest
-    flat_ys, flat_gs = [], []
+    flat_ys: list = []
+    flat_gs: list = []
     for y, g in zip(ys, grad_ys, strict=True):
         parts = _components(y)
         flat_ys.extend([y] if parts is None else parts)
         flat_gs.extend([g] if parts is None else (_components(g) or [g]) if g is not None else [None] * len(parts))
     flat_xs = [p for x in xs for p in (_components(x) or [x])]
     flat = iter(gradients_of(flat_ys, flat_xs, flat_gs, name, colocate, stop, unconnected, src, gate))
-    return [next(flat) if _components(x) is None else x._with_gradient_components([next(flat) for _ in _components(x)])
-            for x in xs]
+    counts = [len(_components(x) or ()) for x in xs]
+    return [x._with_gradient_components([next(flat) for _ in range(n)]) if n else next(flat)
+            for x, n in zip(xs, counts, strict=True)]
 
 
 def _y_tensor(y: Any) -> Any:

@@ -14,7 +14,6 @@ from penstock import dtypes, errors, nest
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.convert import convert
-from penstock.graph.scopes import control_dependencies
 from penstock.kernels import bridge
 from penstock.ops.registry import op
 
@@ -214,8 +213,7 @@ def _gradient_values(found: _Function, args: list, types: list) -> list:
 def _(op, *grads):
     found = _lookup(op.attrs["token"])
     made = _Function(found.function, [len(op.outputs), len(op.inputs)], for_gradient=True)
-    with control_dependencies(op.outputs if op.graph is not None else []):
-        out = eager_py_func([*grads, *op.outputs, *op.inputs], token=made.token, Tout=[t.dtype for t in op.inputs])
+    out = eager_py_func([*grads, *op.outputs, *op.inputs], token=made.token, Tout=[t.dtype for t in op.inputs])
     if context.executing_eagerly():
         return list(out)
     for g, t in zip(out, op.inputs, strict=True):
