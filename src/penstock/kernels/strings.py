@@ -52,6 +52,11 @@ def check_bytes(total: int, what: str) -> None:
 
 
 
+def check_elements(count: int, what: str) -> None:
+    """ResourceExhaustedError if a kernel is asked for an absurd number of strings (each takes a pointer)."""
+    check_bytes(8 * count, what)
+
+
 # -- UTF-8 -----------------------------------------------------------------------------------------------------------
 TRAIL_BYTES = bytes(range(0x80, 0xC0))       # of a character after its first byte
 

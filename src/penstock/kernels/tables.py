@@ -262,7 +262,7 @@ class DenseTable(Table):
     def clear(self) -> None:
         """Empties all buckets."""
         super().clear()
-        strings.check_bytes(self._buckets * max(math.prod(self.value_dims), 1), "The buckets of the table")
+        strings.check_elements(self._buckets * max(math.prod(self.value_dims), 1), "The buckets of the table")
         self._values = self._room(self._buckets)
         self._held: list = [self._empty] * self._buckets        # the key of each bucket
 

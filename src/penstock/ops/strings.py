@@ -398,7 +398,7 @@ def _(inputs, reduction_indices, *, keep_dims, separator):
         axes.append(a % rank)
     kept = [i for i in range(rank) if i not in axes]
     dims = [inputs.shape[i] for i in kept]
-    strings.check_bytes(math.prod(dims), "ReduceJoin")
+    strings.check_elements(math.prod(dims), "ReduceJoin")
     # The first reduction index varies fastest.
     rows = inputs.transpose(kept + axes[::-1]).reshape(math.prod(dims), math.prod(inputs.shape[i] for i in axes))
     out = [strings.raw(separator).join(row) for row in rows.tolist()]
@@ -466,7 +466,7 @@ def _(inputs, segment_ids, num_segments, *, separator):
         raise errors.invalid("segment_ids are not allowed to exceed num_segments or to have negative values.")
     inner = inputs.shape[k:]
     width, sep = math.prod(inner), strings.raw(separator)
-    strings.check_bytes(count * width, "UnsortedSegmentJoin")
+    strings.check_elements(count * width, "UnsortedSegmentJoin")
     parts: dict[int, list[list[bytes]]] = {}
     for i, row in zip(ids, inputs.reshape(len(ids), width).tolist(), strict=True):
         parts.setdefault(i, []).append(row)
