@@ -66,7 +66,7 @@ def _simple(name: str, kind: type[candidates.Distribution]) -> OpDef:
     made = op(name, _ARGS, f"{_NUM}, range_max: int >= 1, {_SEEDS}", stateful=True).no_gradient()
     made.shape(_shape)
 
-    @made.kernel
+    @made.kernel(device="cpu")
     def _(true_classes, *, num_true, num_sampled, unique, range_max, seed, seed2, ctx, node):
         return _sampled(name, kind(range_max), true_classes, num_true, num_sampled, unique, (seed, seed2), ctx, node)
     return made
@@ -77,7 +77,7 @@ def _learned(name: str) -> OpDef:
     made = op(name, _ARGS, f"{_NUM}, range_max: int >= 1, {_SEEDS}", stateful=True).no_gradient()
     made.shape(_shape)
 
-    @made.kernel
+    @made.kernel(device="cpu")
     def _(true_classes, *, num_true, num_sampled, unique, range_max, seed, seed2, ctx, node):
         eager = node is None or node.graph is None
         key = f"{name}/{'' if eager else node.name}/{num_true}/{num_sampled}/{unique}/{range_max}/{seed}/{seed2}"
@@ -105,7 +105,7 @@ fixed_op.shape(_shape)
 all_op.shape(_shape)
 
 
-@fixed_op.kernel
+@fixed_op.kernel(device="cpu")
 def _(true_classes, *, num_true, num_sampled, unique, range_max, vocab_file, distortion, num_reserved_ids, num_shards,
       shard, unigrams, seed, seed2, ctx, node):
     if bool(vocab_file) == bool(unigrams):
@@ -145,7 +145,7 @@ def _read_weights(vocab_file: str) -> np.ndarray:
         raise errors.invalid(f"Wrong vocabulary format: {e}") from None
 
 
-@all_op.kernel
+@all_op.kernel(device="cpu")
 def _(true_classes, *, num_true, num_sampled):
     _check_true(true_classes, num_true)
     if num_sampled > 1 << 24:
