@@ -17,6 +17,7 @@ import numpy as np
 from penstock import errors
 from penstock.api import export
 from penstock.compile.program import Program, compile_program
+from penstock.config import session_config
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
 from penstock.execute.trace import TracedRun
@@ -83,7 +84,7 @@ class BaseSession:
             raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
         self._graph = graph if graph is not None else context.current_graph()
         self._target = target.encode() if isinstance(target, str) else target or b""
-        self._config = config
+        self._config = config = session_config(config)
         self._closed = False
         self._resources = ResourceManager()
         self._programs: dict[tuple, _Step] = {}

@@ -21,7 +21,7 @@ PRODUCER_VERSION = 134
 
 
 class _Stacks:
-    """The scopes that are open on a graph (shared by threads, or one per thread)."""
+    """The scopes that are open on a graph, for one thread."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -33,6 +33,7 @@ class _Stacks:
         self.gradient_override: dict[str, str] = {}
         self.kernel_labels: dict[str, str] = {}
         self.container = ""
+        self.original_op: Any = None
         self.variable_creators: tuple = ()  # outermost first
 
     def copied(self) -> _Stacks:
@@ -44,12 +45,12 @@ class _Stacks:
 
 
 class DeviceScope:
-    """One open device block: what it asks for, and the thread that opened it."""
+    """One open device block: what it asks for."""
 
-    __slots__ = ("entry", "thread")
+    __slots__ = ("entry",)
 
     def __init__(self, entry: Any):
-        self.entry, self.thread = entry, threading.get_ident()
+        self.entry = entry
 
 
 class _ControlScope:
@@ -91,8 +92,8 @@ class Graph:
         self._ops: list[Operation] = []
         self._by_name: dict[str, Operation] = {}
         self._names: dict[str, int] = {}
-        self._shared_stacks = _Stacks()
-        self._local: threading.local | None = None
+        self._local = threading.local()            # the scopes open on each thread
+        self._local.stacks = self._first_stacks = _Stacks()
         self._collections: dict[Any, list] = {}
         self._finalized = False
         self._version = 0
@@ -113,19 +114,14 @@ class Graph:
     # -- state -------------------------------------------------------------------------------------------
     @property
     def _stacks(self) -> _Stacks:
-        if self._local is None:
-            return self._shared_stacks
         try:
             return self._local.stacks
-        except AttributeError:
-            self._local.stacks = self._shared_stacks.copied()
+        except AttributeError:                     # a thread begins in the scopes that the graph's maker is in
+            self._local.stacks = self._first_stacks.copied()
             return self._local.stacks
 
     def switch_to_thread_local(self) -> None:
-        """Gives every thread its own scopes from now on."""
-        if self._local is None:
-            self._local = threading.local()
-            self._local.stacks = self._shared_stacks
+        """Kept for programs that call it: every thread has its own scopes anyway."""
 
     @property
     def version(self) -> int:
@@ -198,6 +194,7 @@ class Graph:
             if c not in op._control_inputs:
                 op._control_inputs.append(c)
                 c._control_outputs.append(op)
+        op._original_op = s.original_op
         if s.attr_scope:
             op._extra.update({k: v for k, v in s.attr_scope.items() if k not in op._extra})
         if s.gradient_override and op.type in s.gradient_override:
@@ -412,9 +409,9 @@ class Graph:
         try:
             yield
         finally:
-            if not s.devices or s.devices[-1] is not scope and s.devices[-1].thread == scope.thread:
+            if not s.devices or s.devices[-1] is not scope:
                 raise RuntimeError("Exiting device scope without proper scope nesting.")
-            s.devices = tuple(d for d in s.devices if d is not scope)
+            s.devices = old
 
     def control_dependencies(self, control_inputs: Any) -> Any:
         """Makes ops made inside run after `control_inputs` (ops, tensors, variables); None clears."""
@@ -514,6 +511,16 @@ class Graph:
             yield
         finally:
             s.attr_scope = old
+
+    @contextlib.contextmanager
+    def _original_op(self, op: Operation) -> Iterator[None]:
+        """Marks the ops made inside as derived from `op`, for error reports."""
+        s = self._stacks
+        old, s.original_op = s.original_op, op
+        try:
+            yield
+        finally:
+            s.original_op = old
 
     def _get_control_flow_context(self) -> Any:
         return self._stacks.control_flow

@@ -226,6 +226,7 @@ class Operation:
         self._control_outputs: list[Operation] = []
         self._device: str = ""
         self._control_flow_context: Any = None
+        self._original_op: Any = None
         self._id = 0
         self.frames: tuple = ()
         self._extra: dict[str, Any] = {}          # attributes outside of the declaration, such as _class
