@@ -107,16 +107,26 @@ leaky_relu_grad = _activation_grad("LeakyReluGrad", _LEAKY)
 leaky_relu_op.kernel(lambda features, *, alpha: aten.leaky_relu(features, alpha))
 
 
-@leaky_relu_op.kernel(types="half bfloat16")
+@leaky_relu_op.kernel(types="half bfloat16 float64")
 def _(features, *, alpha):
-    alpha = torch.tensor(alpha, dtype=features.dtype).item()               # a number of the type, as in TensorFlow
-    return aten.leaky_relu(features, alpha)
+    return aten.leaky_relu(features, _alpha_of(alpha, features.dtype))
+
+
+def _alpha_of(alpha: float, dtype: torch.dtype) -> float:
+    """A float attribute has 32 bits; the kernel casts it to the type of the features."""
+    return torch.tensor(alpha, dtype=torch.float32).to(dtype).item()
 
 
 @leaky_relu_grad.kernel
 def _(gradients, features, *, alpha):
     check_same_shape(gradients, features)
     return aten.leaky_relu_backward(gradients, features, alpha, False)
+
+
+@leaky_relu_grad.kernel(types="half bfloat16 float64")
+def _(gradients, features, *, alpha):
+    check_same_shape(gradients, features)
+    return aten.leaky_relu_backward(gradients, features, _alpha_of(alpha, features.dtype), False)
 
 
 leaky_relu_op.gradient(lambda op, grad: leaky_relu_grad(grad, op.inputs[0], alpha=op.attrs["alpha"]))

@@ -394,8 +394,8 @@ def _(op, grad):
     to_image = None
     if image.dtype.name in ("float16", "float32", "float64"):
         to_image = crop_grad_image(grad, op.inputs[1], op.inputs[2], get("Shape")(image), T=image.dtype, method=method)
-    to_boxes = crop_grad_boxes(grad, image, op.inputs[1], op.inputs[2]) if method == "bilinear" else None
-    return to_image, to_boxes, None, None
+    # The boxes' gradient is the bilinear one for either method: that of the nearest pixel would be zero.
+    return to_image, crop_grad_boxes(grad, image, op.inputs[1], op.inputs[2]), None, None
 
 
 # -- glimpses ------------------------------------------------------------------------------------------------------------

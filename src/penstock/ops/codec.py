@@ -49,10 +49,18 @@ def _pixels(image: Any, channels: int) -> np.ndarray:
     else:
         mode = modes[channels]
     try:
-        array = np.asarray(image if image.mode == mode else image.convert(mode))
+        array = _grey(image, mode) if mode in ("L", "LA") and image.mode in ("RGB", "RGBA", "P") else \
+            np.asarray(image if image.mode == mode else image.convert(mode))
     except Exception as e:
         raise errors.invalid(f"Broken image data: {e}") from None
     return array[:, :, None] if array.ndim == 2 else array
+
+
+def _grey(image: Any, mode: str) -> np.ndarray:
+    """Colours as luma, in the fixed-point arithmetic of libpng with the weights 0.299, 0.587 and 0.114."""
+    colours = np.asarray(image.convert("RGBA"))
+    grey = (colours[:, :, :3].astype(np.int32) @ np.array([9798, 19235, 3735], np.int32) >> 15).astype(np.uint8)
+    return grey if mode == "L" else np.stack([grey, colours[:, :, 3]], 2)
 
 
 def _image_shape(contents: Any, *, channels: int) -> tuple:
@@ -113,8 +121,8 @@ def _sixteen(image: Any, channels: int) -> np.ndarray:
 def _reduced(image: Any, ratio: int, channels: int) -> np.ndarray:
     if ratio not in (1, 2, 4, 8):
         raise errors.invalid(f"ratio must be 1, 2, 4, or 8, got {ratio}")
-    if ratio > 1:
-        image.draft(image.mode, ((image.width + ratio - 1) // ratio, (image.height + ratio - 1) // ratio))
+    # A draft is decoded at a fraction of the size, and as luma alone where no colours are wanted.
+    image.draft("L" if channels == 1 else image.mode, (max(1, image.width // ratio), max(1, image.height // ratio)))
     return np.array(_pixels(image, channels))
 
 

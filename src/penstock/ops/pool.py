@@ -179,6 +179,8 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
                               data_format=data_format, name=name).to(orig_input.dtype)
     x = to_channels_first(orig_input, data_format)
     grad, indices = to_channels_first(grad, data_format), _first_maxima(x, p)
+    if x.dtype is not grad.dtype:               # MaxPool3DGrad has a type for each; from here on only the shape of x counts
+        x = x.to(grad.dtype)
     if p.extra:
         x = torch.constant_pad_nd(x, p.extra)
     backward = aten.max_pool2d_with_indices_backward if x.ndim == 4 else aten.max_pool3d_with_indices_backward

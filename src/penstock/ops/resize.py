@@ -141,12 +141,12 @@ def apply_matrix(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> 
     return torch.matmul(columns.to(x), y).reshape(n, rows.shape[0], columns.shape[0], ch)
 
 
-def _declare(name: str, taps: Callable) -> None:
-    """A resize op by taps, and its gradient."""
+def _declare(name: str, taps: Callable, trained: str) -> None:
+    """A resize op by taps, and its gradient for images of the types `trained`."""
     corners = "align_corners: bool = False, half_pixel_centers: bool = False"
     forward = op(name, "images: T, size: int32 -> resized_images: float32", f"{_IMAGE}, {corners}")
     backward = op(f"{name}Grad", "grads: float32, original_image: T -> output: T",
-                  f"T: type in {{float32 bfloat16 half float64}}, {corners}")
+                  f"T: type in {{{trained}}}, {corners}")
     forward.shape(_resized)
     backward.shape(lambda grads, original_image: original_image)
 
@@ -170,7 +170,7 @@ def _declare(name: str, taps: Callable) -> None:
 
     @forward.gradient
     def _(op, grad):
-        if op.inputs[0].dtype.name not in ("float32", "float64", "float16", "bfloat16"):
+        if op.inputs[0].dtype.base_dtype not in backward.attrs["T"].allowed:
             return None, None
         return backward(grad, op.inputs[0], align_corners=op.attrs["align_corners"],
                         half_pixel_centers=op.attrs["half_pixel_centers"]), None
@@ -182,8 +182,8 @@ def _declare(name: str, taps: Callable) -> None:
                        half_pixel_centers=op.attrs["half_pixel_centers"]), None
 
 
-_declare("ResizeBilinear", bilinear_taps)
-_declare("ResizeBicubic", bicubic_taps)
+_declare("ResizeBilinear", bilinear_taps, "float32 bfloat16 half float64")
+_declare("ResizeBicubic", bicubic_taps, "float32 float64")
 
 resize_area = op("ResizeArea", "images: T, size: int32 -> resized_images: float32",
                  f"{_IMAGE}, align_corners: bool = False").no_gradient()
