@@ -1,8 +1,11 @@
 """Known differences from TensorFlow, one line each; the table of docs/oracle.md quotes them."""
+from __future__ import annotations
+
+from typing import Any
 
 _BANDS = "TensorFlow 2.21 differentiates the left-aligned bands of version 2 as if they were those of version 3"
 
-_VECTORS = "vectors are determined up to their signs; where none are asked for, TensorFlow leaves their output unset"
+_VECTORS = "vectors are determined up to their signs (of complex vectors: phases); Eigen and LAPACK choose differently"
 
 EXPLAINED: dict[str, str] = {
     "SelfAdjointEigV2": _VECTORS,
@@ -12,4 +15,25 @@ EXPLAINED: dict[str, str] = {
     "MatrixDiagV2": _BANDS,
     "MatrixDiagPartV2": _BANDS,
     "MatrixSetDiagV2": _BANDS,
+    "SoftmaxCrossEntropyWithLogits": "TensorFlow leaves out what flows from the second output, backprop, to the labels",
+    "DecodeJpeg": "TensorFlow's default is the fast DCT; here it is the accurate one (equal for INTEGER_ACCURATE)",
+    "DecodeAndCropJpeg": "TensorFlow upsamples the colours within the crop only, so the pixels at its border differ",
+    "ResizeBilinearGrad": "has a gradient here (the resize itself); TensorFlow declares it not differentiable",
 }
+
+
+def unset(sample: Any, dtype: str) -> tuple[int, ...]:
+    """The outputs of a case that TensorFlow leaves as uninitialized memory; `dtype` is that of the first input.
+
+    They are placeholders that no gradient reads: of vectors that were not asked for, and of what only a GPU keeps.
+    """
+    op, attrs = sample.op, sample.attrs
+    if op in ("Eig", "SelfAdjointEigV2") and not attrs.get("compute_v", True):
+        return (1,)
+    if op == "Svd" and not attrs.get("compute_uv", True):
+        return (1, 2)
+    if op.startswith("FusedBatchNormGrad"):
+        return (3, 4)
+    if op in ("FusedBatchNormV2", "FusedBatchNormV3") and dtype == "float16":
+        return (5,) if attrs.get("is_training", True) else (3, 4, 5)
+    return ()

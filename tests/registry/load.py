@@ -3,12 +3,13 @@ import importlib
 import pkgutil
 
 from tests.registry import samples
-from tests.registry.sample import SAMPLES, Sample
+from tests.registry.sample import SAMPLES, Sample, restart
 
 
 def all_samples() -> list[Sample]:
     """Every sample of every family, in the order of their files."""
     for m in sorted(m.name for m in pkgutil.iter_modules(samples.__path__)):
+        restart(m)
         importlib.import_module(f"{samples.__name__}.{m}")
     return [s for many in SAMPLES.values() for s in many]
 

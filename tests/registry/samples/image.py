@@ -49,7 +49,8 @@ sample("CombinedNonMaxSuppression", np.stack([CANDIDATES[:, None] / 101]), np.st
 sample("DrawBoundingBoxes", IMAGE, np.array([[[0.1, 0.1, 0.8, 0.9]], [[0.0, 0.5, 0.5, 1.0]]], np.float32))
 sample("DrawBoundingBoxesV2", IMAGE, np.array([[[0.1, 0.1, 0.8, 0.9]], [[0.0, 0.5, 0.5, 1.0]]], np.float32), f(2, 3))
 sample("ExtractGlimpse", IMAGE, np.array([3, 3], np.int32), f(2, 2, low=-0.2, high=0.2))
-sample("SampleDistortedBoundingBox", np.array([50, 60, 3], np.int32), np.array([[[0.1, 0.1, 0.9, 0.9]]], np.float32), random=True)
+sample("SampleDistortedBoundingBox", np.array([50, 60, 3], np.int32), np.array([[[0.1, 0.1, 0.9, 0.9]]], np.float32),
+       random=True)
 sample("SampleDistortedBoundingBoxV2", np.array([50, 60, 3], np.int32), np.array([[[0.1, 0.1, 0.9, 0.9]]], np.float32),
        np.float32(0.2), random=True)
 
@@ -70,6 +71,8 @@ sample("DecodePng", PNG, expect=lambda data: PNG_PIXELS)
 sample("DecodePng", PNG, channels=1)
 sample("DecodeBmp", BMP, expect=lambda data: BMP_PIXELS)
 sample("DecodeJpeg", JPEG)
+sample("DecodeJpeg", JPEG, dct_method="INTEGER_ACCURATE")
+sample("DecodeJpeg", JPEG, dct_method="INTEGER_ACCURATE", channels=1, ratio=2)
 sample("DecodeAndCropJpeg", JPEG, np.array([2, 3, 8, 9], np.int32))
 sample("ExtractJpegShape", JPEG, expect=lambda data: np.array([16, 16, 3], np.int32))
 sample("DecodeGif", GIF)
