@@ -13,13 +13,10 @@ import numpy as np
 from penstock import dtypes
 from penstock.graph import context
 from penstock.graph.constant import constant_value
-from penstock.graph.control_flow_context import (
-    CondContext,
-    WhileContext,
-    _entered,
-    _variable_shape,
-    add_back_edge,
+from penstock.graph.control_flow_context import CondContext
+from penstock.graph.control_flow_util import (
     enter_loop,
+    entered,
     exit_loop,
     is_constant_enter,
     is_loop_exit,
@@ -30,11 +27,13 @@ from penstock.graph.control_flow_context import (
     output_context,
     shape_of,
     switch_ref_or_tensor,
+    variable_shape,
     while_context,
 )
 from penstock.graph.convert import constant, convert
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Operation, Tensor
+from penstock.graph.while_context import WhileContext, add_back_edge
 from penstock.ops.registry import get
 
 
@@ -68,16 +67,16 @@ class LoopGradient:
         self._forward_sync: Any = None
         self._grad_sync: Any = None
         around = outer.forward_context if outer is not None else forward.outer_context
-        with forward._graph.as_default(), _entered(around):
+        with forward._graph.as_default(), entered(around):
             count, self.forward_index = forward.AddForwardLoopCounter(outer)
         if outer is None:
-            with _entered(around):
+            with entered(around):
                 self.grad_context = self._new_context()
                 self.grad_index = self.grad_context.AddBackpropLoopCounter(count, None)
             return
         around.AddName(count.name)
         history = outer.AddForwardAccumulator(count)
-        with _entered(outer.grad_context):
+        with entered(outer.grad_context):
             self.grad_context = self._new_context()
             real = outer.AddBackpropAccumulatedValue(history, count)
             self.grad_index = self.grad_context.AddBackpropLoopCounter(real, outer)
@@ -120,7 +119,7 @@ class LoopGradient:
             if not in_loop and not isinstance(ctxt, CondContext):
                 raise TypeError(f"{value.name} is neither in the loop nor in a branch inside of it: {ctxt}")
             around = ctxt.outer_context if dead_branch and not in_loop else ctxt
-            with _entered(around):
+            with entered(around):
                 push = get("StackPushV2")(inside, value, swap_memory=self.forward_context.swap_memory)
             if in_loop:
                 self.forward_index.op._add_control_input(push.op)
@@ -134,7 +133,7 @@ class LoopGradient:
     def AddBackpropAccumulatedValue(self, history: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
         """Pops a value that the forward loop pushed; in a branch, guarded by the branch's predicate."""
         branch = self._branch_of(history, value)
-        with context.current_graph().control_dependencies(None), _entered(self.grad_context):
+        with context.current_graph().control_dependencies(None), entered(self.grad_context):
             if branch is not None:
                 pred, state = None, self
                 while pred is None and state is not None:
@@ -255,12 +254,12 @@ class State:
         if outer is None:
             return _zeros_constant(t._dims, t.dtype) if _known(t._dims) else get("ZerosLike")(t)
         if _known(t._dims):
-            with _entered(outer.grad_context):
+            with entered(outer.grad_context):
                 return _zeros_constant(t._dims, t.dtype)
-        with _entered(forward.outer_context):
+        with entered(forward.outer_context):
             shape = shape_of(t)
         history = outer.AddForwardAccumulator(shape)
-        with _entered(outer.grad_context):
+        with entered(outer.grad_context):
             return _zeros(outer.AddBackpropAccumulatedValue(history, shape), t.dtype)
 
     def zeros_like(self, op: Operation, t: Tensor) -> Tensor | None:
@@ -285,11 +284,11 @@ class State:
 
 def _zero_back_edge(state: LoopGradient, start: Tensor) -> Tensor:
     if _known(start._dims):
-        with _entered(state.grad_context):
+        with entered(state.grad_context):
             return next_iteration(_zeros_constant(start._dims, start.dtype))
-    with _entered(state.grad_context.outer_context):
+    with entered(state.grad_context.outer_context):
         value = _zeros(shape_of(start.op._inputs[0]), start.dtype)
-    with _entered(state.grad_context):
+    with entered(state.grad_context):
         return next_iteration(value)
 
 
@@ -302,13 +301,13 @@ def _zeros_in_loop(state: LoopGradient, op: Operation, t: Tensor) -> Tensor:
             return zeros
         return switch_ref_or_tensor(zeros, state.history_map[ctxt.pred.name])[1 - ctxt.branch]
     if dead_branch:
-        with _entered(ctxt.outer_context):
+        with entered(ctxt.outer_context):
             other = switch_ref_or_tensor(op._inputs[0], ctxt.pred)[1 - ctxt.branch]
             shape = shape_of(other)
         other.op._set_control_flow_context(ctxt)
         shape.op._set_control_flow_context(ctxt)
     else:
-        with _entered(ctxt):
+        with entered(ctxt):
             shape = shape_of(t)
     state.grad_context.Exit()
     history = state.AddForwardAccumulator(shape, dead_branch)
@@ -328,7 +327,7 @@ def zeros_outside_loop(op: Operation, t: Tensor) -> Tensor:
     if t.dtype == dtypes.resource:
         from penstock.ops.state import handle_dtype
         with graph.control_dependencies([pivot]):
-            return _zeros(_variable_shape(other), handle_dtype(t))
+            return _zeros(variable_shape(other), handle_dtype(t))
     shape = shape_of(other)
     with graph.control_dependencies([pivot]):
         return _zeros(shape, t.dtype)
@@ -340,7 +339,7 @@ def make_state(between: list[Operation], inside: set[Operation], colocate: bool)
     for op in list(between):
         if is_loop_exit(op):
             state = state or State()
-            with context.current_graph().colocate_with(op) if colocate else _entered(None):
+            with context.current_graph().colocate_with(op) if colocate else entered(None):
                 state.add_loop(op, between, inside)
     return state
 
@@ -445,7 +444,7 @@ def exit_gradient(op: Operation, grad: Any) -> Any:
         raise TypeError("Second-order gradient for while loops not supported.")
     grad = convert(grad)
     grad_ctxt.AddName(grad.name)
-    with _entered(grad_ctxt):
+    with entered(grad_ctxt):
         out = enter_loop(grad, grad_ctxt.name, parallel=grad_ctxt.parallel_iterations, name="b_exit")
         grad_ctxt.loop_enters.append(out)
     return out

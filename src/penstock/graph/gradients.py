@@ -449,7 +449,7 @@ class _Walk:
                 if pending[src] == 0:
                     queue.append(src)
                 continue
-            from penstock.graph.control_flow_context import is_loop_exit, is_loop_switch
+            from penstock.graph.control_flow_util import is_loop_exit, is_loop_switch
             if pending[src] == 0 or pending[src] > 0 and is_loop_switch(src):
                 if is_loop_exit(src):
                     self._loop_exit_ready(t, queue)

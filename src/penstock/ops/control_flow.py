@@ -14,11 +14,13 @@ from penstock import dtypes, errors, nest
 from penstock.api import export
 from penstock.graph import context, control_flow_grad
 from penstock.graph.collections import GraphKeys
-from penstock.graph.control_flow_context import CondContext, WhileContext, merge
+from penstock.graph.control_flow_context import CondContext
+from penstock.graph.control_flow_util import merge
 from penstock.graph.convert import convert
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
+from penstock.graph.while_context import WhileContext
 from penstock.ops.registry import get, op
 from penstock.shape import TensorShape
 

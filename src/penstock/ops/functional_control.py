@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock import dtypes, nest
 from penstock.graph import context
-from penstock.graph.control_flow_context import covers
+from penstock.graph.control_flow_util import covers
 from penstock.graph.convert import convert
 from penstock.graph.func_graph import FuncGraph, copy_handle_data, flow, trace
 from penstock.graph.functions import GraphFunction
