@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock import nest
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 AB = collections.namedtuple("AB", "a b")
 SameAB = collections.namedtuple("AB", "a b")

@@ -15,7 +15,7 @@ from penstock.graph.graphdef import (
     strip_default_attrs,
 )
 from penstock.ops.registry import OPS
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @pytest.mark.parametrize("value, kind", [

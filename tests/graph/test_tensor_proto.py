@@ -10,7 +10,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
 from penstock import dtypes
 from penstock.graph.tensor_proto import array_of, decode, make_ndarray, make_tensor_proto
-from penstock.shape import Dimension, TensorShape
+from penstock.static_shape import Dimension, TensorShape
 
 NUMERIC = [d for d in (
     dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int8, dtypes.int16, dtypes.int32,

@@ -15,7 +15,7 @@ from penstock import nest
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.type_spec import TensorSpec, TypeSpec
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 def is_variable(x: Any) -> bool:

@@ -10,7 +10,7 @@ from penstock import dtypes
 from penstock.graph import context
 from penstock.graph.node import Tensor
 from penstock.kernels import bridge
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 

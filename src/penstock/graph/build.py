@@ -19,7 +19,7 @@ from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import VALID_OP_NAME, graph_from
 from penstock.ops.registry import OpDef, get
 from penstock.ops.signature import REQUIRED, Arg, Attr
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Any:

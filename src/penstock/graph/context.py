@@ -114,7 +114,7 @@ def disable_eager_execution() -> None:
 @export(v1=["disable_v2_behavior"])
 def disable_v2_behavior() -> None:
     """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects."""
-    from penstock.shape import disable_v2_tensorshape
+    from penstock.static_shape import disable_v2_tensorshape
     process.eager = False
     process.v2_control_flow = process.resource_variables = process.tensor_equality = False
     disable_v2_tensorshape()
@@ -123,7 +123,7 @@ def disable_v2_behavior() -> None:
 @export(v1=["enable_v2_behavior"])
 def enable_v2_behavior() -> None:
     """Switches the process to TensorFlow 2 behaviour."""
-    from penstock.shape import enable_v2_tensorshape
+    from penstock.static_shape import enable_v2_tensorshape
     process.eager = process.v2_control_flow = process.resource_variables = process.tensor_equality = True
     enable_v2_tensorshape()
 

@@ -12,7 +12,7 @@ from penstock import dtypes
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.node import Tensor
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 _FUNCTIONS: list[tuple[int, int, Any, Callable]] = []     # (priority, order, types, function), sorted
 _cache: dict[type, list[Callable]] = {}
@@ -300,7 +300,7 @@ def _torch_conversion(value: Any, dtype: Any = None, name: str | None = None, as
 
 
 def _register_defaults() -> None:
-    from penstock.shape import Dimension
+    from penstock.static_shape import Dimension
     register_tensor_conversion_function((list, tuple), _list_conversion, 99)
     register_tensor_conversion_function(TensorShape, _shape_conversion, 98)
     register_tensor_conversion_function(Dimension, _dimension_conversion, 98)

@@ -136,7 +136,7 @@ class FuncGraph(Graph):
 
     def placeholder(self, dtype: Any, dims: tuple | None, name: str) -> Tensor:
         """An input of the function, outside of every open scope. The caller adds it to `inputs`."""
-        from penstock.shape import TensorShape
+        from penstock.static_shape import TensorShape
         with self._root_scope():
             final = self.unique_name(_clean(name))
         op = self.add(get("Placeholder"), final, [], {"dtype": dtype, "shape": TensorShape.of(dims)}, [dtype],

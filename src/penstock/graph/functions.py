@@ -15,7 +15,7 @@ from penstock.graph import context
 from penstock.graph.func_graph import FuncGraph, unique_id
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.function_pb2 import FunctionDef

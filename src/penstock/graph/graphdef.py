@@ -16,7 +16,7 @@ from penstock import dtypes
 from penstock.graph.tensor_proto import decode, make_tensor_proto
 from penstock.ops import registry
 from penstock.ops.signature import REQUIRED, Arg, Attr
-from penstock.shape import TensorShape, as_dims
+from penstock.static_shape import TensorShape, as_dims
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.attr_value_pb2 import AttrValue, NameAttrList

@@ -21,7 +21,7 @@ from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import VALID_OP_NAME, device_text
 from penstock.ops.registry import OPS, OpDef, get
 from penstock.ops.signature import REQUIRED
-from penstock.shape import as_dims, compatible, merge, show
+from penstock.static_shape import as_dims, compatible, merge, show
 from penstock.version import __version__
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ class IndexedSlices:
     def shape(self) -> Any:
         """The static shape of the whole tensor."""
         from penstock.graph.constant import constant_dims
-        from penstock.shape import TensorShape
+        from penstock.static_shape import TensorShape
         return TensorShape.of(None if self._dense_shape is None else constant_dims(self._dense_shape))
 
     get_shape = lambda self: self.shape  # noqa: E731

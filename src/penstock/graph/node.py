@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import dtypes
 from penstock.api import export
 from penstock.graph import context
-from penstock.shape import TensorShape, as_dims, merge
+from penstock.static_shape import TensorShape, as_dims, merge
 
 if TYPE_CHECKING:
     from penstock.graph.graph import Graph

@@ -14,7 +14,7 @@ from penstock.graph.convert import convert, register_tensor_conversion_function
 from penstock.graph.node import Tensor, _session
 from penstock.graph.scopes import name_scope
 from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
 export.value(SparseTensorValue, v1=["SparseTensorValue"])

@@ -15,7 +15,7 @@ import numpy as np
 from penstock import dtypes
 from penstock.api import export
 from penstock.dtypes import DType
-from penstock.shape import Dimension, TensorShape, as_shape
+from penstock.static_shape import Dimension, TensorShape, as_shape
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.tensor_pb2 import TensorProto

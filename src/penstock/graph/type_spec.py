@@ -14,7 +14,7 @@ from penstock import dtypes, nest
 from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
-from penstock.shape import Dimension, TensorShape
+from penstock.static_shape import Dimension, TensorShape
 
 
 @export("TypeSpec", "data.experimental.Structure")

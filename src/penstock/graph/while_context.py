@@ -30,7 +30,7 @@ from penstock.graph.convert import constant, convert
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
-from penstock.shape import TensorShape, as_dims
+from penstock.static_shape import TensorShape, as_dims
 
 
 class WhileContext(ControlFlowContext):

@@ -20,7 +20,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, cholesky_rule, inverse_rule, matmul_rule, solve_rule
-from penstock.shape import Dimension, TensorShape
+from penstock.static_shape import Dimension, TensorShape
 
 
 @export("linalg.LinearOperator")

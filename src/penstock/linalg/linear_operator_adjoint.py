@@ -10,7 +10,7 @@ from penstock.graph.scopes import name_scope
 from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, agreeing_hint
 from penstock.linalg.linear_operator import LinearOperator
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorAdjoint")

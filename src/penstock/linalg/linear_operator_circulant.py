@@ -15,7 +15,7 @@ from penstock.graph.scopes import name_scope
 from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, commuting_hints, inverse_rule, matmul_rule, same_hints, solve_rule
 from penstock.linalg.linear_operator import LinearOperator
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 def to_complex(x: Tensor) -> Tensor:

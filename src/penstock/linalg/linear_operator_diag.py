@@ -18,7 +18,7 @@ from penstock.linalg.algebra import (
     solve_rule,
 )
 from penstock.linalg.linear_operator import LinearOperator
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorDiag")

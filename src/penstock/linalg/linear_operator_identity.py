@@ -15,7 +15,7 @@ from penstock.graph.scopes import name_scope
 from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, cholesky_rule, inverse_rule, matmul_rule, solve_rule
 from penstock.linalg.linear_operator import LinearOperator
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 class IdentityBase(LinearOperator):

@@ -9,7 +9,7 @@ from penstock.graph.scopes import name_scope
 from penstock.linalg.algebra import agreeing_hint, inverse_rule, product_hints, solve_rule
 from penstock.linalg.linear_operator import LinearOperator
 from penstock.linalg.linear_operator_composition import LinearOperatorComposition
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorInversion")

@@ -11,7 +11,7 @@ from penstock.linalg import util
 from penstock.linalg.linear_operator import LinearOperator
 from penstock.linalg.linear_operator_diag import LinearOperatorDiag
 from penstock.linalg.linear_operator_identity import LinearOperatorIdentity
-from penstock.shape import Dimension, TensorShape
+from penstock.static_shape import Dimension, TensorShape
 
 
 @export("linalg.LinearOperatorLowRankUpdate")

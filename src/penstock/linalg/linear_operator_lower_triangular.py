@@ -11,7 +11,7 @@ from penstock.linalg import util
 from penstock.linalg.algebra import cholesky_rule, matmul_rule, non_singular_hint, solve_rule
 from penstock.linalg.linear_operator import LinearOperator
 from penstock.linalg.linear_operator_diag import LinearOperatorDiag
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorLowerTriangular")

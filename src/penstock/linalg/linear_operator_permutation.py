@@ -11,7 +11,7 @@ from penstock.graph.scopes import name_scope
 from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, inverse_rule
 from penstock.linalg.linear_operator import LinearOperator
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorPermutation")

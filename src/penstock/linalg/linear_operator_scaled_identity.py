@@ -20,7 +20,7 @@ from penstock.linalg.algebra import (
 )
 from penstock.linalg.linear_operator_diag import LinearOperatorDiag
 from penstock.linalg.linear_operator_identity import IdentityBase
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorScaledIdentity")

@@ -11,7 +11,7 @@ from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, same_hints
 from penstock.linalg.linear_operator import LinearOperator
 from penstock.linalg.linear_operator_circulant import LinearOperatorCirculant, to_complex
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorToeplitz")

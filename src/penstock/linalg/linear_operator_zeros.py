@@ -14,7 +14,7 @@ from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, matmul_rule
 from penstock.linalg.linear_operator import LinearOperator
 from penstock.linalg.linear_operator_identity import checked_size
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("linalg.LinearOperatorZeros")

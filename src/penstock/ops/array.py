@@ -21,7 +21,7 @@ from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, TensorShape, num_elements, rank_is, show
+from penstock.static_shape import Dims, TensorShape, num_elements, rank_is, show
 
 export.value(None, "newaxis")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from penstock import errors
 from penstock.kernels import arrays
 from penstock.ops.registry import op
-from penstock.shape import show
+from penstock.static_shape import show
 
 _TYPES = ("bfloat16 half float32 float64 int64 int32 uint8 uint16 uint32 uint64 int8 int16 complex64 complex128 qint8 "
           "quint8 qint16 quint16 qint32")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.kernels import unsigned
 from penstock.ops.registry import OpDef, op
 

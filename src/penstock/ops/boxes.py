@@ -8,7 +8,7 @@ import torch
 
 from penstock import errors
 from penstock.ops.registry import get, op
-from penstock.shape import rank_is
+from penstock.static_shape import rank_is
 
 # -- non-max suppression ---------------------------------------------------------------------------------------------------
 _T = "T: type in {half float32} = float32"

@@ -15,7 +15,7 @@ from penstock.kernels import arrays
 from penstock.ops.array import canonical, known, reshape_op, shape_internal
 from penstock.ops.math import unbroadcast
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape, as_dims, broadcast, rank_is, show
+from penstock.static_shape import TensorShape, as_dims, broadcast, rank_is, show
 
 broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: type, Tidx: type in {index} = int32",
                      export_as="broadcast_to")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from penstock import dtypes, errors
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.indexed_slices import IndexedSlices

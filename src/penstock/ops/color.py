@@ -5,7 +5,7 @@ import torch
 
 from penstock import errors
 from penstock.ops.registry import op
-from penstock.shape import rank_at_least
+from penstock.static_shape import rank_at_least
 
 rgb_to_hsv = op("RGBToHSV", "images: T -> output: T", "T: type in {half bfloat16 float32 float64} = float32",
                 export_as="image.rgb_to_hsv")

@@ -20,7 +20,7 @@ from penstock.ops.array import canonical, known, reshape_op, shape_of
 from penstock.ops.composite import dispatched
 from penstock.ops.core import identity
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, merge, rank_is, show
+from penstock.static_shape import Dims, merge, rank_is, show
 
 # -- concat --------------------------------------------------------------
 concat_v2 = op("ConcatV2", "values: N * T, axis: Tidx -> output: T",

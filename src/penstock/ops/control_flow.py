@@ -22,7 +22,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.graph.while_context import WhileContext
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 # -- the ops ------------------------------------------------------------------------------------------------------
 switch = op("Switch", "data: T, pred: bool -> output_false: T, output_true: T", "T: type", control_flow="switch")

@@ -12,7 +12,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Operation, Tensor
 from penstock.kernels import bridge
 from penstock.ops.registry import op
-from penstock.shape import TensorShape, show
+from penstock.static_shape import TensorShape, show
 
 const = op("Const", "-> output: dtype", "value: tensor, dtype: type").no_gradient()
 

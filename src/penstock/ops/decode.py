@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from penstock import dtypes, errors
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import bridge, strings
@@ -17,7 +17,7 @@ from penstock.ops.arguments import renamed
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 from penstock.ops.strings import parse_float, parse_int
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 # -- raw numbers ------------------------------------------------------------------------------------------------------
 _RAW = "half float32 float64 int32 uint16 uint8 int16 int8 int64 bfloat16"

@@ -21,7 +21,7 @@ from penstock.kernels import arrays
 from penstock.ops.composite import dispatched
 from penstock.ops.fill import ones
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, merge, rank_at_least, show
+from penstock.static_shape import Dims, merge, rank_at_least, show
 
 # -- whole tensors --------------------------------------------------------------
 _NUMBERS = "T: type in {bfloat16 half float32 float64 int32 int64 complex64 complex128}"

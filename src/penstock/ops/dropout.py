@@ -12,7 +12,7 @@ from penstock.ops.array import shape_of
 from penstock.ops.core import static
 from penstock.ops.random import random_uniform
 from penstock.ops.registry import get
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 def _noise_shape(x: Tensor, noise_shape: Any) -> Any:

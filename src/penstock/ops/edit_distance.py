@@ -13,7 +13,7 @@ from penstock.graph.node import Tensor
 from penstock.kernels import arrays
 from penstock.ops.array import is_sparse
 from penstock.ops.registry import op
-from penstock.shape import rank_is
+from penstock.static_shape import rank_is
 
 edit_distance_op = op("EditDistance", "hypothesis_indices: int64, hypothesis_values: T, hypothesis_shape: int64, "
                                       "truth_indices: int64, truth_values: T, truth_shape: int64 -> output: float32",

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from penstock import errors
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor

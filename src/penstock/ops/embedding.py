@@ -13,7 +13,7 @@ from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.graph.convert import convert
 from penstock.graph.sparse_tensor import SparseTensor
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export(v1=["nn.embedding_lookup"])

@@ -19,7 +19,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops.registry import get, op
-from penstock.shape import as_shape, rank_at_least, rank_is
+from penstock.static_shape import as_shape, rank_at_least, rank_is
 
 _SUFFIX = {1: "", 2: "2D", 3: "3D"}
 

@@ -17,7 +17,7 @@ from penstock.kernels import arrays
 from penstock.ops.array import known, reshape_op, shape_internal
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape, rank_is
+from penstock.static_shape import TensorShape, rank_is
 
 _SMALL = 1000          # elements up to which zeros and ones of a static shape are a constant of the graph
 

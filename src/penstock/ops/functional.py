@@ -17,7 +17,7 @@ from penstock.graph.func_graph import copy_handle_data
 from penstock.graph.functions import GraphFunction, add_to_library, as_function
 from penstock.graph.node import Operation
 from penstock.ops.registry import op
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 _CALL = "Tin: list(type) >= 0, Tout: list(type) >= 0, f: func, config: string = '', config_proto: string = '', " \
         "executor_type: string = ''"

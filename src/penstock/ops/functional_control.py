@@ -17,7 +17,7 @@ from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops.functional import add_calling_op, branch_op, stateless_while, while_op
 from penstock.ops.registry import get
-from penstock.shape import TensorShape, as_dims
+from penstock.static_shape import TensorShape, as_dims
 
 
 def share_captures(graphs: list[FuncGraph]) -> list:

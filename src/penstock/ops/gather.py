@@ -21,7 +21,7 @@ from penstock.kernels import arrays, indexing
 from penstock.ops.array import canonical, known, reshape_op, shape_of
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, compatible, merge, rank_at_least, rank_is, show
+from penstock.static_shape import Dims, compatible, merge, rank_at_least, rank_is, show
 
 # -- gather along an axis --------------------------------------------------------------
 gather_v2_op = op("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams",

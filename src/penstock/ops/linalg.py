@@ -19,7 +19,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
-from penstock.shape import broadcast, merge, rank_at_least, rank_is
+from penstock.static_shape import broadcast, merge, rank_at_least, rank_is
 
 _TYPES = "T: type in {float64 float32 half complex64 complex128}"
 _REAL = "T: type in {half float32 float64}"

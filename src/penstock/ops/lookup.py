@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from penstock import dtypes, errors
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.kernels import strings
 from penstock.kernels.tables import DenseTable, StaticTable, Table
 from penstock.ops.registry import op

@@ -18,7 +18,7 @@ from penstock.graph.sparse_tensor import SparseTensor
 from penstock.ops import lookup as ops
 from penstock.ops.core import group, no_op_def
 from penstock.ops.registry import get
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export(v1=["tables_initializer", "initializers.tables_initializer"])

@@ -13,7 +13,7 @@ from penstock.graph.scopes import name_scope
 from penstock.ops.control_flow import while_loop
 from penstock.ops.registry import get
 from penstock.ops.tensor_array import TensorArray
-from penstock.shape import TensorShape, merge
+from penstock.static_shape import TensorShape, merge
 
 
 class _Rows:

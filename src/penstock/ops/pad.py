@@ -15,7 +15,7 @@ from penstock.graph.node import Tensor
 from penstock.kernels import arrays
 from penstock.ops.array import known, shape_of
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, merge, rank_is, show
+from penstock.static_shape import Dims, merge, rank_is, show
 
 _TYPES = "T: type, Tpaddings: type in {index} = int32"
 _MIRROR_TYPES = _TYPES + ", mode: string in {REFLECT SYMMETRIC}"

@@ -14,7 +14,7 @@ from penstock.kernels import arrays, indexing
 from penstock.ops.array import reshape_op, shape_of
 from penstock.ops.concat import cut
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, compatible, concat, merge, show
+from penstock.static_shape import Dims, compatible, concat, merge, show
 
 # -- DynamicPartition --------------------------------------------------------------
 dynamic_partition = op("DynamicPartition", "data: T, partitions: int32 -> outputs: num_partitions * T",

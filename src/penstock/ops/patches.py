@@ -15,7 +15,7 @@ from penstock.kernels import arrays
 from penstock.ops.array import known, reshape_op
 from penstock.ops.registry import get, op
 from penstock.ops.windows import checked, output_size, pads_of
-from penstock.shape import Dims, rank_is
+from penstock.static_shape import Dims, rank_is
 
 _TYPES = "T: type in {real bool complex}"
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from penstock import errors
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.ops import windows
 from penstock.ops.array import shape_of
 from penstock.ops.registry import OpDef, get, op

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from penstock import dtypes, errors, nest, tf_logging
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.api import export
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.sparse_tensor import SparseTensor

@@ -11,7 +11,7 @@ from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import arrays
 from penstock.ops.registry import op
-from penstock.shape import Dims, rank_at_least, rank_is
+from penstock.static_shape import Dims, rank_at_least, rank_is
 
 _QUANTIZED = "type in {quantized}"
 _MODE = "mode: string in {MIN_COMBINED MIN_FIRST SCALED} = 'MIN_COMBINED'"

@@ -17,7 +17,7 @@ from penstock.ops.array import reshape_op
 from penstock.ops.concat import concat_op
 from penstock.ops.quantize import as_scalar, dequantize_first, half_away, limits, quantize_first, scalar, to_type
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, broadcast, rank_is, show
+from penstock.static_shape import Dims, broadcast, rank_is, show
 
 _Q = "type in {quantized}"
 _float = np.float32

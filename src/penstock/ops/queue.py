@@ -19,7 +19,7 @@ from penstock.compat import v1 as tf
 from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.ops.registry import op
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 _QUEUE = "container: string = '', shared_name: string = ''"
 

@@ -20,7 +20,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.kernels import philox, rejection
 from penstock.ops.registry import get, op
-from penstock.shape import broadcast, concat, rank_at_most, rank_is
+from penstock.static_shape import broadcast, concat, rank_at_most, rank_is
 
 _FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {index}"
 

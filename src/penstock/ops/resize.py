@@ -20,7 +20,7 @@ _MAX = 1 << 31
 
 def _resized(images: Any, size: Any, *, c: Any) -> Any:
     """The static shape [batch, new_height, new_width, channels]."""
-    from penstock.shape import rank_is
+    from penstock.static_shape import rank_is
     n, _, _, ch = rank_is(images, 4)
     new = c.const("size")
     if new is None:

@@ -11,7 +11,7 @@ from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.kernels import arrays
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, compatible, rank_at_least, rank_at_most, rank_is, show
+from penstock.static_shape import Dims, compatible, rank_at_least, rank_at_most, rank_is, show
 
 _TYPES = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bool bfloat16 half float32 float64 complex64 complex128 string"
 

@@ -13,7 +13,7 @@ from penstock.graph.node import Tensor
 from penstock.kernels import arrays, indexing, unsigned
 from penstock.ops.array import reshape_op, shape_internal
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, rank_is, show
+from penstock.static_shape import Dims, rank_is, show
 
 _ATTRS = "T: type, out_type: type in {index} = int32"
 lower_bound = op("LowerBound", "sorted_inputs: T, values: T -> output: out_type", _ATTRS).no_gradient()

@@ -16,7 +16,7 @@ from penstock.ops.array import canonical, reshape_op, shape_internal
 from penstock.ops.composite import dispatched
 from penstock.ops.math import unbroadcast
 from penstock.ops.registry import get, op
-from penstock.shape import Dims, broadcast, compatible, merge, num_elements, show
+from penstock.static_shape import Dims, broadcast, compatible, merge, num_elements, show
 
 # -- Select --------------------------------------------------------------
 select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type",

@@ -19,7 +19,7 @@ from penstock.graph.sparse_tensor import SparseTensor, convert_to_tensor_or_spar
 from penstock.kernels import arrays, sparse, unsigned
 from penstock.ops.registry import op
 from penstock.ops.sparse_layout import check_ranks, parts_of
-from penstock.shape import merge, rank_at_least, rank_is
+from penstock.static_shape import merge, rank_at_least, rank_is
 
 _TYPES = "int8 int16 int32 int64 uint8 uint16 string"
 _ATTRS = f"validate_indices: bool = True, T: type in {{{_TYPES}}}"

@@ -20,7 +20,7 @@ from penstock.ops.array import known, shape_of
 from penstock.ops.concat import stack
 from penstock.ops.math import unbroadcast
 from penstock.ops.registry import get, op
-from penstock.shape import Dimension, Dims, rank_is
+from penstock.static_shape import Dimension, Dims, rank_is
 
 # -- Slice ------------------------------------------------------------------------------------------------------------
 slice_op = op("Slice", "input: T, begin: Index, size: Index -> output: T", "T: type, Index: type in {index}")

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from penstock import dtypes, errors
-from penstock import shape as shapes
+from penstock import static_shape as shapes
 from penstock.api import export
 from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert

@@ -17,7 +17,7 @@ from penstock.kernels import arrays
 from penstock.ops.concat import stack
 from penstock.ops.fill import zeros
 from penstock.ops.registry import op
-from penstock.shape import Dims, rank_at_least, rank_is, show
+from penstock.static_shape import Dims, rank_at_least, rank_is, show
 
 # -- space and batch --------------------------------------------------------------
 space_to_batch_nd = op("SpaceToBatchND", "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T",

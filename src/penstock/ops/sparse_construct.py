@@ -18,7 +18,7 @@ from penstock.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock.kernels import arrays, sparse
 from penstock.ops.registry import get, op
 from penstock.ops.sparse_layout import as_sparse, sparse_reorder
-from penstock.shape import rank_is
+from penstock.static_shape import rank_is
 
 
 @export(v1=["sparse.placeholder", "sparse_placeholder"])

@@ -15,7 +15,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock.kernels import arrays, indexing, sparse
 from penstock.ops.registry import get, op
-from penstock.shape import TensorShape, merge, rank_is, show
+from penstock.static_shape import TensorShape, merge, rank_is, show
 
 
 def as_sparse(value: Any) -> SparseTensor:

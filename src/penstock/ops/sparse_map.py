@@ -14,7 +14,7 @@ from penstock.kernels import arrays, sparse
 from penstock.ops.registry import op
 from penstock.ops.sparse_layout import as_sparse, check_ranks, parts_of
 from penstock.ops.sparse_serialize import of_rank
-from penstock.shape import rank_is
+from penstock.static_shape import rank_is
 
 
 class SparseTensorsMap:

@@ -18,7 +18,7 @@ from penstock.ops.arguments import renamed
 from penstock.ops.division import TRUEDIV
 from penstock.ops.registry import OpDef, get, op
 from penstock.ops.sparse_layout import as_sparse, check_ranks, parts_of
-from penstock.shape import merge, rank_is
+from penstock.static_shape import merge, rank_is
 
 _NUMBERS = "T: type in {numeric quantized}"
 _TWO = "a_indices: int64, a_values: T, a_shape: int64, b_indices: int64, b_values: T, b_shape: int64"

@@ -15,7 +15,7 @@ from penstock.kernels import arrays, sparse
 from penstock.ops.arguments import renamed
 from penstock.ops.registry import op
 from penstock.ops.sparse_layout import as_sparse, check_ranks, parts_of
-from penstock.shape import merge, num_elements, rank_is
+from penstock.static_shape import merge, num_elements, rank_is
 
 # -- SparseConcat --------------------------------------------------------------------------------------------------
 concat_op = op("SparseConcat", "indices: N * int64, values: N * T, shapes: N * int64 -> output_indices: int64, "

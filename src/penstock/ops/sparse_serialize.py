@@ -18,7 +18,7 @@ from penstock.graph.tensor_proto import decode, strings_content
 from penstock.kernels import arrays, bridge, sparse
 from penstock.ops.registry import OpDef, get, op
 from penstock.ops.sparse_layout import as_sparse, check_ranks, parts_of
-from penstock.shape import TensorShape, rank_at_least, rank_is
+from penstock.static_shape import TensorShape, rank_at_least, rank_is
 
 _PARTS = "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> serialized_sparse: out_type"
 _OUT = "T: type, out_type: type in {string variant} = string"

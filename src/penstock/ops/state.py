@@ -18,7 +18,7 @@ from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.kernels import arrays, bridge, indexing
 from penstock.ops.registry import get, op
-from penstock.shape import compatible, merge, show
+from penstock.static_shape import compatible, merge, show
 
 Value = torch.Tensor | np.ndarray
 

@@ -16,7 +16,7 @@ from penstock.kernels import arrays, indexing, strided
 from penstock.kernels.strided import MASK_NAMES, MASKS
 from penstock.ops.registry import OpDef, op
 from penstock.ops.state import VariableResource, handle_dims
-from penstock.shape import Dims, compatible, show
+from penstock.static_shape import Dims, compatible, show
 
 _NUMERIC = "in {numeric quantized}"
 _ORDERED = "in {half bfloat16 float32 float64 int32 int64}"

@@ -27,7 +27,7 @@ from penstock.ops.random import (
     sizes,
 )
 from penstock.ops.registry import get, op
-from penstock.shape import rank_is
+from penstock.static_shape import rank_is
 
 _FLOATS = "dtype: type in {float} = float32, T: type in {index} = int32, Tseed: type in {index} = int64"
 

@@ -20,7 +20,7 @@ from penstock.graph.type_spec import TensorSpec, TypeSpec, register_type_spec_fr
 from penstock.ops import tensor_array_ops as v3
 from penstock.ops import tensor_list as lists
 from penstock.ops.registry import get
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("TensorArray")

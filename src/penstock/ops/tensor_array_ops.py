@@ -13,7 +13,7 @@ import torch
 from penstock import errors
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.ops.registry import get, op
-from penstock.shape import compatible, merge, show
+from penstock.static_shape import compatible, merge, show
 
 _MAKE = "dtype: type, element_shape: shape = None, dynamic_size: bool = False, clear_after_read: bool = True, " \
         "identical_element_shapes: bool = False, tensor_array_name: string = ''"

@@ -13,7 +13,7 @@ import torch
 from penstock import dtypes, errors
 from penstock.graph.convert import convert
 from penstock.ops.registry import get, op
-from penstock.shape import compatible, merge, show
+from penstock.static_shape import compatible, merge, show
 
 
 class TensorList:

@@ -20,7 +20,7 @@ from penstock.kernels import arrays, indexing
 from penstock.ops.registry import op
 from penstock.ops.state import VariableResource, handle_dims
 from penstock.ops.state_scatter import rounds
-from penstock.shape import Dims, compatible, show
+from penstock.static_shape import Dims, compatible, show
 
 _GRADIENTS = ("grad", "delta")
 

@@ -16,7 +16,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.ops.linalg import equal_size
 from penstock.ops.registry import get, op
-from penstock.shape import merge, rank_at_least
+from penstock.static_shape import merge, rank_at_least
 
 _TYPES = "T: type in {float64 float32 complex64 complex128}"
 

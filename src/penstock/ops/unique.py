@@ -15,7 +15,7 @@ from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
-from penstock.shape import rank_is
+from penstock.static_shape import rank_is
 
 # -- distinct elements --------------------------------------------------------------
 _OUT = "out_idx: type in {index} = int32"

@@ -8,7 +8,7 @@ from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.ragged.segments import get_positive_axis, int_tensor, lengths_to_splits, repeat, repeat_ranges
 from penstock.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:

@@ -115,7 +115,7 @@ def _filler(values: Any, default_value: Any) -> Any:
 
 def _fit(dense: Any, shape: Any, default_value: Any) -> Any:
     """Cuts or pads a dense tensor to `shape` (None keeps a dimension)."""
-    from penstock.shape import TensorShape
+    from penstock.static_shape import TensorShape
     for axis, size in enumerate(TensorShape(shape)._dims or ()):
         if size is None:
             continue

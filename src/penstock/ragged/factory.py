@@ -151,7 +151,7 @@ def placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str
     if ragged_rank == 0:
         return tf.placeholder(dtype, value_shape, name)
     with tf.name_scope(name, "RaggedPlaceholder"):
-        from penstock.shape import TensorShape
+        from penstock.static_shape import TensorShape
         out = tf.placeholder(dtype, TensorShape([None]).concatenate(TensorShape(value_shape)), "flat_values")
         for i in reversed(range(ragged_rank)):
             out = RaggedTensor.from_row_splits(out, tf.placeholder(dtypes.int64, [None], f"row_splits_{i}"),

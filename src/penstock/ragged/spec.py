@@ -11,7 +11,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec
 from penstock.ragged.tensor import RaggedTensor
 from penstock.ragged.value import RaggedTensorValue
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 @export("RaggedTensorSpec")

@@ -18,7 +18,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.sparse_tensor import SparseTensor
 from penstock.ragged.value import RaggedTensorValue
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 INDEX = (dtypes.int32, dtypes.int64)
 

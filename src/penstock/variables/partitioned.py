@@ -11,7 +11,7 @@ from penstock.graph.convert import register_tensor_conversion_function
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.ops.core import identity
 from penstock.ops.registry import get
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 
 
 def _is_sequence(x: Any) -> bool:

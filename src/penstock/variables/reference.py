@@ -11,7 +11,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import colocate_with, device, init_scope, name_scope
 from penstock.ops.core import identity
 from penstock.ops.registry import get
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 from penstock.variables.guard import guarded
 from penstock.variables.policy import VariableAggregation, VariableSynchronization, validated
 from penstock.variables.variable import VariableV1, sparse_parts

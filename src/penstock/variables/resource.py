@@ -20,7 +20,7 @@ from penstock.graph.scopes import colocate_with, control_dependencies, device, i
 from penstock.ops.core import identity
 from penstock.ops.registry import get
 from penstock.ops.state import VariableResource
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 from penstock.variables.guard import guarded
 from penstock.variables.policy import validated
 from penstock.variables.reference import ROW_UPDATES, check_outside_control_flow, checked_collections

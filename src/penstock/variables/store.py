@@ -20,7 +20,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import colocate_with, init_scope, name_scope
 from penstock.ops.registry import get
-from penstock.shape import TensorShape, as_shape
+from penstock.static_shape import TensorShape, as_shape
 from penstock.variables.partitioned import PartitionedVariable, PartitionInfo, call_partitioner, slices_of
 from penstock.variables.policy import VariableAggregation, VariableSynchronization, validated
 from penstock.variables.variable import SaveSliceInfo, VariableV1

@@ -17,7 +17,7 @@ from penstock.graph.convert import register_tensor_conversion_function
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor, TensorRef
 from penstock.graph.scopes import init_scope, prepend_name_scope, strip_name_scope
-from penstock.shape import TensorShape
+from penstock.static_shape import TensorShape
 from penstock.variables.policy import VariableAggregation, VariableSynchronization
 
 

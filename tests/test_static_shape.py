@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from penstock import dtypes, shape
-from penstock.shape import Dimension, TensorShape
+from penstock import dtypes
+from penstock import static_shape as shapes
+from penstock.static_shape import Dimension, TensorShape
 
 
 @pytest.fixture
 def v1():
-    shape.disable_v2_tensorshape()
+    shapes.disable_v2_tensorshape()
     yield
-    shape.enable_v2_tensorshape()
+    shapes.enable_v2_tensorshape()
 
 
 # Dimension
@@ -83,7 +84,7 @@ def test_dimension_text_and_pickle():
     (TensorShape(None).as_proto(), None),
 ])  # fmt: skip
 def test_conversion(source, expected):
-    dims = shape.as_dims(source)
+    dims = shapes.as_dims(source)
     assert dims == expected
     assert dims is None or type(dims) is tuple and all(d is None or type(d) is int for d in dims)
 
@@ -122,11 +123,11 @@ def test_v1_items_are_dimensions(v1):
 
 def test_bridges_between_v1_and_v2(v1):
     s = TensorShape([3, None])
-    assert shape.dimension_value(s[0]) == 3
-    shape.enable_v2_tensorshape()
-    assert shape.dimension_value(s[0]) == 3
-    assert shape.dimension_at_index(s, 0).value == 3
-    assert shape.dimension_at_index(TensorShape(None), 5).value is None
+    assert shapes.dimension_value(s[0]) == 3
+    shapes.enable_v2_tensorshape()
+    assert shapes.dimension_value(s[0]) == 3
+    assert shapes.dimension_at_index(s, 0).value == 3
+    assert shapes.dimension_at_index(TensorShape(None), 5).value is None
 
 
 def test_equality():
@@ -225,49 +226,49 @@ def result(function, a, b):
 def test_broadcast_agrees_with_numpy_for_every_filling(a, b):
     real = [result(np.broadcast_shapes, x, y) for x in fillings(a) for y in fillings(b)]
     possible = {r for r in real if r != "error"}
-    static = result(shape.broadcast, a, b)
+    static = result(shapes.broadcast, a, b)
     if not possible:
         assert static == "error"
     else:
-        assert static != "error" and all(shape.compatible(static, r) for r in possible)
+        assert static != "error" and all(shapes.compatible(static, r) for r in possible)
         for axis, size in enumerate(static):
             assert size is not None or len({r[axis] for r in possible}) > 1
 
 
 def test_broadcast_with_unknown_rank():
-    assert shape.broadcast(None, (2, 3)) is None and shape.broadcast((), None) is None
+    assert shapes.broadcast(None, (2, 3)) is None and shapes.broadcast((), None) is None
     with pytest.raises(ValueError, match=r"\(2, \?\) and \(3, 4\)"):
-        shape.broadcast((2, None), (3, 4))
+        shapes.broadcast((2, None), (3, 4))
 
 
 @pytest.mark.parametrize("a, b", list(itertools.product(CASES, CASES)))
 def test_compatible_and_merge_mean_a_common_filling(a, b):
     common = set(fillings(a)) & set(fillings(b))
-    assert shape.compatible(a, b) == bool(common)
-    merged = result(shape.merge, a, b)
+    assert shapes.compatible(a, b) == bool(common)
+    merged = result(shapes.merge, a, b)
     assert merged == "error" if not common else set(fillings(merged)) == common
 
 
 def test_ranks():
-    assert shape.rank_is(None, 2) == (None, None) and shape.rank_is((1, 2), 2) == (1, 2)
-    assert shape.rank_at_least(None, 2) is None and shape.rank_at_least((1, 2), 1) == (1, 2)
-    assert shape.rank_at_most((1,), 1) == (1,)
+    assert shapes.rank_is(None, 2) == (None, None) and shapes.rank_is((1, 2), 2) == (1, 2)
+    assert shapes.rank_at_least(None, 2) is None and shapes.rank_at_least((1, 2), 1) == (1, 2)
+    assert shapes.rank_at_most((1,), 1) == (1,)
     with pytest.raises(ValueError, match="Shape must be rank 2 but is rank 3"):
-        shape.rank_is((1, 2, 3), 2)
+        shapes.rank_is((1, 2, 3), 2)
     with pytest.raises(ValueError, match="Shape must be at least rank 2 but is rank 1"):
-        shape.rank_at_least((1,), 2)
+        shapes.rank_at_least((1,), 2)
     with pytest.raises(ValueError, match="Shape must be at most rank 0 but is rank 1"):
-        shape.rank_at_most((1,), 0)
+        shapes.rank_at_most((1,), 0)
 
 
 def test_show_and_count():
-    assert [shape.show(d) for d in (None, (), (7,), (2, None))] == ["<unknown>", "()", "(7,)", "(2, ?)"]
-    assert [shape.num_elements(d) for d in (None, (), (2, 3), (2, None), (0, 5))] == [None, 1, 6, None, 0]
-    assert shape.concat((1,), (None,)) == (1, None) and shape.concat((1,), None) is None
+    assert [shapes.show(d) for d in (None, (), (7,), (2, None))] == ["<unknown>", "()", "(7,)", "(2, ?)"]
+    assert [shapes.num_elements(d) for d in (None, (), (2, 3), (2, None), (0, 5))] == [None, 1, 6, None, 0]
+    assert shapes.concat((1,), (None,)) == (1, None) and shapes.concat((1,), None) is None
 
 
 def test_makers():
-    assert shape.unknown_shape(2) == shape.unknown_shape(ndims=2) == shape.matrix(None, None)
-    assert shape.scalar() == [] and shape.vector(3) == [3]
+    assert shapes.unknown_shape(2) == shapes.unknown_shape(ndims=2) == shapes.matrix(None, None)
+    assert shapes.scalar() == [] and shapes.vector(3) == [3]
     with pytest.raises(TypeError):
-        shape.unknown_shape(size=2)
+        shapes.unknown_shape(size=2)
