@@ -1,0 +1,57 @@
+"""Every sampled op with CUDA tensors against the same kernel on the CPU, where there is a GPU."""
+import numpy as np
+import pytest
+import torch
+
+from penstock.graph.build import group_inputs
+from penstock.kernels.bridge import to_numpy, to_torch
+from penstock.ops.registry import OPS
+from tests.registry.load import all_samples, ids
+from tests.registry.running import Built
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+
+
+def numeric(sample):
+    """Whether an op computes on numbers alone: strings and resources stay on the host."""
+    opdef = OPS[sample.op]
+    kernel = opdef.kernel_for("gpu")
+    return kernel is not None and not kernel.wants_ctx and not sample.random and not opdef.has_refs and all(
+        np.asarray(a).dtype != object for v in sample.inputs for a in (v if isinstance(v, list) else [v]))
+
+
+ALL = [s for s in all_samples() if numeric(s)]
+
+
+def outputs(op, values):
+    out = op.opdef.kernel_for("gpu").bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
+    flat = []
+
+    def add(v):
+        if isinstance(v, (list, tuple)):
+            [add(x) for x in v]
+        elif v is not None:
+            flat.append(v)
+    add(out)
+    return flat
+
+
+@pytest.mark.parametrize("sample", ALL, ids=ids(ALL))
+def test_cuda_agrees_with_cpu(sample):
+    built = Built(sample)
+    if not built.outputs:
+        pytest.skip("no outputs")
+    op = built.outputs[0].op
+    arrays = [built.feeds[t] if t in built.feeds else t.op.attrs["value"] for t in op._inputs]
+    values = [to_torch(np.array(a), t.dtype.base_dtype) for a, t in zip(arrays, op._inputs, strict=True)]
+    here = outputs(op, values)
+    there = outputs(op, [v.cuda() for v in values])
+    assert len(here) == len(there)
+    for a, b in zip(here, there, strict=True):
+        if isinstance(a, torch.Tensor):
+            a, b = to_numpy(a), to_numpy(b)
+            assert a.shape == b.shape and a.dtype == b.dtype
+            if a.dtype.kind in "fc":
+                np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
+            else:
+                np.testing.assert_array_equal(a, b)
