@@ -4,6 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
+from penstock.execute.context import eager_context
 from penstock.ops.registry import get
 from tests.checks import raises_op
 
@@ -57,6 +58,16 @@ def test_eager_seed():
         close(tf2.random.uniform([3]), [0.47720265, 0.33357763, 0.49608231])
         close(tf2.random.uniform([3], seed=1), [0.77498245, 0.87076151, 0.49108636])
         close(tf2.random.uniform([3], seed=1), [0.42381775, 0.68760061, 0.12309337])
+    tf2.random.set_seed(None)
+
+
+def test_eager_ops_without_seeds_of_their_own_leave_nothing_behind():
+    resources = eager_context().resources
+    tf2.random.set_seed(12)
+    before = len(resources.items())
+    for _ in range(5):
+        tf2.random.uniform([3])
+    assert len(resources.items()) == before
     tf2.random.set_seed(None)
 
 

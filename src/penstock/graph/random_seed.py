@@ -26,6 +26,7 @@ class _Eager:
     seed: int | None = None
     rng: random.Random | None = None
     generation = 0          # counts calls of set_seed: streams of an older generation start afresh
+    drawn: set = set()      # pairs of seeds drawn for one execution, which need no stream that goes on
 
 
 _eager = _Eager()
@@ -42,10 +43,20 @@ def generation() -> int:
     return _eager.generation
 
 
+def take_drawn(seed: int, seed2: int) -> bool:
+    """Whether these seeds were drawn for a single execution; True only once."""
+    try:
+        _eager.drawn.remove((seed, seed2))
+    except KeyError:
+        return False
+    return True
+
+
 def _set_eager_seed(seed: int | None) -> None:
     _eager.seed = seed
     _eager.rng = None if seed is None else random.Random(seed)
     _eager.generation += 1
+    _eager.drawn.clear()
 
 
 @export(v1=["random.get_seed", "get_seed"])
@@ -62,6 +73,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
         if op_seed is None:
             return None, None
         return DEFAULT_GRAPH_SEED, op_seed % _MAXINT32
+    once = eager and op_seed is None
     if op_seed is None:
         if eager:
             op_seed = _eager.rng.randint(0, _MAXINT32)      # type: ignore[union-attr]
@@ -71,7 +83,13 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
             if hasattr(graph, "_seed_used"):
                 graph._seed_used = True
     seeds = seed % _MAXINT32, op_seed % _MAXINT32
-    return (0, _MAXINT32) if seeds == (0, 0) else seeds     # kernels take (0, 0) for "no seed"
+    if seeds == (0, 0):
+        seeds = 0, _MAXINT32                                # kernels take (0, 0) for "no seed"
+    if once:
+        if len(_eager.drawn) > 1000:                        # asked for, but never used
+            _eager.drawn.clear()
+        _eager.drawn.add(seeds)
+    return seeds
 
 
 @export("random.set_seed", v1=["random.set_random_seed", "set_random_seed"])

@@ -1,8 +1,8 @@
 """Philox4x32-10, and the distributions drawn from it: the numbers that TensorFlow gives for the same seeds.
 
 Philox (Salmon et al., SC'11) encrypts a 128-bit counter with a 64-bit key into four 32-bit words, so that any part of
-the stream is computed on its own: here, thousands of counters at a time as torch tensors, on any device. Words are
-int64 tensors with values below 2**32.
+the stream is computed on its own: here, thousands of counters at a time, on the host. Words are int64 tensors with
+values below 2**32.
 
 A distribution makes its outputs in groups. One counter makes a group, except where a variable number of words is
 needed per output (rejection): there every group has 256 words per output set aside for it.
@@ -13,12 +13,14 @@ import math
 import threading
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 _MASK = 0xFFFFFFFF
 _MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
 _WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
-_CHUNK = 1 << 15                 # counters worked on at a time: what fits a cache
+_32 = np.uint64(32)
+_CHUNK = 1 << 14                 # counters worked on at a time: what fits a cache
 RESERVED = 256                   # counters set aside per output by every op
 
 
@@ -45,24 +47,39 @@ class Philox(NamedTuple):
 
     def words(self, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
         """The words of the next `count` counters, [count, 4]."""
-        if count <= _CHUNK or torch.device(device).type != "cpu":
-            return self.at(torch.arange(count, device=device))
-        out = torch.empty(count, 4, dtype=torch.int64)
-        for i in range(0, count, _CHUNK):
-            n = min(_CHUNK, count - i)
-            out[i:i + n] = self.at(torch.arange(i, i + n))
-        return out
+        return self.at(torch.arange(count)).to(device)
 
     def at(self, offsets: torch.Tensor) -> torch.Tensor:
         """The words of the counters at int64 `offsets` from here, [len(offsets), 4]."""
-        c = _counters(self.counter, offsets)
-        k0, k1 = self.key & _MASK, self.key >> 32
-        for _ in range(10):
-            a, b = c[0] * _MUL_A, c[2] * _signed(_MUL_B)
-            c = [((b >> 32) & _MASK).bitwise_xor_(c[1]).bitwise_xor_(k0), b & _MASK,
-                 ((a >> 32) & _MASK).bitwise_xor_(c[3]).bitwise_xor_(k1), a & _MASK]
-            k0, k1 = (k0 + _WEYL_A) & _MASK, (k1 + _WEYL_B) & _MASK
-        return torch.stack(c, 1)
+        places = offsets.cpu().numpy().view(np.uint64)
+        out = np.empty((len(places), 4), np.uint64)
+        for i in range(0, len(places), _CHUNK):
+            c = _rounds(_counters(self.counter, places[i:i + _CHUNK]), self.key & _MASK, self.key >> 32)
+            for k in range(4):
+                out[i:i + _CHUNK, k] = c[k]
+        return torch.from_numpy(out.view(np.int64)).to(offsets.device)
+
+
+def _rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
+    """The ten rounds on four arrays of words, which are overwritten."""
+    for _ in range(10):
+        a, b = c[0] * _MUL_A, c[2] * _MUL_B
+        low_b, low_a = np.bitwise_and(b, _MASK, out=c[0]), np.bitwise_and(a, _MASK, out=c[2])
+        for product, other, key in ((b, c[1], k0), (a, c[3], k1)):
+            product >>= _32
+            product ^= other
+            product ^= key
+        c = [b, low_b, a, low_a]
+        k0, k1 = (k0 + _WEYL_A) & _MASK, (k1 + _WEYL_B) & _MASK
+    return c
+
+
+def _counters(base: int, offsets: np.ndarray) -> list[np.ndarray]:
+    """The four words of base + offset, for every offset."""
+    low, high = base & (1 << 64) - 1, base >> 64
+    total = offsets + np.uint64(low)                              # wraps, as it should
+    top = (total < offsets).astype(np.uint64) + np.uint64(high)
+    return [total & _MASK, total >> _32, top & _MASK, top >> _32]
 
 
 def _block(key: int, counter: int) -> int:
@@ -78,16 +95,6 @@ def _block(key: int, counter: int) -> int:
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _counters(base: int, offsets: torch.Tensor) -> list[torch.Tensor]:
-    """The four words of base + offset, for every offset."""
-    low, high = base & (1 << 64) - 1, base >> 64
-    total = offsets + _signed(low)                                # wraps, as it should
-    flip = -1 << 63
-    carry = ((total ^ flip) < (offsets ^ flip)).to(torch.int64)   # unsigned comparison
-    top = carry + _signed(high)
-    return [total & _MASK, (total >> 32) & _MASK, top & _MASK, (top >> 32) & _MASK]
 
 
 class Stream:

@@ -31,6 +31,8 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
     if seed == 0 and seed2 == 0:
         return None
     if node is None or node.graph is None:     # eager: one stream for each way of calling, begun anew by set_seed
+        if random_seed.take_drawn(seed, seed2):
+            return philox.Stream(seed, seed2)
         key = f"{kind}/{seed}/{seed2}/{detail}/{random_seed.generation()}"
     else:
         key = f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
