@@ -6,6 +6,7 @@ from typing import Any
 from penstock import errors
 from penstock.eager.tensor import EagerTensor
 from penstock.execute.context import eager_context
+from penstock.execute.failure import kind
 from penstock.graph import context
 from penstock.graph.build import group_inputs, output_types, resolve, structure
 from penstock.graph.convert import convert
@@ -69,8 +70,11 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         out = bound(*values, ctx=eager_context()) if kernel.wants_ctx else bound(*values)
     except errors.OpError as e:
         raise _with_name(e, opdef, name) from None
-    except (RuntimeError, IndexError, ValueError, TypeError, OverflowError, AssertionError) as e:
-        raise _typed(e, opdef, inputs, attrs, counts, name) from e
+    except Exception as e:
+        made_as = kind(e)
+        if made_as is None:
+            raise
+        raise _typed(e, made_as, opdef, inputs, attrs, counts, name) from e
     types = output_types(opdef, attrs)
     if len(types) == 1 and not opdef.list_output:
         outputs = [EagerTensor(out, types[0])]
@@ -103,10 +107,13 @@ def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpEr
     return type(e)(None, None, f"{e.message} [Op:{opdef.name}]{label}")
 
 
-def _typed(e: Exception, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple, name: str | None) -> Exception:
-    """An error of a kernel as InvalidArgumentError; the shape rule's words are better where it has any."""
-    text = _rule_error(opdef, inputs, attrs, counts) or f"{type(e).__name__}: {e}"
-    return _with_name(errors.InvalidArgumentError(None, None, text), opdef, name)
+def _typed(e: Exception, made_as: type, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple,
+           name: str | None) -> Exception:
+    """An error of a kernel as one of tf.errors; the shape rule's words are better where it has any."""
+    text = _rule_error(opdef, inputs, attrs, counts)
+    if text:
+        made_as = errors.InvalidArgumentError
+    return _with_name(made_as(None, None, text or f"{type(e).__name__}: {e}"), opdef, name)
 
 
 def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple) -> str | None:

@@ -25,10 +25,10 @@ def typed(error: BaseException, op: Operation | None) -> BaseException:
         made = type(error)(None, None, f"{error.message}\n\t {where(op)}")
         made._op, made._node_def = op, op.node_def
         return made
-    kind = _kind(error)
-    if kind is None:
+    made_as = kind(error)
+    if made_as is None:
         return error
-    made = kind(None, None, f"{_words(error, op)}\n\t {where(op)}")
+    made = made_as(None, None, f"{_words(error, op)}\n\t {where(op)}")
     made._op, made._node_def = op, op.node_def
     return made
 
@@ -37,8 +37,9 @@ def _words(error: Exception, op: Operation) -> str:
     return str(error) or type(error).__name__
 
 
-def _kind(error: Exception) -> type | None:
-    if isinstance(error, torch.OutOfMemoryError) or isinstance(error, MemoryError):
+def kind(error: Exception) -> type | None:
+    """The class of tf.errors that stands for a plain exception of a kernel; None if none does."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return errors.ResourceExhaustedError
     if isinstance(error, NotImplementedError):
         return errors.UnimplementedError
