@@ -375,3 +375,22 @@ def test_graphdef_round_trip_with_gradient(v2):
     with tf.Graph().as_default(), tf.Session() as sess:
         tf.import_graph_def(message, name="")
         np.testing.assert_allclose(sess.run("r:0", {"x:0": 2.0}), [16, 32])
+
+
+@pytest.mark.parametrize("scope", ["", "imported"])
+def test_contexts_as_messages_keep_an_imported_loop_differentiable(scope):
+    with tf.Graph().as_default() as g:
+        x = tf.placeholder(tf.float32, [], "x")
+        _, y = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.cond(a > 9.0, lambda: a, lambda: a * x)),
+                             (tf.constant(0), x))
+        tf.identity(y, "y")
+        message = g.as_graph_def()
+        loops = [c.to_proto() for c in g.get_collection(tf.GraphKeys.WHILE_CONTEXT)]
+    assert len(loops) == 1 and len(loops[0].nested_contexts) == 2
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x, y = tf.import_graph_def(message, return_elements=["x:0", "y:0"], name=scope)
+        from penstock.graph.while_context import WhileContext
+        made = WhileContext.from_proto(type(loops[0]).FromString(loops[0].SerializeToString()), scope or None)
+        assert made.to_proto(scope or None) == loops[0]
+        g, = tf.gradients(y, x)
+        assert sess.run([y, g], {x: 2.0}) == [16, 32]

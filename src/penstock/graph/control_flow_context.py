@@ -131,6 +131,22 @@ class ControlFlowContext:
         """Whether this is a compiled cluster: never."""
         return False
 
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The message of this context; None if it is not in `export_scope`."""
+        from penstock.graph.control_flow_messages import to_message
+        return to_message(self, export_scope)
+
+    @staticmethod
+    def from_proto(context_def: Any, import_scope: str | None = None) -> Any:
+        """The context that a message describes, in the default graph."""
+        from penstock.graph.control_flow_messages import from_message
+        return from_message(context_def, import_scope)
+
+    def to_control_flow_context_def(self, context_def: Any, export_scope: str | None = None) -> None:
+        """Writes this context into a ControlFlowContextDef."""
+        field = context_def.while_ctxt if self.IsWhileContext() else context_def.cond_ctxt
+        field.CopyFrom(self.to_proto(export_scope))
+
     def _RemoveExternalControlEdges(self, op: Operation) -> tuple[list[Operation], list[Operation]]:
         """Takes control inputs from outside of the loop off an op; (those that stay, those taken off)."""
         loop = self.GetWhileContext()
