@@ -180,7 +180,7 @@ def _flat_types(args: list[Arg], attrs: dict[str, Any]) -> list:
         if a.type_list_attr is not None:
             types = list(attrs[a.type_list_attr])
         else:
-            t = a.type if a.type is not None else attrs[a.type_attr]
+            t = a.type if a.type_attr is None else attrs[a.type_attr]
             types = [t] * (attrs[a.number_attr] if a.number_attr is not None else 1)
         out.extend([t._as_ref for t in types] if a.is_ref else types)
     return out

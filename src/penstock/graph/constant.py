@@ -122,7 +122,7 @@ def _dims_by_rule(tensor: Tensor, depth: int) -> tuple | None:
     if depth > _DEPTH:
         return None
     op = tensor.op
-    return op.opdef.value_rule(op, lambda i: partial_values(op._inputs[i], depth + 1))  # type: ignore[misc]
+    return op.opdef.value_rule(op, lambda i: partial_values(op._inputs[i], depth + 1))
 
 
 @export("get_static_value")

@@ -150,7 +150,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     return const_op(array, dtype, name)
 
 
-def _constant_of_tensor(value: Tensor, dtype: Any, shape: Any, name: str | None) -> Tensor:
+def _constant_of_tensor(value: Any, dtype: Any, shape: Any, name: str | None) -> Tensor:
     if not hasattr(value, "_value"):
         raise TypeError(f"List of Tensors or a Tensor when single Tensor-free value expected: {value!r}")
     if context.executing_eagerly():
@@ -185,7 +185,7 @@ def const_op(array: np.ndarray, dtype: Any, name: str | None = None) -> Tensor:
 def _fill(array: np.ndarray, shape: TensorShape, verify: bool, broadcast: bool) -> np.ndarray:
     if not shape.is_fully_defined():
         raise ValueError(f"Constant shape must be fully defined, got {shape}")
-    dims = tuple(shape._dims or ())
+    dims = tuple(d for d in shape._dims or () if d is not None)
     if array.shape == dims:
         return array
     size = int(np.prod(dims, dtype=np.int64))

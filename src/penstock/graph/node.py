@@ -16,6 +16,8 @@ from penstock.graph import context
 from penstock.static_shape import TensorShape, as_dims, merge
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from penstock.graph.graph import Graph
     from penstock.ops.registry import OpDef
 
@@ -25,12 +27,13 @@ _FRAMES = 12
 
 def user_frames() -> tuple:
     """The innermost frames outside this package, as (code, instruction) pairs; decoded when asked for."""
-    frames, f = [], sys._getframe(2)
+    frames: list[tuple] = []
+    f: FrameType | None = sys._getframe(2)
     while f is not None and len(frames) < _FRAMES:
         code = f.f_code
         if not code.co_filename.startswith(_PACKAGE):
             frames.append((code, f.f_lasti))
-        f = f.f_back  # type: ignore[assignment]
+        f = f.f_back
     return tuple(frames)
 
 
@@ -161,6 +164,9 @@ class Tensor:
                         f"({self.name}).")
 
     __nonzero__ = __bool__
+
+    if TYPE_CHECKING:      # the operators are set by ops/operators.py, this one by ops/slicing.py
+        def __getitem__(self, key: Any) -> Tensor: ...
 
     def __iter__(self) -> Any:
         if not context.executing_eagerly() and not _iterable_in_graph(self):

@@ -42,6 +42,7 @@ class name_scope:
                             "pass this into the `values` kwarg.")
         self._name = default_name if name is None else name
         self._has_name, self._values = name is not None, values
+        self._stack: contextlib.ExitStack | None = None
 
     @property
     def name(self) -> Any:
@@ -64,7 +65,7 @@ class name_scope:
             raise
 
     def _enter_eager(self) -> str:
-        self._stack: Any = None
+        self._stack = None
         self._old = old = context.state.scope_name
         name = self._name
         if not name:

@@ -40,7 +40,7 @@ class TypeSpec:
 
     @classmethod
     def _deserialize(cls, serialization: Any) -> TypeSpec:
-        return cls(*serialization)  # type: ignore[call-arg]
+        return cls(*serialization)
 
     def _to_tensor_list(self, value: Any) -> list:
         if not self.is_compatible_with(value):
@@ -305,7 +305,7 @@ class BoundedTensorSpec(TensorSpec):
         array = np.array(value, dtype=self._dtype.as_numpy_dtype)
         if self._shape.is_fully_defined():
             try:
-                np.broadcast_shapes(array.shape, tuple(self._shape.as_list()))
+                np.broadcast_shapes(array.shape, tuple(d for d in self._shape.as_list() if d is not None))
             except ValueError as e:
                 raise ValueError(f"{what} is not compatible with shape. Message: {e!r}.") from None
         array.setflags(write=False)

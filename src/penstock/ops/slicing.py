@@ -320,5 +320,5 @@ def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
         return strided_slice(tensor, *packed, var=var, name=scope, **masks)
 
 
-Tensor.__getitem__ = slice_helper  # type: ignore[attr-defined]
+Tensor.__getitem__ = slice_helper  # type: ignore[method-assign]
 Tensor.OVERLOADABLE_OPERATORS.add("__getitem__")
