@@ -83,7 +83,7 @@ TREES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tree", TREES, ids=str)
+@pytest.mark.parametrize("tree", TREES, ids=lambda t: type(t).__name__)
 def test_pack_undoes_flatten(tree):
     packed = nest.pack_sequence_as(tree, nest.flatten(tree))
     assert packed == tree and type(packed) is type(tree)
@@ -91,7 +91,7 @@ def test_pack_undoes_flatten(tree):
     nest.assert_same_structure(tree, packed)
 
 
-@pytest.mark.parametrize("tree", TREES, ids=str)
+@pytest.mark.parametrize("tree", TREES, ids=lambda t: type(t).__name__)
 def test_paths_lead_to_the_leaves(tree):
     def follow(node, path):
         for key in path:
