@@ -21,6 +21,7 @@ from penstock.graph.scopes import name_scope
 from penstock.kernels import candidates, philox
 from penstock.ops import softmax
 from penstock.ops.array import shape_of
+from penstock.ops.cast import cast
 from penstock.ops.embedding import embedding_lookup
 from penstock.ops.random import stream
 from penstock.ops.registry import OpDef, get, op
@@ -239,24 +240,20 @@ def compute_accidental_hits(true_classes: Any, sampled_candidates: Any, num_true
 
 
 # -- losses ----------------------------------------------------------------------------------------------------------
-def _cast(x: Any, dtype: Any) -> Any:
-    return x if x.dtype.base_dtype == dtype else get("Cast")(x, DstT=dtype)
-
-
 def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_classes: int,
                     num_true: int, sampled_values: Any, remove_accidental_hits: bool, partition_strategy: str,
                     seed: int | None) -> tuple:
     """The logits [batch, num_true + num_sampled] of true and drawn classes, and the labels that go with them."""
-    inputs, labels = convert(inputs), _cast(convert(labels), dtypes.int64)
+    inputs, labels = convert(inputs), cast(convert(labels), dtypes.int64)
     kind = inputs.dtype.base_dtype
     flat = get("Reshape")(labels, np.array([-1], np.int32))
     if sampled_values is None:
         sampled_values = log_uniform_candidate_sampler(labels, num_true, num_sampled, True, num_classes, seed)
     sampled, true_count, sampled_count = (get("StopGradient")(v) for v in sampled_values)
-    sampled = _cast(sampled, dtypes.int64)
+    sampled = cast(sampled, dtypes.int64)
     ids = get("ConcatV2")([flat, sampled], 0)
-    all_w = _cast(embedding_lookup(weights, ids, partition_strategy=partition_strategy), kind)
-    all_b = _cast(embedding_lookup(biases, ids, partition_strategy=partition_strategy), kind)
+    all_w = cast(embedding_lookup(weights, ids, partition_strategy=partition_strategy), kind)
+    all_b = cast(embedding_lookup(biases, ids, partition_strategy=partition_strategy), kind)
     count = shape_of(flat)[0]
     true_w, true_b = all_w[:count], get("Reshape")(all_b[:count], np.array([-1, num_true], np.int32))
     sampled_logits = get("MatMul")(inputs, all_w[count:], transpose_b=True) + all_b[count:]
@@ -264,9 +261,9 @@ def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sam
     per_row = get("Reshape")(true_w, get("Pack")([-1, num_true, width]))
     true_logits = get("Sum")(get("ExpandDims")(inputs, np.int32(1)) * per_row, np.int32(2)) + true_b
     if remove_accidental_hits:
-        sampled_logits = sampled_logits + _cast(_mask(labels, sampled, num_true, num_sampled), kind)
-    true_logits = true_logits - _cast(get("Log")(true_count), kind)
-    sampled_logits = sampled_logits - _cast(get("Log")(sampled_count), kind)
+        sampled_logits = sampled_logits + cast(_mask(labels, sampled, num_true, num_sampled), kind)
+    true_logits = true_logits - cast(get("Log")(true_count), kind)
+    sampled_logits = sampled_logits - cast(get("Log")(sampled_count), kind)
     logits = get("ConcatV2")([true_logits, sampled_logits], 1)
     wanted = get("ConcatV2")([get("OnesLike")(true_logits) / num_true, get("ZerosLike")(sampled_logits)], 1)
     return logits, wanted
@@ -275,7 +272,7 @@ def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sam
 def _mask(labels: Tensor, sampled: Tensor, num_true: int, num_sampled: int) -> Tensor:
     """A matrix of zeros with the lowest float where a drawn class is a true one."""
     rows, ids, low = compute_accidental_hits(labels, sampled, num_true)
-    where = get("Pack")([rows, _cast(ids, dtypes.int32)], axis=1)
+    where = get("Pack")([rows, cast(ids, dtypes.int32)], axis=1)
     size = get("Pack")([shape_of(labels)[0], num_sampled])
     return get("SparseToDense")(where, size, low, 0.0, validate_indices=False)
 

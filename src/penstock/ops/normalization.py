@@ -20,6 +20,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops import windows
 from penstock.ops.arguments import renamed
+from penstock.ops.cast import cast
 from penstock.ops.linalg_functions import norm_v2
 from penstock.ops.reduction import reduce_sum
 from penstock.ops.registry import OpDef, get, op
@@ -180,7 +181,7 @@ def _batch_norm_grad_composed(dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor
     per_channel = [get("Reshape")(v, np.array(flat, np.int32)) for v in (scale, mean, variance)]
     scale_b, mean_b, variance_b = per_channel
     half_type = x.dtype.base_dtype
-    dy, x = _cast(dy, dtypes.float32), _cast(x, dtypes.float32)
+    dy, x = cast(dy, dtypes.float32), cast(x, dtypes.float32)
     if attrs["is_training"]:
         mean_b = _mean(x, others)
         variance_b = _mean(get("SquaredDifference")(x, get("StopGradient")(mean_b)), others)
@@ -192,15 +193,11 @@ def _batch_norm_grad_composed(dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor
         dx = dy - _mean(dy, others) - get("Square")(deviation) * covariance * centered
     dx = scale_b * deviation * dx
     dscale = get("Sum")(dy * centered * deviation, others)
-    return _cast(dx, half_type), dscale, get("Sum")(dy, others)
+    return cast(dx, half_type), dscale, get("Sum")(dy, others)
 
 
 def _mean(x: Any, axes: Any) -> Any:
     return get("Mean")(x, axes, keep_dims=True)
-
-
-def _cast(x: Any, dtype: Any) -> Any:
-    return x if x.dtype.base_dtype == dtype else get("Cast")(x, DstT=dtype)
 
 
 _MIN_EPSILON = 1.001e-5      # cuDNN refuses less
@@ -235,7 +232,7 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
         if scale is not None:
             inverse = inverse * scale
         shift = offset - mean * inverse if offset is not None else -mean * inverse
-        return x * _cast(inverse, x.dtype.base_dtype) + _cast(shift, x.dtype.base_dtype)
+        return x * cast(inverse, x.dtype.base_dtype) + cast(shift, x.dtype.base_dtype)
 
 
 @export(v1=["nn.batch_norm_with_global_normalization"])
@@ -373,13 +370,13 @@ def _moments(x: Any, axes: Any, keepdims: bool | None, name: str | None) -> tupl
     with name_scope(name, "moments", [x, axes]):
         x = convert(x, name="x")
         short = x.dtype.base_dtype
-        y = _cast(x, dtypes.float32) if short == dtypes.float16 else x
+        y = cast(x, dtypes.float32) if short == dtypes.float16 else x
         mean = get("Mean")(y, axes, keep_dims=True, name="mean")
         distance = get("SquaredDifference")(y, get("StopGradient")(mean))
         variance = get("Mean")(distance, axes, keep_dims=True, name="variance")
         if not keepdims:
             mean, variance = _squeezed(mean, axes), _squeezed(variance, axes)
-        return _cast(mean, short), _cast(variance, short)
+        return cast(mean, short), cast(variance, short)
 
 
 def _squeezed(x: Any, axes: Any) -> Any:
@@ -407,8 +404,8 @@ def _weighted_moments(x: Any, axes: Any, weights: Any, keepdims: bool | None, na
         x = convert(x, name="x")
         weights = convert(weights, name="frequency_weights")
         short = x.dtype.base_dtype
-        x = _cast(x, dtypes.float32) if short == dtypes.float16 else x
-        weights = _cast(weights, x.dtype.base_dtype)
+        x = cast(x, dtypes.float32) if short == dtypes.float16 else x
+        weights = cast(weights, x.dtype.base_dtype)
         total = get("Sum")
         all_weights = total(weights + get("ZerosLike")(x), axes, keep_dims=True, name="sum_of_weights")
         divisor = get("Reciprocal")(all_weights, name="inv_weight_sum")
@@ -417,7 +414,7 @@ def _weighted_moments(x: Any, axes: Any, weights: Any, keepdims: bool | None, na
         variance = total(distance, axes, keep_dims=True, name="weighted_distsq") * divisor
         if not keepdims:
             mean, variance = _squeezed(mean, axes), _squeezed(variance, axes)
-        return _cast(mean, short), _cast(variance, short)
+        return cast(mean, short), cast(variance, short)
 
 
 @export(v1=["nn.weighted_moments"])
@@ -443,7 +440,7 @@ def _statistics(x: Any, axes: Any, shift: Any, keepdims: bool | None, name: str 
         if dims is not None and None not in dims:
             counts = convert(math.prod(dims), dtype)  # type: ignore[arg-type]
         else:
-            sizes = get("GatherV2")(_cast(get("Shape")(x), dtype), np.array(axes, np.int32), np.int32(0))
+            sizes = get("GatherV2")(cast(get("Shape")(x), dtype), np.array(axes, np.int32), np.int32(0))
             counts = get("Prod")(sizes, np.array([0], np.int32), name="count")
         first, second = x, get("Square")(x) if shift is None else None
         if shift is not None:
@@ -504,5 +501,5 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     """A tensor divided by its norm along `axis`, and the norm (with the axis kept)."""
     with name_scope(name, "normalize", [tensor]):
         tensor = convert(tensor)
-        size = _cast(norm_v2(tensor, ord, axis, keepdims=True), tensor.dtype.base_dtype)
+        size = cast(norm_v2(tensor, ord, axis, keepdims=True), tensor.dtype.base_dtype)
         return tensor / size, size

@@ -19,6 +19,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops.arguments import named_only, renamed
 from penstock.ops.array import known, shape_of
+from penstock.ops.cast import cast
 from penstock.ops.core import static
 from penstock.ops.math import unbroadcast
 from penstock.ops.registry import OpDef, get, op
@@ -236,13 +237,9 @@ def _(op, grad_loss, grad_grad):
 
 
 # -- public functions ------------------------------------------------------------------------------------------------
-def _cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    return x if x.dtype.base_dtype == dtype else get("Cast")(x, DstT=dtype, name=name)
-
-
 def _precise(logits: Tensor, half_types: tuple) -> Tensor:
     """Logits in float32 if they are of a type too short to sum exponentials in."""
-    return _cast(logits, dtypes.float32) if logits.dtype.base_dtype in half_types else logits
+    return cast(logits, dtypes.float32) if logits.dtype.base_dtype in half_types else logits
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -273,7 +270,7 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Ten
         logits = convert(logits, name="logits")
         labels = convert(labels, name="labels")
         precise = _precise(logits, (dtypes.float16, dtypes.bfloat16))
-        labels = _cast(labels, precise.dtype.base_dtype)
+        labels = cast(labels, precise.dtype.base_dtype)
         rank = precise.shape.rank
         if axis != -1 and axis != (rank or 0) - 1:
             precise, labels = _axis_to_end(precise, axis), _axis_to_end(labels, axis)
@@ -286,7 +283,7 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Ten
             rest = list(logits._dims)
             del rest[axis]
             cost.set_shape(rest)
-        return _cast(cost, logits.dtype.base_dtype)
+        return cast(cost, logits.dtype.base_dtype)
 
 
 @export(v2=["nn.softmax_cross_entropy_with_logits"])
@@ -328,13 +325,13 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any 
         static_rows = _check_sparse_shapes(labels, logits)
         precise = _precise(logits, (dtypes.float16,))
         if logits.shape.rank == 2:
-            return _cast(sparse_xent(precise, labels, name=name).loss, logits.dtype.base_dtype)
+            return cast(sparse_xent(precise, labels, name=name).loss, logits.dtype.base_dtype)
         flat = get("Reshape")(labels, np.array([-1], np.int32))
         cost = sparse_xent(_rows(precise), flat, name=name).loss
         cost = get("Reshape")(cost, shape_of(labels) if static_rows else shape_of(precise)[:-1])
         if not hasattr(cost, "_value"):
             cost.set_shape(labels.shape)
-        return _cast(cost, logits.dtype.base_dtype)
+        return cast(cost, logits.dtype.base_dtype)
 
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> bool:
