@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import torch
 
+from penstock import dtypes
 from penstock.graph.build import group_inputs
 from penstock.kernels.bridge import to_numpy, to_torch
 from penstock.ops.registry import OPS
@@ -16,7 +17,8 @@ def numeric(sample):
     """Whether an op computes on numbers alone: strings and resources stay on the host."""
     opdef = OPS[sample.op]
     kernel = opdef.kernel_for("gpu")
-    return kernel is not None and not kernel.wants_ctx and not sample.random and not opdef.has_refs and all(
+    state = opdef.has_refs or any(a.type == dtypes.resource for a in opdef.inputs)
+    return kernel is not None and not kernel.wants_ctx and not sample.random and not state and all(
         np.asarray(a).dtype != object for v in sample.inputs for a in (v if isinstance(v, list) else [v]))
 
 
@@ -45,12 +47,19 @@ def test_cuda_agrees_with_cpu(sample):
     arrays = [built.feeds[t] if t in built.feeds else t.op.attrs["value"] for t in op._inputs]
     values = [to_torch(np.array(a), t.dtype.base_dtype) for a, t in zip(arrays, op._inputs, strict=True)]
     here = outputs(op, values)
-    there = outputs(op, [v.cuda() for v in values])
+    try:
+        there = outputs(op, [v.cuda() for v in values])
+    except NotImplementedError as e:
+        if any(v.dtype.is_floating_point for v in values):
+            raise
+        pytest.skip(f"integers have no kernel on the GPU, as in TensorFlow: {e}")
     assert len(here) == len(there)
     for a, b in zip(here, there, strict=True):
         if isinstance(a, torch.Tensor):
             a, b = to_numpy(a), to_numpy(b)
             assert a.shape == b.shape and a.dtype == b.dtype
+            if "Svd" in sample.op or "SelfAdjointEig" in sample.op:
+                a, b = np.abs(a), np.abs(b)               # vectors are unique up to their sign
             if a.dtype.kind in "fc":
                 np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
             else:

@@ -300,7 +300,7 @@ def _grid(boxes: torch.Tensor, box_ind: torch.Tensor, batch: int, h: int, w: int
     def axis(low: Any, high: Any, n_in: int, n_out: int) -> torch.Tensor:
         if n_out > 1:
             step = (high - low) * (n_in - 1) / (n_out - 1)
-            return (low * (n_in - 1))[:, None] + torch.arange(n_out, dtype=torch.float32)[None] * step[:, None]
+            return (low * (n_in - 1))[:, None] + torch.arange(n_out, dtype=torch.float32, device=boxes.device)[None] * step[:, None]
         return (0.5 * (low + high) * (n_in - 1))[:, None]
     return axis(y1, y2, h, ch), axis(x1, x2, w, cw)
 
@@ -331,7 +331,7 @@ def _(image, boxes, box_ind, crop_size, *, method, extrapolation_value):
         top = at(0, 0) + (at(0, 1) - at(0, 0)) * fx
         bottom = at(1, 0) + (at(1, 1) - at(1, 0)) * fx
         out = top + (bottom - top) * fy
-    return torch.where(inside[..., None], out, torch.tensor(extrapolation_value))
+    return torch.where(inside[..., None], out, torch.tensor(extrapolation_value, device=out.device))
 
 
 @crop_grad_image.kernel
@@ -342,7 +342,7 @@ def _(grads, boxes, box_ind, image_size, *, T, method):
     if batch * h * w * depth >= 1 << 31 or min(batch, h, w, depth) <= 0 or depth != grads.shape[3]:
         raise errors.invalid(f"image_size {image_size.tolist()} is not valid for gradients of shape {list(grads.shape)}")
     y, x = _grid(boxes, box_ind, batch, h, w, grads.shape[1], grads.shape[2])
-    out = torch.zeros(batch * h * w, depth, dtype=torch.float32)
+    out = torch.zeros(batch * h * w, depth, dtype=torch.float32, device=grads.device)
     b = box_ind.long()[:, None, None]
     inside, rows, columns, fy, fx = _bilinear_parts(y, x, h, w)
     grads = grads * inside[..., None]
@@ -378,7 +378,7 @@ def _(grads, image, boxes, box_ind):
 
     def ends(g: torch.Tensor, n_in: int, n_out: int, axis: int) -> tuple:
         if n_out > 1:
-            t = torch.arange(n_out, dtype=torch.float32) / (n_out - 1) * (n_in - 1)
+            t = torch.arange(n_out, dtype=torch.float32, device=g.device) / (n_out - 1) * (n_in - 1)
             t = t[None, :, None] if axis == 1 else t[None, None, :]
             return (g * ((n_in - 1) - t)).sum((1, 2)), (g * t).sum((1, 2))
         half = (g * 0.5 * (n_in - 1)).sum((1, 2))
@@ -410,7 +410,7 @@ def _(input, size, offsets, *, c):
     return (n, *((None, None) if wanted is None else (int(wanted[0]), int(wanted[1]))), ch)
 
 
-@glimpse.kernel
+@glimpse.kernel(device="cpu")
 def _(input, size, offsets, *, centered, normalized, uniform_noise, noise):
     if input.dim() != 4 or size.numel() != 2 or offsets.dim() != 2 or tuple(offsets.shape) != (input.shape[0], 2):
         raise errors.invalid("input must be 4-D, size must have 2 elements and offsets shape [batch, 2]")

@@ -25,7 +25,7 @@ def _(params_nested_splits, params_dense_values, indices, *, OUTPUT_RAGGED_RANK)
     return [(None,)] * OUTPUT_RAGGED_RANK + [values]
 
 
-@gather_op.kernel
+@gather_op.kernel(device="cpu")
 def _(params_nested_splits, params_dense_values, indices, *, OUTPUT_RAGGED_RANK):
     n = params_nested_splits[0].numel() - 1
     bad = (indices < 0) | (indices >= n)

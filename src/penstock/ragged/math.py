@@ -35,7 +35,7 @@ def _(starts, limits, deltas):
     return [(None if n is None else n + 1,), (None,)]
 
 
-@range_op.kernel
+@range_op.kernel(device="cpu")
 def _(starts, limits, deltas, *, Tsplits):
     sizes = {t.shape[0] for t in (starts, limits, deltas) if t.dim()}
     if any(t.dim() > 1 for t in (starts, limits, deltas)) or len(sizes) > 1:
