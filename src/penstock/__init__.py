@@ -12,22 +12,17 @@ import sys as _sys
 from penstock import api as _api
 from penstock.version import __version__ as __version__
 
-# Modules that export public names and are light enough to load at once; ops declares every op.
-for _name in ("compat", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
-              "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
-              "eager.tape", "eager.function", "eager.wrap_function", "eager.config", "ops", "variables", "train", "linalg",
-              "tf_logging", "losses", "metrics", "image", "ragged"):
-    try:
-        _importlib.import_module(f"{__name__}.{_name}")
-    except ImportError as _e:
-        if f"{__name__}.{_name.split('.')[0]}" not in (_e.name or "") + str(_e):
-            raise
+# The modules that export public names and are light enough to load at once; ops declares every op.
+for _name in (
+    "compat", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
+    "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
+    "eager.tape", "eager.function", "eager.wrap_function", "eager.config", "ops", "variables", "train", "linalg",
+    "tf_logging", "losses", "metrics", "image", "ragged",
+):
+    _importlib.import_module(f"{__name__}.{_name}")
 
 _api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app"})       # absl takes a while to load
 _api.install(__name__, "v2")
-for _name in ("errors", "dtypes", "nest", "data", "train", "keras", "layers", "estimator", "distribute", "saved_model",
-              "summary", "linalg", "losses", "metrics", "image", "ragged"):
+for _name in sorted({n.split(".")[0] for n in _api.TABLES["v2"] if "." in n}):     # tf.linalg is also a package of ours
     if f"{__name__}.{_name}" in _sys.modules:
         _api.install(f"{__name__}.{_name}", "v2", _name + ".")
-for _name in [n for n in globals() if n in _api.TABLES["v2"]]:      # a public name hides a module of that name: tf.shape
-    globals()[_name] = _api.TABLES["v2"][_name]

@@ -72,9 +72,6 @@ def names_under(api: str, prefix: str) -> list[str]:
 
 def resolve(api: str, full: str, module_name: str) -> Any:
     """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
-    last = full.rsplit(".", 1)[-1]
-    if last.startswith("__") and last.endswith("__") and full not in TABLES[api]:
-        raise AttributeError(last)
     for attempt in range(2):
         table = TABLES[api]
         if full in table:
@@ -85,6 +82,9 @@ def resolve(api: str, full: str, module_name: str) -> Any:
         if attempt or lazy is None:
             break
         importlib.import_module(lazy)
+    last = full.rsplit(".", 1)[-1]
+    if last.startswith("__") and last.endswith("__"):
+        raise AttributeError(last)              # Python itself asks for such names: no need to look for near ones
     raise AttributeError(_missing(api, full, module_name))
 
 

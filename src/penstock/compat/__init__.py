@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock import api
 from penstock.api import export
 
 
@@ -64,6 +63,3 @@ def forward_compatibility_horizon(year: int, month: int, day: int) -> Any:
     """A context manager that does nothing: there is no forward-compatibility window here."""
     import contextlib
     return contextlib.nullcontext()
-
-
-api.install(__name__, "v2", "compat.")
