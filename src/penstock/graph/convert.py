@@ -84,7 +84,7 @@ def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool
 
 
 def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, preferred: Any) -> Any:
-    if dtype is None and preferred is not None:
+    if dtype is None and preferred is not None and _survives(value, dtypes.as_dtype(preferred)):
         try:
             out = f(value, dtype=dtypes.as_dtype(preferred), name=name, as_ref=as_ref)
             if out is not NotImplemented:
@@ -92,6 +92,16 @@ def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, p
         except (TypeError, ValueError):
             pass
     return f(value, dtype=dtype, name=name, as_ref=as_ref)
+
+
+def _survives(value: Any, dtype: Any) -> bool:
+    """Whether a numpy value is the same in another dtype; anything else converts or fails by itself."""
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iuf" or dtype.torch is None:
+        return True
+    if value.dtype.kind == "f" and not dtype.is_floating:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.array_equal(value.astype(dtype.np), value, equal_nan=value.dtype.kind == "f"))
 
 
 def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:

@@ -85,7 +85,8 @@ def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     ragged, dense = (x, y) if isinstance(x, RaggedTensor) else (y, x)
     if isinstance(dense, RaggedTensor) or dense.shape.ndims is None:
         raise ValueError(f"Unable to broadcast ragged tensors of shapes {x.shape} and {y.shape}")
-    if dense.shape.ndims > ragged.flat_values.shape.ndims - 1 and dense.shape.ndims != 0:
+    inner = ragged.flat_values.shape.ndims
+    if dense.shape.ndims != 0 and (inner is None or dense.shape.ndims > inner - 1):
         dense = _rows_of(dense, ragged)
     flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in ((ragged, dense) if ragged is x else (dense, ragged))]
     return ragged.with_flat_values(fn(*flat, *args, **kwargs))
