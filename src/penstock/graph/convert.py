@@ -95,13 +95,11 @@ def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, p
 
 
 def _survives(value: Any, dtype: Any) -> bool:
-    """Whether a numpy value is the same in another dtype; anything else converts or fails by itself."""
-    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iuf" or dtype.torch is None:
+    """Whether numpy integers are the same in another dtype; anything else converts or fails by itself."""
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or dtype.torch is None:
         return True
-    if value.dtype.kind == "f" and not dtype.is_floating:
-        return False
     with np.errstate(all="ignore"):
-        return bool(np.array_equal(value.astype(dtype.np), value, equal_nan=value.dtype.kind == "f"))
+        return bool(np.array_equal(value.astype(dtype.np), value))
 
 
 def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
