@@ -1,16 +1,11 @@
-"""tf.config: which devices eager execution has, and how many threads."""
+"""tf.config, the part about eager execution: visible and virtual devices, soft placement, threads across ops."""
 from __future__ import annotations
 
 import collections
 from typing import Any
 
-import torch
-
 from penstock.api import export
-from penstock.place.devices import local_devices
-
-PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
-LogicalDevice = collections.namedtuple("LogicalDevice", ["name", "device_type"])
+from penstock.config import PhysicalDevice, list_logical_devices, list_physical_devices
 
 
 class VirtualDeviceConfiguration(collections.namedtuple("VirtualDeviceConfiguration", ["memory_limit"])):
@@ -23,8 +18,6 @@ class VirtualDeviceConfiguration(collections.namedtuple("VirtualDeviceConfigurat
         return super().__new__(cls, memory_limit)
 
 
-export.value(PhysicalDevice, v2=["config.PhysicalDevice"])
-export.value(LogicalDevice, "config.LogicalDevice")
 export.value(VirtualDeviceConfiguration, "config.experimental.VirtualDeviceConfiguration", "config.LogicalDeviceConfiguration")
 
 
@@ -39,27 +32,6 @@ class _State:
 
 def _of_type(devices: list, device_type: str | None) -> list:
     return [d for d in devices if device_type is None or d.device_type == device_type]
-
-
-@export("config.experimental.list_physical_devices", "config.list_physical_devices")
-def list_physical_devices(device_type: str | None = None) -> list:
-    """The devices of this machine.
-
-    >>> tf.config.list_physical_devices("CPU")
-    """
-    return _of_type([PhysicalDevice("/physical_device:" + d.name.rsplit("device:", 1)[1], d.device_type)
-                     for d in local_devices()], device_type)
-
-
-@export("config.experimental.list_logical_devices", "config.list_logical_devices")
-def list_logical_devices(device_type: str | None = None) -> list:
-    """The devices that ops can be put on."""
-    out: list = []
-    for d in get_visible_devices():
-        for _ in _State.virtual.get(d) or [None]:
-            n = sum(x.device_type == d.device_type for x in out)
-            out.append(LogicalDevice(f"/device:{d.device_type}:{n}", d.device_type))
-    return _of_type(out, device_type)
 
 
 @export("config.experimental_list_devices")
@@ -147,19 +119,6 @@ def get_log_device_placement() -> bool:
 def set_log_device_placement(enabled: bool) -> None:
     """Logs placements."""
     _State.log_placement = bool(enabled)
-
-
-@export("config.threading.get_intra_op_parallelism_threads")
-def get_intra_op_parallelism_threads() -> int:
-    """The number of threads that one op uses."""
-    return torch.get_num_threads()
-
-
-@export("config.threading.set_intra_op_parallelism_threads")
-def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Sets the number of threads that one op uses; 0 leaves it as it is."""
-    if num_threads:
-        torch.set_num_threads(num_threads)
 
 
 @export("config.threading.get_inter_op_parallelism_threads")
