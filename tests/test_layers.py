@@ -1,0 +1,99 @@
+"""Layers: what a part of the package may import when it is loaded (ARCHITECTURE.md draws the same picture).
+
+Imports inside functions are not counted: they are how a lower layer calls a higher one late (a Tensor's eval needs a session).
+"""
+import ast
+import functools
+import pathlib
+
+import pytest
+
+import penstock
+
+ROOT = pathlib.Path(penstock.__file__).parent
+BASE = {"api", "version", "dtypes", "errors", "nest", "static_shape", "tf_logging"}
+REGISTRY = {"ops.registry", "ops.signature"}       # how ops are declared; graph and the stages know no family of ops
+PUBLIC = {"", "compat"}                            # the public names, for what is written in terms of them
+CORE = BASE | REGISTRY | {"graph", "fetches"}
+LIBRARY = CORE | PUBLIC | {"ops", "weights"}
+
+MAY_IMPORT = {
+    "": BASE,
+    "api": set(), "version": {"api"}, "errors": {"api"}, "dtypes": {"api"}, "nest": {"api"}, "tf_logging": {"api"},
+    "static_shape": {"api", "dtypes"},
+    "kernels": BASE,
+    "place": BASE,
+    "config": BASE | {"place"},
+    "graph": CORE,
+    "fetches": BASE | {"graph"},
+    "ops": CORE | PUBLIC | {"kernels"},
+    "compile": CORE,
+    "execute": CORE | {"compile"},
+    "eager": CORE | {"kernels", "execute", "config"},
+    "session": CORE | {"kernels", "place", "config", "compile", "execute"},
+    "variables": LIBRARY,
+    "train": LIBRARY | {"variables"},
+    "image": LIBRARY, "linalg": LIBRARY, "losses": LIBRARY, "metrics": LIBRARY, "ragged": LIBRARY, "weights": LIBRARY,
+    "compat": PUBLIC | BASE,
+    "flags": BASE, "app": BASE | {"flags"},
+    "digits": set(), "demo": {"digits"},
+}
+
+
+def name_of(file):
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(p for p in parts if p != "__init__")
+
+
+FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(node):
+    """The modules of ours that are imported when the code under `node` is loaded."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (a.name.removeprefix("penstock").removeprefix(".") for a in child.names
+                        if a.name.split(".")[0] == "penstock")
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports are absolute"
+            if child.module.split(".")[0] == "penstock":
+                base = child.module.removeprefix("penstock").removeprefix(".")
+                for a in child.names:
+                    full = f"{base}.{a.name}".removeprefix(".")
+                    yield full if full in FILES else base
+        elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from imports(child)
+
+
+@functools.cache
+def imports_of(name):
+    return set(imports(ast.parse(FILES[name].read_text())))
+
+
+def test_every_part_has_a_rule():
+    assert {n.split(".")[0] for n in FILES} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_imports_point_downwards(part):
+    allowed = MAY_IMPORT[part] | {part}
+    wrong = {f"{name} imports {other or 'penstock'}" for name in FILES if name.split(".")[0] == part
+             for other in imports_of(name) if other not in allowed and other.split(".")[0] not in allowed}
+    assert wrong == set()
+
+
+def test_the_check_sees_imports():
+    assert {"graph.context", "static_shape"} <= imports_of("graph.node")
+    tree = ast.parse("from penstock.ops import conv\ndef f():\n    import penstock.session\nclass C:\n    import penstock.api")
+    assert list(imports(tree)) == ["ops.conv", "api"]
+
+
+def test_no_tensorflow():
+    """TensorFlow is what penstock is compared with, never something that it needs."""
+    for name, file in FILES.items():
+        for node in ast.walk(ast.parse(file.read_text())):
+            found = [a.name for a in node.names] if isinstance(node, ast.Import) else \
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [m for m in found if m.split(".")[0] == "tensorflow"], name
