@@ -64,6 +64,21 @@ class LinearOperator(abc.ABC):
     is_positive_definite = property(lambda self: self._is_positive_definite, doc="Hint: Re(x^H A x) > 0 for x != 0.")
 
     @property
+    def variables(self) -> tuple:
+        """The variables that the operator reads, also through the operators it is made of."""
+        found: dict[int, Any] = {}
+        for value in vars(self).values():
+            for part in value if isinstance(value, (list, tuple)) else (value,):
+                inner = part.variables if isinstance(part, LinearOperator) else (part,) if util.is_variable(part) else ()
+                found.update((id(v), v) for v in inner)
+        return tuple(found.values())
+
+    @property
+    def trainable_variables(self) -> tuple:
+        """Those of `variables` that are trainable."""
+        return tuple(v for v in self.variables if v.trainable)
+
+    @property
     def is_square(self) -> bool | None:
         """Hint: as many rows as columns; from the static shape if it was not given."""
         found = self.domain_dimension == self.range_dimension

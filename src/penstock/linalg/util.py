@@ -141,7 +141,7 @@ def checked_operators(operators: Any) -> list:
     tf.debugging.assert_proper_iterable(operators)
     operators = list(operators)
     if not operators:
-        raise ValueError(f"Expected a non-empty list of operators. Found: {operators}")
+        raise ValueError(f"Expected a non-empty list of operators (>=1 operators). Found: {operators}")
     if any(o.dtype != operators[0].dtype for o in operators):
         found = "   ".join(str((o.name, o.dtype)) for o in operators)
         raise TypeError(f"Expected all operators to have the same dtype.  Found {found}")
