@@ -9,6 +9,7 @@ import pathlib
 import pytest
 
 import penstock
+from penstock.ops.registry import OPS
 
 ROOT = pathlib.Path(penstock.__file__).parent
 BASE = {"api", "version", "dtypes", "errors", "nest", "static_shape", "tf_logging"}
@@ -97,3 +98,12 @@ def test_no_tensorflow():
             found = [a.name for a in node.names] if isinstance(node, ast.Import) else \
                 [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [m for m in found if m.split(".")[0] == "tensorflow"], name
+
+
+@pytest.mark.parametrize("part", ["compile", "execute", "place", "session", "fetches"])
+def test_stages_name_no_op(part):
+    """What a stage must know about an op is a field of the op's declaration; stages do not compare names."""
+    for name, file in FILES.items():
+        if name.split(".")[0] == part:
+            texts = {n.value for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Constant)}
+            assert not texts & set(OPS), name
