@@ -1,6 +1,7 @@
 """Colours, brightness, contrast, and conversions between image types and colour spaces."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock import dtypes
@@ -70,14 +71,27 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
         return out
 
 
+def _in_floats(image: Any, f: Callable, saturate: bool, name: Any = None) -> Any:
+    """f of the image as floats in [0, 1), back in the image's own dtype."""
+    image = convert(image, name="image")
+    dtype = image.dtype
+    wide = image if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
+    return convert_image_dtype(f(wide), dtype, saturate=saturate, name=name)
+
+
+def _random_factor(lower: float, upper: float, seed: Any) -> Any:
+    if upper <= lower:
+        raise ValueError("upper must be > lower.")
+    if lower < 0:
+        raise ValueError("lower must be non-negative.")
+    return tf.random_uniform([], lower, upper, seed=seed)
+
+
 @export("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Any:
     """Adds `delta` to every pixel, on the scale of floats."""
     with tf.name_scope(None, "adjust_brightness", [image, delta]) as name:
-        image = convert(image, name="image")
-        dtype = image.dtype
-        wide = image if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
-        return convert_image_dtype(tf.add(wide, tf.cast(delta, wide.dtype)), dtype, saturate=True, name=name)
+        return _in_floats(image, lambda x: tf.add(x, tf.cast(delta, x.dtype)), True, name)
 
 
 @export("image.random_brightness")
@@ -92,48 +106,34 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
 def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
     """Moves pixels away from (or to) the mean of their channel."""
     with tf.name_scope(None, "adjust_contrast", [images, contrast_factor]) as name:
-        images = convert(images, name="images")
-        dtype = images.dtype
-        wide = images if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(images, dtypes.float32)
-        out = tf.raw_ops.AdjustContrastv2(images=wide, contrast_factor=contrast_factor, name=name)
-        return convert_image_dtype(out, dtype, saturate=True)
+        return _in_floats(images, lambda x: tf.raw_ops.AdjustContrastv2(images=x, contrast_factor=contrast_factor, name=name),
+                          True)
 
 
 @export("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
     """adjust_contrast by a random factor in [lower, upper)."""
-    if upper <= lower:
-        raise ValueError("upper must be > lower.")
-    if lower < 0:
-        raise ValueError("lower must be non-negative.")
-    return adjust_contrast(image, tf.random_uniform([], lower, upper, seed=seed))
+    return adjust_contrast(image, _random_factor(lower, upper, seed))
 
 
 @export("image.adjust_gamma")
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
     """gain * image ** gamma."""
     with tf.name_scope(None, "adjust_gamma", [image, gamma, gain]) as name:
-        image = convert(image, name="image")
-        dtype = image.dtype
-        wide = image if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
         known = constant_value(gamma) if is_tensor(gamma) else gamma
         message = "Gamma should be a non-negative real number."
-        if known is not None:
-            if known < 0:
-                raise ValueError(message)
-        else:
+        if known is not None and known < 0:
+            raise ValueError(message)
+        if known is None:
             gamma = after([tf.Assert(tf.greater_equal(gamma, 0), [message])], gamma)
-        return convert_image_dtype(gain * wide**gamma, dtype, saturate=True, name=name)
+        return _in_floats(image, lambda x: gain * x**gamma, True, name)
 
 
 @export("image.adjust_hue")
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
     """Turns the hue of RGB images by `delta` (1 is a full turn)."""
-    with tf.name_scope(name, "adjust_hue", [image]) as name:
-        image = convert(image, name="image")
-        dtype = image.dtype
-        wide = image if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
-        return convert_image_dtype(tf.raw_ops.AdjustHue(images=wide, delta=delta), dtype)
+    with tf.name_scope(name, "adjust_hue", [image]):
+        return _in_floats(image, lambda x: tf.raw_ops.AdjustHue(images=x, delta=delta), False)
 
 
 @export("image.random_hue")
@@ -149,21 +149,14 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
 @export("image.adjust_saturation")
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Any:
     """Multiplies the saturation of RGB images."""
-    with tf.name_scope(name, "adjust_saturation", [image]) as name:
-        image = convert(image, name="image")
-        dtype = image.dtype
-        wide = image if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
-        return convert_image_dtype(tf.raw_ops.AdjustSaturation(images=wide, scale=saturation_factor), dtype)
+    with tf.name_scope(name, "adjust_saturation", [image]):
+        return _in_floats(image, lambda x: tf.raw_ops.AdjustSaturation(images=x, scale=saturation_factor), False)
 
 
 @export("image.random_saturation")
 def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
     """adjust_saturation by a random factor in [lower, upper)."""
-    if upper <= lower:
-        raise ValueError("upper must be > lower.")
-    if lower < 0:
-        raise ValueError("lower must be non-negative.")
-    return adjust_saturation(image, tf.random_uniform([], lower, upper, seed=seed))
+    return adjust_saturation(image, _random_factor(lower, upper, seed))
 
 
 @export("image.adjust_jpeg_quality")
