@@ -16,13 +16,13 @@ from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
+from penstock.kernels import unsigned
 from penstock.ops.registry import OpDef, get, op
 
 aten = torch.ops.aten
 
 _REAL = "T: type in {float32 float64 int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64}"
 _FLOAT = "T: type in {half bfloat16 float32 float64}"
-_WIDE_UNSIGNED = frozenset((torch.uint16, torch.uint32, torch.uint64))    # types with few kernels in ATen
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
@@ -51,17 +51,20 @@ relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), export_as=
 relu_grad = _activation_grad("ReluGrad", _REAL)
 
 
-@relu.kernel
-def _(features):
-    return features if features.dtype in _WIDE_UNSIGNED else torch.relu(features)
+relu.kernel(torch.relu)
+relu.kernel(lambda features: features, types=unsigned.TYPES)
 
 
 @relu_grad.kernel
 def _(gradients, features):
     check_same_shape(gradients, features)
-    if features.dtype in _WIDE_UNSIGNED:
-        return torch.where(features != 0, gradients, torch.zeros_like(gradients))
     return aten.threshold_backward(gradients, features, 0)
+
+
+@relu_grad.kernel(types=unsigned.TYPES)
+def _(gradients, features):
+    check_same_shape(gradients, features)
+    return unsigned.unsigned(torch.where(unsigned.signed(features) != 0, unsigned.signed(gradients), 0))
 
 
 relu.gradient(lambda op, grad: relu_grad(grad, op.outputs[0]))
@@ -73,11 +76,13 @@ relu6_op = _activation("Relu6", _REAL)
 relu6_grad = _activation_grad("Relu6Grad", _REAL)
 
 
-@relu6_op.kernel
+relu6_op.kernel(lambda features: torch.clamp(features, 0, 6))
+
+
+@relu6_op.kernel(types=unsigned.TYPES)
 def _(features):
-    if features.dtype in _WIDE_UNSIGNED:
-        return torch.where(features.to(torch.float64) > 6, torch.full_like(features, 6), features)
-    return torch.clamp(features, 0, 6)
+    x = unsigned.signed(features)                    # large numbers look negative
+    return unsigned.unsigned(torch.where((x < 0) | (x > 6), 6, x))
 
 
 @relu6_grad.kernel
@@ -85,8 +90,14 @@ def _(gradients, features):
     check_same_shape(gradients, features)
     if features.is_floating_point():
         return aten.hardtanh_backward(gradients, features, 0, 6)
-    value = features.to(torch.float64) if features.dtype in _WIDE_UNSIGNED else features
-    return torch.where((value > 0) & (value < 6), gradients, torch.zeros_like(gradients))
+    return torch.where((features > 0) & (features < 6), gradients, 0)
+
+
+@relu6_grad.kernel(types=unsigned.TYPES)
+def _(gradients, features):
+    check_same_shape(gradients, features)
+    x = unsigned.signed(features)
+    return unsigned.unsigned(torch.where((x > 0) & (x < 6), unsigned.signed(gradients), 0))
 
 
 relu6_op.gradient(lambda op, grad: relu6_grad(grad, op.outputs[0]))

@@ -106,6 +106,9 @@ def _lowest(dtype: torch.dtype) -> float | int:
 
 def _max_and_indices(x: torch.Tensor, p: _Plan) -> tuple[torch.Tensor, torch.Tensor]:
     """The maxima, and where in its plane (with the plan's extra padding) each first occurs."""
+    if x.device.type != "cpu" and not x.dtype.is_floating_point:
+        out, where = _max_and_indices(_as_double(x), p)
+        return out.to(x.dtype), where
     if p.extra:
         x = torch.constant_pad_nd(x, p.extra, _lowest(x.dtype))
     pool = aten.max_pool2d_with_indices if len(p.window) == 2 else aten.max_pool3d_with_indices
@@ -114,10 +117,19 @@ def _max_and_indices(x: torch.Tensor, p: _Plan) -> tuple[torch.Tensor, torch.Ten
 
 def _max(x: torch.Tensor, p: _Plan) -> torch.Tensor:
     """The maxima alone."""
+    if x.device.type != "cpu" and not x.dtype.is_floating_point:
+        return _max(_as_double(x), p).to(x.dtype)
     if p.extra:
         x = torch.constant_pad_nd(x, p.extra, _lowest(x.dtype))
     pool = torch.max_pool2d if len(p.window) == 2 else torch.max_pool3d
     return pool(x, p.window, p.stride, p.pad, p.ones, p.ceil)
+
+
+def _as_double(x: torch.Tensor) -> torch.Tensor:
+    """Integers for the pooling kernels of accelerators, which take floats alone."""
+    if x.dtype is torch.int64:
+        raise _unsupported("Pooling of int64 runs on the CPU alone.")
+    return x.double()
 
 
 def _first_maxima(x: torch.Tensor, p: _Plan) -> torch.Tensor:
@@ -516,6 +528,8 @@ def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_form
 def _mean_grad(space: tuple[int, ...], grad: torch.Tensor, p: _Plan) -> torch.Tensor:
     backward = aten.avg_pool2d_backward if grad.ndim == 4 else aten.avg_pool3d_backward
     memory, padded = _memory_format(grad), bool(p.extra) or p.small
+    if grad.device.type != "cpu" and any(p.full):    # CUDA's kernel for channels last is wrong where there is padding
+        memory, grad = torch.contiguous_format, grad.contiguous()
     shape = [*grad.shape[:2], *space]
     if padded:
         for i, (after, before) in enumerate(zip(p.full[::-2], p.full[-2::-2], strict=True)):
