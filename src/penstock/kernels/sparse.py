@@ -202,14 +202,19 @@ def full(dims: Sequence[int], value: Any) -> Any:
 
 
 # -- batches of sparse tensors -----------------------------------------------------------------------------------------
+_MAX_ROWS = 1 << 24
+
+
 def unbatch(indices: torch.Tensor, values: Any, dims: Sequence[int]) -> list[tuple[torch.Tensor, Any]]:
     """Indices and values of each row (first axis) of a valid sparse tensor."""
     if len(dims) < 2:
         raise errors.invalid(f"Rank of input SparseTensor should be > 1, but saw rank: {len(dims)}")
+    if dims[0] > _MAX_ROWS:
+        raise errors.ResourceExhaustedError(None, None, f"a batch of {dims[0]} sparse tensors is too large")
     check_valid(indices, dims)
     ends = torch.bincount(indices[:, 0], minlength=dims[0]).cumsum(0).tolist()
-    starts = [0, *ends[:-1]]
-    return [(indices[s:e, 1:], values[s:e]) for s, e in zip(starts, ends, strict=True)]
+    starts, empty = [0, *ends[:-1]], (indices[:0, 1:], values[:0])
+    return [(indices[s:e, 1:], values[s:e]) if s < e else empty for s, e in zip(starts, ends, strict=True)]
 
 
 def batch(items: Sequence[tuple[torch.Tensor, Any, list[int]]], lead: Sequence[int]) -> tuple[torch.Tensor, Any, list[int]]:

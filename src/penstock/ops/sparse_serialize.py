@@ -51,9 +51,12 @@ def _(sparse_indices, sparse_values, sparse_shape, *, T, out_type):
 def _(sparse_indices, sparse_values, sparse_shape, *, T, out_type):
     dims = sparse.check(sparse_indices, sparse_values, sparse_shape)
     shape = _written(sparse_shape[1:], dtypes.int64, out_type)
+    def row(indices, values):
+        return [_written(indices, dtypes.int64, out_type), _written(values, T, out_type), shape]
+    empty = row(sparse_indices[:0, 1:], sparse_values[:0])
     parts: list = []
     for indices, values in sparse.unbatch(sparse_indices, sparse_values, dims):
-        parts += [_written(indices, dtypes.int64, out_type), _written(values, T, out_type), shape]
+        parts += row(indices, values) if len(values) else empty
     return _packed(parts).reshape(-1, 3)
 
 
