@@ -162,18 +162,17 @@ def _write_node(node: NodeDef, op: Any) -> None:
 def graph_def(graph: Any, from_version: int | None = None, add_shapes: bool = False) -> GraphDef:
     """The GraphDef of a graph, or of the operations that were added after `from_version`."""
     from tensorboard.compat.proto.graph_pb2 import GraphDef
-    with graph._lock:
-        ops = list(graph._ops)
-        functions = list(graph._functions.values())
     out = GraphDef(versions=graph.graph_def_versions)
-    for op in ops:
-        if from_version is not None and op._id <= from_version:
-            continue
-        node = out.node.add()
-        _write_node(node, op)
-        if add_shapes and op.outputs:
-            shapes = [t.shape.as_proto() for t in op.outputs]
-            node.attr["_output_shapes"].list.shape.extend(shapes)
+    with graph._lock:                     # no op may be added meanwhile: edges would name nodes that are not there
+        for op in graph._ops:
+            if from_version is not None and op._id <= from_version:
+                continue
+            node = out.node.add()
+            _write_node(node, op)
+            if add_shapes and op.outputs:
+                shapes = [t.shape.as_proto() for t in op.outputs]
+                node.attr["_output_shapes"].list.shape.extend(shapes)
+        functions = list(graph._functions.values())
     for f in functions:
         out.library.function.add().CopyFrom(f.definition())
         gradient = getattr(f, "grad_func_name", None)
