@@ -45,8 +45,9 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
         signal.shape.with_rank_at_least(1)
         length, step = _or_tensor(_scalar(frame_length, "frame_length")), _or_tensor(_scalar(frame_step, "frame_step"))
         axis = _or_tensor(_scalar(axis, "axis"))
-        samples = _samples(signal, axis)
+        samples, dims = _samples(signal, axis), signal.shape._dims
         if pad_end:
+            convert(pad_value).shape.assert_has_rank(0)
             count = -(-samples // step)
             missing = length + step * (count - 1) - samples
             missing = max(0, missing) if isinstance(missing, int) else tf.maximum(0, missing)
@@ -55,7 +56,11 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
             count = 1 + (samples - length) // step
             count = max(0, count) if isinstance(count, int) else tf.maximum(0, count)
         index = tf.expand_dims(tf.range(count) * step, 1) + tf.expand_dims(tf.range(length), 0)
-        return tf.gather(signal, index, axis=axis)
+        frames = tf.gather(signal, index, axis=axis)
+        if dims is not None and isinstance(axis, int):
+            cut = [n if isinstance(n, int) else None for n in (count, length)]
+            frames.set_shape([*dims[:axis], *cut, *(dims[axis + 1:] if axis != -1 else ())])
+        return frames
 
 
 def _samples(signal: Tensor, axis: Any) -> Any:
@@ -91,7 +96,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         frames, length = (sizes[i] if known is None or known[i] is None else known[i] for i in (-2, -1))
         total = length + step * (frames - 1)
         if step is length or step == length and isinstance(step, int):
-            return tf.reshape(signal, tf.concat([sizes[:-2], [total]], 0))
+            return tf.reshape(signal, tf.concat([sizes[:-2], [total]], 0), name="fast_path")
         place = tf.reshape(tf.expand_dims(tf.range(frames) * step, 1) + tf.expand_dims(tf.range(length), 0), [-1])
         columns = tf.transpose(tf.reshape(signal, [-1, frames * length]))
         added = tf.transpose(tf.math.unsorted_segment_sum(columns, place, total))
