@@ -16,6 +16,9 @@ EXPLAINED: dict[str, str] = {
     "MatrixDiagPartV2": _BANDS,
     "MatrixSetDiagV2": _BANDS,
     "SoftmaxCrossEntropyWithLogits": "TensorFlow leaves out what flows from the second output, backprop, to the labels",
+    "CTCBeamSearchDecoder": "TensorFlow drops the extensions of a prefix that left a full beam in the same step; equal for a "
+                            "wide beam",
+    "RGBToHSV": "TensorFlow's gradient in half precision overflows to NaN where two channels are close",
     "DecodeJpeg": "TensorFlow's default is the fast DCT; here it is the accurate one (equal for INTEGER_ACCURATE)",
     "DecodeAndCropJpeg": "TensorFlow upsamples the colours within the crop only, so the pixels at its border differ",
     "ResizeBilinearGrad": "has a gradient here (the resize itself); TensorFlow declares it not differentiable",
