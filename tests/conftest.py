@@ -1,11 +1,18 @@
 """Settings for the whole test run: one thread per process, a traceback when a process dies, a clean state per test."""
 
 import faulthandler
+import os
+import pathlib
 
 import pytest
 import torch
 
+import penstock
 from penstock.graph import context
+
+# Programs that tests start find the same package, installed or not.
+_SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH")]))
 
 _MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality")
 

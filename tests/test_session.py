@@ -62,7 +62,7 @@ def test_any_tensor_may_be_fed(sess):
 
 @pytest.mark.parametrize("value, error, match", [
     ([1.0, 2.0, 3.0], ValueError, "Cannot feed value of shape"),
-    ("text", ValueError, ""),
+    ("text", ValueError, "could not convert string to float"),
 ])
 def test_wrong_feeds(sess, value, error, match):
     x = tf.placeholder(tf.float32, [2])
@@ -168,11 +168,11 @@ def test_nothing_grows_with_the_number_of_steps(sess):
     for _ in range(3):
         sess.run(step, feed)
     gc.collect()
-    before = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
+    before = sum(issubclass(type(o), torch.Tensor) for o in gc.get_objects())
     for _ in range(50):
         sess.run(step, feed)
     gc.collect()
-    assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= before + 1
+    assert sum(issubclass(type(o), torch.Tensor) for o in gc.get_objects()) <= before + 1
 
 
 def test_values_die_at_their_last_use(sess):

@@ -25,6 +25,7 @@ class Distribution:
 
     def __init__(self, size: int):
         self.range = size
+        self.possible = size                   # how many of the values can come up at all
 
     def draw(self, words: np.ndarray) -> np.ndarray:
         """The values that a stretch of 32-bit words (as uint64) gives."""
@@ -107,6 +108,7 @@ class Fixed(Distribution):
         self.total = np.float32(sum(self.weights.tolist()))
         if not self.total > 0 or not np.isfinite(self.total) or (self.weights < 0).any():
             raise errors.invalid("the unigram weights must not be negative, and have a positive, finite sum")
+        self.possible = int(np.count_nonzero(self.weights))
         self.keep, self.other = _alias_table(self.weights)
 
     def draw(self, words: np.ndarray) -> np.ndarray:
@@ -141,7 +143,7 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def sample(distribution: Distribution, gen: philox.Philox, count: int, unique: bool) -> tuple[np.ndarray, int]:
     """`count` values, and the number of draws that it took to get them."""
     words = distribution.words_per_draw * count + 8
-    while words <= _MOST_WORDS:
+    while words <= _MOST_WORDS and (count <= distribution.possible or not unique):
         counters = -(-words // 4)
         values = distribution.draw(gen.words(counters).reshape(-1).numpy().astype(np.uint64))
         if not unique:
