@@ -1,280 +1,164 @@
-"""FIFO queues: blocking, back-pressure, closing and cancellation.
+"""The ops of queues, with resource handles (V2) and with references; the classes over them are in `queue_classes`.
 
-A queue is a resource of the session. Enqueues wait while it is full, dequeues while it is empty; both end with the step's
-deadline or cancellation, and with the queue's closing: pending dequeues that can no longer be met raise OutOfRangeError,
-enqueues raise CancelledError.
+A queue is a resource of the session: the ops that make one give the same object in every step. The state and all of the
+waiting are in `penstock.queues`.
 """
 from __future__ import annotations
 
-import collections
-import threading
 from typing import Any
 
 import numpy as np
 import torch
 
-from penstock import dtypes, errors
-from penstock.api import export
-from penstock.compat import v1 as tf
-from penstock.graph import context
-from penstock.graph.convert import convert
-from penstock.ops.registry import op
-from penstock.static_shape import TensorShape
+from penstock import errors
+from penstock.ops.registry import OpDef, op
+from penstock.queues.base import Queue
+from penstock.queues.fifo import FIFOQueue
+from penstock.queues.padding import PaddingFIFOQueue
+from penstock.queues.priority import PriorityQueue
+from penstock.queues.shuffle import RandomShuffleQueue
 
-_QUEUE = "container: string = '', shared_name: string = ''"
-
-
-class Queue:
-    """The state of a FIFO queue: rows of components."""
-
-    def __init__(self, name: str, types: list, shapes: list, capacity: int):
-        self.name, self.types, self.shapes = name, types, [s._dims for s in shapes]
-        self.capacity = capacity if capacity >= 0 else float("inf")
-        self.rows: collections.deque = collections.deque()
-        self.changed = threading.Condition()
-        self.closed = self.cancelled = False
-
-    def check(self, row: tuple) -> None:
-        """InvalidArgumentError unless a row has the queue's shapes."""
-        for i, (value, dims) in enumerate(zip(row, self.shapes, strict=False)):
-            if dims is not None and not TensorShape.of(dims).is_compatible_with(tuple(value.shape)):
-                raise errors.invalid(f"Shape mismatch in tuple component {i}. Expected {list(dims)}, got {list(value.shape)}")
-
-    def put(self, rows: list[tuple], ctx: Any) -> None:
-        """Adds rows one by one, waiting for space."""
-        for row in rows:
-            self.check(row)
-        with self.changed:
-            for row in rows:
-                self._refuse_if_closed()
-                ctx.wait(self.changed, lambda: len(self.rows) < self.capacity or self.cancelled)
-                if self.cancelled:
-                    raise errors.CancelledError(None, None, f"Enqueue operation was cancelled: queue '{self.name}' is closed.")
-                self.rows.append(row)
-                self.changed.notify_all()
-
-    def _refuse_if_closed(self) -> None:
-        if self.closed:
-            raise errors.CancelledError(None, None, f"FIFOQueue '{self.name}' is closed.")
-
-    def take(self, n: int, ctx: Any, fewer: bool = False) -> list[tuple]:
-        """n rows, waiting for them; all or none, unless `fewer` is allowed after closing."""
-        with self.changed:
-            ctx.wait(self.changed, lambda: len(self.rows) >= n or self.closed)
-            if len(self.rows) < n and not (fewer and self.rows):
-                raise errors.OutOfRangeError(None, None, f"FIFOQueue '{self.name}' is closed and has insufficient elements "
-                                             f"(requested {n}, current size {len(self.rows)})")
-            rows = [self.rows.popleft() for _ in range(min(n, len(self.rows)))]
-            self.changed.notify_all()
-            return rows
-
-    def close(self, cancel_pending: bool = True) -> None:
-        """No more enqueues; pending ones are cancelled if asked for."""
-        with self.changed:
-            self.closed = True
-            self.cancelled = self.cancelled or cancel_pending
-            self.changed.notify_all()
+_SHARED = "container: string = '', shared_name: string = ''"
+_TYPES = "component_types: list(type) >= 1, shapes: list(shape) >= 0 = [], capacity: int = -1"
 
 
-fifo = op("FIFOQueueV2", "-> handle: resource",
-          f"component_types: list(type) >= 1, shapes: list(shape) = [], capacity: int = -1, {_QUEUE}",
-          stateful=True, per_session=True).no_gradient()
-fifo.shape(lambda: ())
+# -- making queues ----------------------------------------------------------------------------------------------------
+def _maker(name: str, attrs: str, kernel: Any) -> OpDef:
+    """Declares the two ops that make a kind of queue, and gives the one with a resource handle."""
+    for n, handle in ((name, "Ref(string)"), (name + "V2", "resource")):
+        made = op(n, f"-> handle: {handle}", f"{attrs}, {_SHARED}", stateful=True, per_session=True).no_gradient()
+        made.shape((lambda: (2,)) if n == name else (lambda: ()))
+        made.kernel(kernel)
+    return made
 
 
-@fifo.kernel
-def _(*, component_types, shapes, capacity, container, shared_name, ctx, node):
+def _find(kind: type[Queue], ctx: Any, node: Any, container: str, shared_name: str, types: list, shapes: list,
+          capacity: int, **options: Any) -> Queue:
+    """The queue of that name, which must be the one that is described; or a new one."""
     name = shared_name or node.name
-    return ctx.resources.get_or_create(container, name, Queue, lambda: Queue(name, component_types, shapes, capacity))
+    dims = [s._dims for s in shapes]
+    if any(d is None for d in dims):
+        raise errors.invalid("The shapes of a queue's components must have a known rank")
+
+    def make() -> Queue:
+        return kind(name, types, dims, capacity, container, **options)
+    if node.graph is None and not shared_name:            # eager, and nobody else can name it
+        return make()
+    found = ctx.resources.get_or_create(container, name, Queue, make)
+    if type(found) is not kind:
+        raise errors.invalid(f"Shared queue '{name}' has type '{found.kind}' that does not match type of Node "
+                             f"'{node.name}': {node.type}")
+    found.check_same(capacity, types, dims, **options)
+    return found
 
 
-_COMPONENTS = "Tcomponents: list(type) >= 1, timeout_ms: int = -1"
-_TYPES = "component_types: list(type) >= 1, timeout_ms: int = -1"
-enqueue_op = op("QueueEnqueueV2", "handle: resource, components: Tcomponents ->", _COMPONENTS, stateful=True,
-                blocking=True).no_gradient()
-enqueue_many_op = op("QueueEnqueueManyV2", "handle: resource, components: Tcomponents ->", _COMPONENTS, stateful=True,
-                     blocking=True).no_gradient()
-dequeue_op = op("QueueDequeueV2", "handle: resource -> components: component_types", _TYPES, stateful=True,
-                blocking=True).no_gradient()
-dequeue_many_op = op("QueueDequeueManyV2", "handle: resource, n: int32 -> components: component_types", _TYPES, stateful=True,
-                     blocking=True).no_gradient()
-dequeue_up_to_op = op("QueueDequeueUpToV2", "handle: resource, n: int32 -> components: component_types", _TYPES, stateful=True,
-                      blocking=True).no_gradient()
-close_op = op("QueueCloseV2", "handle: resource ->", "cancel_pending_enqueues: bool = False", stateful=True).no_gradient()
-size_op = op("QueueSizeV2", "handle: resource -> size: int32", stateful=True).no_gradient()
-is_closed_op = op("QueueIsClosedV2", "handle: resource -> is_closed: bool", stateful=True).no_gradient()
-size_op.shape(lambda handle: ())
-is_closed_op.shape(lambda handle: ())
+def _plain(kind: type[Queue]) -> Any:
+    def kernel(*, component_types, shapes, capacity, container, shared_name, ctx, node):
+        return _find(kind, ctx, node, container, shared_name, component_types, shapes, capacity)
+    return kernel
 
 
-def _kept(value: Any) -> Any:
-    """A copy that the queue may hold on to."""
-    return value.clone() if isinstance(value, torch.Tensor) else np.array(value)
+def _shuffled(*, component_types, shapes, capacity, min_after_dequeue, seed, seed2, container, shared_name, ctx, node):
+    return _find(RandomShuffleQueue, ctx, node, container, shared_name, component_types, shapes, capacity,
+                 min_after_dequeue=min_after_dequeue, seed=seed, seed2=seed2)
 
 
-@enqueue_op.kernel
-def _(handle, components, *, ctx):
-    handle.put([tuple(_kept(c) for c in components)], ctx)
+fifo = _maker("FIFOQueue", _TYPES, _plain(FIFOQueue))
+padding_fifo = _maker("PaddingFIFOQueue", _TYPES, _plain(PaddingFIFOQueue))
+priority = _maker("PriorityQueue", "component_types: list(type) >= 0 = [], shapes: list(shape) >= 0, capacity: int = -1",
+                  _plain(PriorityQueue))
+random_shuffle = _maker("RandomShuffleQueue",
+                        f"{_TYPES}, min_after_dequeue: int = 0, seed: int = 0, seed2: int = 0", _shuffled)
+
+fake = op("FakeQueue", "resource: resource -> handle: Ref(string)", stateful=True).no_gradient()
+fake.shape(lambda resource: (2,))
+fake.kernel(lambda resource: queue_of(resource))
 
 
-@enqueue_many_op.kernel
-def _(handle, components, *, ctx):
-    sizes = {len(c) if c.ndim else -1 for c in components}
-    if len(sizes) != 1 or -1 in sizes:
-        raise errors.invalid("All components of enqueue_many must have the same first dimension")
-    rows = [tuple(_kept(c[i]) if isinstance(c, torch.Tensor) else np.array(c[i], dtype=object) for c in components)
-            for i in range(sizes.pop())]
-    handle.put(rows, ctx)
+def queue_of(handle: Any) -> Queue:
+    """The queue of a handle, which may have been stacked and selected."""
+    if isinstance(handle, np.ndarray) and handle.ndim == 0:
+        handle = handle[()]
+    if not isinstance(handle, Queue):
+        raise errors.invalid(f"a queue was expected, got {type(handle).__name__}")
+    return handle
 
 
-@dequeue_op.kernel
-def _(handle, *, ctx):
-    return list(handle.take(1, ctx)[0])
+# -- using queues -----------------------------------------------------------------------------------------------------
+def _user(name: str, args: str, attrs: str = "", blocking: bool = False) -> tuple[OpDef, OpDef]:
+    """Declares an op on queues: with a reference, and with a resource handle."""
+    old = op(name, args.replace("resource", "Ref(string)"), attrs, foldable=False, blocking=blocking).no_gradient()
+    new = op(name + "V2", args, attrs, stateful=True, blocking=blocking).no_gradient()
+    return old, new
 
 
-def _batch(queue: Queue, rows: list[tuple]) -> list:
-    """Rows stacked component by component."""
-    out = []
-    for i, t in enumerate(queue.types):
-        values = [r[i] for r in rows]
-        if t.torch is None:
-            stacked = np.stack(values) if values else np.empty((0, *(queue.shapes[i] or ())), dtype=object)
-        else:
-            stacked = torch.stack(values) if values else torch.empty((0, *(queue.shapes[i] or ())), dtype=t.torch)
-        out.append(stacked)
-    return out
+_IN = "Tcomponents: list(type) >= 1, timeout_ms: int = -1"
+_OUT = "component_types: list(type) >= 1, timeout_ms: int = -1"
+enqueue = _user("QueueEnqueue", "handle: resource, components: Tcomponents ->", _IN, blocking=True)
+enqueue_many = _user("QueueEnqueueMany", "handle: resource, components: Tcomponents ->", _IN, blocking=True)
+dequeue = _user("QueueDequeue", "handle: resource -> components: component_types", _OUT, blocking=True)
+dequeue_many = _user("QueueDequeueMany", "handle: resource, n: int32 -> components: component_types", _OUT, blocking=True)
+dequeue_up_to = _user("QueueDequeueUpTo", "handle: resource, n: int32 -> components: component_types", _OUT, blocking=True)
+close = _user("QueueClose", "handle: resource ->", "cancel_pending_enqueues: bool = False", blocking=True)
+size = _user("QueueSize", "handle: resource -> size: int32")
+is_closed = _user("QueueIsClosed", "handle: resource -> is_closed: bool")
 
 
-def _count(queue: Queue, n: torch.Tensor) -> int:
-    if n.numel() != 1 or int(n) < 0:
-        raise errors.invalid(f"the number of elements to dequeue must be a non-negative scalar, got {n.tolist()}")
-    if int(n) > queue.capacity:
-        raise errors.invalid(f"requested {int(n)} elements of a queue of capacity {queue.capacity}")
+def _no_timeout(timeout_ms: int) -> None:
+    if timeout_ms != -1:
+        raise errors.invalid("Timeout not supported yet: use RunOptions.timeout_in_ms.")
+
+
+def _dequeued(handle: Any, component_types: list) -> Queue:
+    queue = queue_of(handle)
+    if component_types != queue.types:
+        raise errors.invalid(f"Signature mismatch: queue '{queue.name}' has component types "
+                             f"{[t.name for t in queue.types]}, expected {[t.name for t in component_types]}")
+    return queue
+
+
+def _count(n: torch.Tensor) -> int:
+    if n.numel() != 1:
+        raise errors.invalid(f"the number of elements to dequeue must be a scalar, got shape {list(n.shape)}")
+    if int(n) < 0:
+        raise errors.invalid(f"DequeueManyOp requested {int(n)} < 0 elements")
     return int(n)
 
 
-@dequeue_many_op.kernel
-def _(handle, n, *, ctx):
-    return _batch(handle, handle.take(_count(handle, n), ctx))
+def _enqueue(handle, components, *, timeout_ms, ctx):
+    _no_timeout(timeout_ms)
+    queue_of(handle).enqueue(tuple(components), ctx)
 
 
-@dequeue_up_to_op.kernel
-def _(handle, n, *, ctx):
-    return _batch(handle, handle.take(_count(handle, n), ctx, fewer=True))
+def _enqueue_many(handle, components, *, timeout_ms, ctx):
+    _no_timeout(timeout_ms)
+    queue_of(handle).enqueue_many(components, ctx)
 
 
-close_op.kernel(lambda handle, *, cancel_pending_enqueues: handle.close(cancel_pending_enqueues))
-size_op.kernel(lambda handle: torch.tensor(len(handle.rows), dtype=torch.int32))
-is_closed_op.kernel(lambda handle: torch.tensor(handle.closed))
+def _dequeue(handle, *, component_types, timeout_ms, ctx):
+    _no_timeout(timeout_ms)
+    return list(_dequeued(handle, component_types).dequeue(ctx))
 
 
-@export("queue.QueueBase", v1=["QueueBase"])
-class QueueBase:
-    """What queues share. A queue's elements are tuples of tensors of fixed types."""
-
-    def __init__(self, dtypes_: Any, shapes: Any, names: Any, queue_ref: Any):
-        self._dtypes = [dtypes.as_dtype(d) for d in (dtypes_ if isinstance(dtypes_, (list, tuple)) else [dtypes_])]
-        self._shapes = [TensorShape(None)] * len(self._dtypes) if shapes is None else _shapes(shapes, len(self._dtypes))
-        self._names = [names] if isinstance(names, str) else names
-        self._queue_ref = queue_ref
-        self._name = None if context.executing_eagerly() else queue_ref.op.name.rsplit("/", 1)[-1]
-
-    queue_ref = property(lambda self: self._queue_ref, doc="The handle.")
-    name = property(lambda self: self._name, doc="The name.")
-    dtypes = property(lambda self: self._dtypes, doc="The types of the components.")
-    shapes = property(lambda self: self._shapes, doc="The shapes of the components.")
-    names = property(lambda self: self._names, doc="The names of the components, or None.")
-
-    def _components(self, vals: Any, many: bool) -> list:
-        if isinstance(vals, dict):
-            if not self._names:
-                raise ValueError("Queue must have names to enqueue a dictionary")
-            if sorted(self._names, key=str) != sorted(vals, key=str):
-                raise ValueError(f"Keys in dictionary to enqueue do not match names of Queue.  Dictionary: "
-                                 f"{sorted(vals, key=str)}, Queue: {sorted(self._names, key=str)}")
-            vals = [vals[n] for n in self._names]
-        elif self._names:
-            raise ValueError("You must enqueue a dictionary in a Queue with names")
-        elif not isinstance(vals, (list, tuple)) or len(self._dtypes) == 1 and not (
-                isinstance(vals, (list, tuple)) and len(vals) == 1 and hasattr(vals[0], "dtype")):
-            vals = [vals]
-        if len(vals) != len(self._dtypes):
-            raise ValueError(f"Unexpected number of inputs {len(vals)}: the queue has {len(self._dtypes)} components")
-        out = [convert(v, d, f"component_{i}") for i, (v, d) in enumerate(zip(vals, self._dtypes, strict=True))]
-        for v, shape in zip(out, self._shapes, strict=True):
-            (v.shape[1:] if many else v.shape).assert_is_compatible_with(shape)
-        return out
-
-    def enqueue(self, vals: Any, name: str | None = None) -> Any:
-        """An op that adds one element, waiting while the queue is full."""
-        with tf.name_scope(name, f"{self._name}_enqueue") as scope:
-            return enqueue_op(self._queue_ref, self._components(vals, False), name=scope or None)
-
-    def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
-        """An op that adds the rows of its components as elements."""
-        with tf.name_scope(name, f"{self._name}_EnqueueMany") as scope:
-            return enqueue_many_op(self._queue_ref, self._components(vals, True), name=scope or None)
-
-    def _result(self, tensors: list, batch: Any) -> Any:
-        for t, shape in zip(tensors, self._shapes, strict=True):
-            if not hasattr(t, "_value"):
-                t.set_shape(shape if batch is None else TensorShape([batch[0]]).concatenate(shape))
-        if self._names:
-            return dict(zip(self._names, tensors, strict=True))
-        return tensors[0] if len(tensors) == 1 else tensors
-
-    def dequeue(self, name: str | None = None) -> Any:
-        """One element, waiting for it; OutOfRangeError when the queue is closed and empty."""
-        return self._result(dequeue_op(self._queue_ref, component_types=self._dtypes,
-                                       name=name or f"{self._name}_Dequeue"), None)
-
-    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
-        """n elements, stacked."""
-        from penstock.graph.constant import constant_value
-        n = convert(n, dtypes.int32)
-        known = constant_value(n)
-        return self._result(dequeue_many_op(self._queue_ref, n, component_types=self._dtypes,
-                                            name=name or f"{self._name}_DequeueMany"), (None if known is None else int(known),))
-
-    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """n elements, or what is left when the queue is closed."""
-        return self._result(dequeue_up_to_op(self._queue_ref, n, component_types=self._dtypes,
-                                             name=name or f"{self._name}_DequeueUpTo"), (None,))
-
-    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
-        """An op after which nothing can be enqueued."""
-        return close_op(self._queue_ref, cancel_pending_enqueues=cancel_pending_enqueues, name=name or f"{self._name}_Close")
-
-    def is_closed(self, name: str | None = None) -> Any:
-        """Whether the queue is closed."""
-        return is_closed_op(self._queue_ref, name=name or f"{self._name}_is_closed")
-
-    def size(self, name: str | None = None) -> Any:
-        """The number of elements."""
-        return size_op(self._queue_ref, name=name or f"{self._name}_Size")
+def _dequeue_many(handle, n, *, component_types, timeout_ms, ctx):
+    _no_timeout(timeout_ms)
+    return _dequeued(handle, component_types).dequeue_many(_count(n), ctx)
 
 
-def _shapes(shapes: Any, n: int) -> list[TensorShape]:
-    if n == 1 and not (isinstance(shapes, (list, tuple)) and len(shapes) == 1 and isinstance(shapes[0], (
-            list, tuple, TensorShape))):
-        shapes = [shapes]
-    out = [TensorShape(s) for s in shapes]
-    if len(out) != n:
-        raise ValueError("Queue shapes must have the same length as dtypes")
-    return out
+def _dequeue_up_to(handle, n, *, component_types, timeout_ms, ctx):
+    _no_timeout(timeout_ms)
+    return _dequeued(handle, component_types).dequeue_many(_count(n), ctx, fewer=True)
 
 
-@export("queue.FIFOQueue", v1=["FIFOQueue"])
-class FIFOQueue(QueueBase):
-    """A queue that gives its elements in the order in which they came.
+def _close(handle, *, cancel_pending_enqueues, ctx):
+    queue_of(handle).close(cancel_pending_enqueues, ctx)
 
-    >>> q = tf.FIFOQueue(10, tf.float32)
-    >>> sess.run(q.enqueue(1.0)); sess.run(q.dequeue())
-    """
 
-    def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,  # noqa: A002
-                 name: str = "fifo_queue"):
-        types = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes]
-        known = [] if shapes is None else _shapes(shapes, len(types))
-        ref = fifo(component_types=types, shapes=known, capacity=capacity, shared_name=shared_name or "", name=name)
-        super().__init__(types, known or None, names, ref)
+for _ops, _kernel in ((enqueue, _enqueue), (enqueue_many, _enqueue_many), (dequeue, _dequeue),
+                      (dequeue_many, _dequeue_many), (dequeue_up_to, _dequeue_up_to), (close, _close),
+                      (size, lambda handle: torch.tensor(queue_of(handle).size(), dtype=torch.int32)),
+                      (is_closed, lambda handle: torch.tensor(queue_of(handle).closed))):
+    for _op in _ops:
+        _op.kernel(_kernel)
+for _op in (*size, *is_closed):
+    _op.shape(lambda handle: ())
