@@ -131,13 +131,23 @@ nms_v3.kernel(lambda boxes, scores, max_output_size, iou_threshold, score_thresh
               _ints(_plain(boxes, scores, max_output_size, float(iou_threshold), float(score_threshold))[0]))
 
 
+def _missing(n: int, max_output_size: torch.Tensor) -> int:
+    """How many zeros fill up n selected boxes."""
+    size = int(max_output_size)
+    if size > _MAX_PADDED:
+        raise errors.ResourceExhaustedError(None, None, f"max_output_size is too large to pad to: {size}")
+    return size - n
+
+
+_MAX_PADDED = 1 << 28
+
+
 @nms_v4.kernel
 def _(boxes, scores, max_output_size, iou_threshold, score_threshold, *, pad_to_max_output_size):
     chosen, _ = _plain(boxes, scores, max_output_size, float(iou_threshold), float(score_threshold))
     n = len(chosen)
-    if pad_to_max_output_size:
-        chosen += [0] * (int(max_output_size) - n)
-    return _ints(chosen), torch.tensor(n, dtype=torch.int32)
+    short = _missing(n, max_output_size) if pad_to_max_output_size else 0
+    return torch.constant_pad_nd(_ints(chosen), [0, short]), torch.tensor(n, dtype=torch.int32)
 
 
 @nms_v5.kernel
@@ -147,9 +157,9 @@ def _(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_s
         raise errors.invalid("soft_nms_sigma must be non-negative")
     chosen, values = _plain(boxes, scores, max_output_size, float(iou_threshold), float(score_threshold), sigma)
     n = len(chosen)
-    if pad_to_max_output_size:
-        chosen, values = chosen + [0] * (int(max_output_size) - n), values + [0.0] * (int(max_output_size) - n)
-    return _ints(chosen), torch.tensor(values, dtype=scores.dtype), torch.tensor(n, dtype=torch.int32)
+    short = _missing(n, max_output_size) if pad_to_max_output_size else 0
+    return torch.constant_pad_nd(_ints(chosen), [0, short]), torch.constant_pad_nd(
+        torch.tensor(values, dtype=scores.dtype), [0, short]), torch.tensor(n, dtype=torch.int32)
 
 
 @nms_overlaps.kernel
@@ -300,7 +310,8 @@ def _grid(boxes: torch.Tensor, box_ind: torch.Tensor, batch: int, h: int, w: int
     def axis(low: Any, high: Any, n_in: int, n_out: int) -> torch.Tensor:
         if n_out > 1:
             step = (high - low) * (n_in - 1) / (n_out - 1)
-            return (low * (n_in - 1))[:, None] + torch.arange(n_out, dtype=torch.float32, device=boxes.device)[None] * step[:, None]
+            steps = torch.arange(n_out, dtype=torch.float32, device=boxes.device)[None] * step[:, None]
+            return (low * (n_in - 1))[:, None] + steps
         return (0.5 * (low + high) * (n_in - 1))[:, None]
     return axis(y1, y2, h, ch), axis(x1, x2, w, cw)
 
