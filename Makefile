@@ -18,15 +18,16 @@ TF_GIT ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint oracle conformance bench clean
+.PHONY: help demo test test-slow lint oracle conformance bench clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
 	@echo "make test         set up, then run the tests (ARGS='-k digits' passes options)"
+	@echo "make test-slow    the tests that make test leaves out because they take long"
 	@echo "make lint         ruff, and mypy over the core"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
-	@echo "make bench        run the benchmarks"
+	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make clean        remove the environments and what tools left behind"
 
 $(READY): pyproject.toml constraints.txt
@@ -45,6 +46,9 @@ demo: $(READY)
 test: $(READY)
 	@OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n 2 $(ARGS)
 
+test-slow: $(READY)
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n 2 -m 'slow and not oracle and not gpu' $(ARGS)
+
 lint: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m mypy
@@ -62,8 +66,8 @@ conformance: $(READY)
 	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }
 	@OMP_NUM_THREADS=1 $(RUN) $(CONFORMANCE)/run.py --tf-git $(TF_GIT) --backend penstock.compat.v1 --list $(LIST) $(ARGS)
 
-bench: $(READY)
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(RUN) $$file $(ARGS) || exit 1; done
+bench: $(READY) $(ORACLE_READY)
+	@for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $$file --tf $(ORACLE)/bin/python $(ARGS) || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info

@@ -86,7 +86,8 @@ def test_codecs_lose_nothing_where_they_should_not():
     assert np.abs(near - 100).max() <= 2
 
 
-@pytest.mark.parametrize("data", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + b"\0" * 20, b"\xff\xd8\xff\xe0 cut", b"GIF89a\xff"])
+@pytest.mark.parametrize("data", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + b"\0" * 20, b"\xff\xd8\xff\xe0 cut",
+                                  b"GIF89a\xff"])
 def test_broken_files_give_typed_errors(data):
     for decode in (tf.image.decode_png, tf.image.decode_jpeg, tf.image.decode_gif, tf.image.decode_bmp, tf.image.decode_image):
         with pytest.raises(tf.errors.InvalidArgumentError):
