@@ -1,4 +1,5 @@
 """Every kind of operator does what its matrix does; rules, hints and assertions."""
+import contextlib
 import itertools
 
 import numpy as np
@@ -222,3 +223,23 @@ def test_zeros():
     close(operator.to_dense(), np.zeros((4, 2, 3)))
     close(operator.matmul(np.ones((3, 5), np.float32)), np.zeros((4, 2, 5)))
     assert operator.adjoint().shape == [4, 3, 2]
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_conjugate_gradient(graph):
+    dense, b = definite((2,)), numbers((2, N), np.float64)
+    hints = {"is_self_adjoint": True, "is_positive_definite": True}
+    close_to = {"preconditioner": L.LinearOperatorDiag(1 / np.diagonal(dense, axis1=-2, axis2=-1))}
+    for arguments in ({}, close_to, {"x": np.ones((2, N))}):
+        with tf.Graph().as_default() if graph else contextlib.nullcontext():
+            if "preconditioner" in arguments and graph:
+                arguments = {}
+            found = L.experimental.conjugate_gradient(L.LinearOperatorFullMatrix(dense, **hints), b, tol=1e-10, **arguments)
+            steps, x = found.i, found.x
+            if graph:
+                with tf.compat.v1.Session() as sess:
+                    steps, x = sess.run([steps, x])
+        close((dense @ np.asarray(x)[..., None])[..., 0], b)
+        assert 1 <= int(steps) <= 20
+    with pytest.raises(ValueError, match="self-adjoint, positive definite"):
+        L.experimental.conjugate_gradient(L.LinearOperatorFullMatrix(dense), b)

@@ -94,6 +94,19 @@ def test_lu():
         same((np.tril(factors, -1) + np.eye(4)) @ np.triu(factors), one[order])
 
 
+def test_functions_of_lu_factors():
+    a, b = RNG.randn(3, 4, 4), RNG.randn(3, 4, 2)
+    factors = L.lu(a)
+    same(L.lu_reconstruct(*factors), a)
+    same(L.lu_solve(*factors, b), np.linalg.solve(a, b))
+    same(L.lu_matrix_inverse(*factors), np.linalg.inv(a))
+    same(L.lu_solve(*L.lu(a[0]), b), np.linalg.solve(a[0], b))
+    with pytest.raises(ValueError, match="rank"):
+        L.lu_reconstruct(a, [0, 1, 2, 3])
+    with pytest.raises(ValueError, match="square"):
+        L.lu_reconstruct(np.zeros((2, 3)), [0, 1])
+
+
 def test_half_is_computed_in_single():
     a = (RNG.randn(3, 3) + 4 * np.eye(3)).astype(np.float16)
     assert L.inv(a).dtype == tf.float16

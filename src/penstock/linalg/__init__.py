@@ -4,6 +4,7 @@ One class stands in each file, with the rules by which it combines with others (
 what all of them share.
 """
 from penstock.linalg import (  # noqa: F401
+    conjugate_gradient,
     linear_operator,
     linear_operator_adjoint,
     linear_operator_block_diag,

@@ -160,3 +160,63 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         if a.shape.rank is not None:
             inverse.set_shape(a.shape[:-2].concatenate([a.shape[-1], a.shape[-2]]))
         return inverse
+
+
+# -- with LU factors --------------------------------------------------------------------------------------------------
+def _checked_factors(lower_upper: Any, perm: Any) -> tuple[Tensor, Tensor]:
+    """LU factors and their permutation as tensors whose shapes fit."""
+    lower_upper = convert(lower_upper, name="lower_upper", preferred_dtype=dtypes.float32)
+    perm = convert(perm, name="perm", preferred_dtype=dtypes.int32)
+    rank, perm_rank = lower_upper.shape.rank, perm.shape.rank
+    if rank is not None:
+        if rank < 2:
+            raise ValueError("Input `lower_upper` must have at least 2 dimensions.")
+        if perm_rank is not None and rank != perm_rank + 1:
+            raise ValueError("`rank(lower_upper)` must equal `rank(perm) + 1`")
+        rows, columns = lower_upper.shape.as_list()[-2:]
+        if rows is not None and columns is not None and rows != columns:
+            raise ValueError("`lower_upper` must be square.")
+    return lower_upper, perm
+
+
+def _unit_lower(lower_upper: Tensor) -> Tensor:
+    lower = tf.linalg.band_part(lower_upper, -1, 0)
+    return tf.linalg.set_diag(lower, tf.ones(tf.shape(lower_upper)[:-1], lower_upper.dtype))
+
+
+def _rows(perm: Tensor, dtype: Any) -> Any:
+    return tf.linalg.LinearOperatorPermutation(perm, dtype=dtype)
+
+
+@export("linalg.lu_solve")
+def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """Solves `A X = rhs` where `lower_upper, perm = tf.linalg.lu(A)`.
+
+    >>> x = tf.linalg.lu_solve(*tf.linalg.lu(a), rhs=b)
+    """
+    with name_scope(name, "lu_solve", [lower_upper, perm, rhs]):
+        lower_upper, perm = _checked_factors(lower_upper, perm)
+        rhs = convert(rhs, name="rhs", preferred_dtype=lower_upper.dtype)
+        if rhs.shape.rank is not None and rhs.shape.rank < 2:
+            raise ValueError("Input `rhs` must have at least 2 dimensions.")
+        forward = tf.linalg.triangular_solve(_unit_lower(lower_upper), _rows(perm, rhs.dtype).matmul(rhs))
+        return tf.linalg.triangular_solve(lower_upper, forward, lower=False)
+
+
+@export("linalg.lu_reconstruct")
+def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """The matrix of which `lower_upper` and `perm` are the LU factors."""
+    with name_scope(name, "lu_reconstruct", [lower_upper, perm]):
+        lower_upper, perm = _checked_factors(lower_upper, perm)
+        product = tf.matmul(_unit_lower(lower_upper), tf.linalg.band_part(lower_upper, 0, -1))
+        matrix = _rows(perm, product.dtype).solve(product)
+        matrix.set_shape(lower_upper.shape)
+        return matrix
+
+
+@export("linalg.lu_matrix_inverse")
+def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """The inverse of the matrix of which `lower_upper` and `perm` are the LU factors."""
+    with name_scope(name, "lu_matrix_inverse", [lower_upper, perm]):
+        lower_upper, perm = _checked_factors(lower_upper, perm)
+        return lu_solve(lower_upper, perm, tf.eye(tf.shape(lower_upper)[-1], dtype=lower_upper.dtype))

@@ -5,6 +5,7 @@ and moves the counter on by 256 per output, so that saving the variable saves th
 """
 from __future__ import annotations
 
+import enum
 import math
 from typing import Any
 
@@ -23,13 +24,14 @@ from penstock.ops.registry import op
 from penstock.static_shape import rank_is
 
 PHILOX = 1
+AUTO_SELECT = 3
 _MASK = (1 << 64) - 1
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 def _advance(resource: Any, algorithm: torch.Tensor, count: int) -> tuple[philox.Philox, torch.Tensor]:
     """Takes the numbers of `count` outputs: the place in the stream, and the state as it was."""
-    if algorithm.dim() or int(algorithm) not in (PHILOX, 3):              # 3: whichever suits the device
+    if algorithm.dim() or int(algorithm) not in (PHILOX, AUTO_SELECT):
         raise errors.invalid(f"Unsupported algorithm id: {algorithm.tolist()}")
     if count < 0:
         raise errors.invalid(f"The counter cannot go back: {count}")
@@ -116,10 +118,18 @@ def _(shape, *, dtype):
 
 
 # -- the generator ----------------------------------------------------------------------------------------------------
+@export("random.Algorithm", "random.experimental.Algorithm")
+class Algorithm(enum.Enum):
+    """The algorithms that generators of TensorFlow know; here there is Philox."""
+    PHILOX = PHILOX
+    THREEFRY = 2
+    AUTO_SELECT = AUTO_SELECT
+
+
 def _algorithm(alg: Any) -> int:
     if isinstance(alg, Tensor) and hasattr(alg, "numpy"):
         alg = int(alg)
-    if alg in (PHILOX, 3, "philox", "auto_select", "Philox") or getattr(alg, "value", None) in (PHILOX, 3):
+    if getattr(alg, "value", alg) in (PHILOX, AUTO_SELECT, "philox", "auto_select"):
         return PHILOX
     raise ValueError(f"Argument `alg` got unsupported value {alg}: generators use the Philox algorithm (1)")
 
