@@ -24,7 +24,6 @@ def test_one_epoch_learns_and_logs(capsys, tmp_path):
     assert any(node.op == "Conv2D" for node in log.Graph().node)
 
 
-@pytest.mark.slow
 def test_the_whole_demo_reaches_its_accuracy(capsys, tmp_path):
     assert run(capsys, tmp_path) >= 96
 
