@@ -1,4 +1,4 @@
-"""The dataflow executor: tokens, frames, threads, errors; and the same answers as straight-line programs."""
+"""Control flow at run time, by programs with `if` and `while` and on the dataflow executor: tokens, frames, threads, errors."""
 import threading
 import time
 import weakref
@@ -17,9 +17,12 @@ from penstock.graph.prune import needed
 from penstock.ops.registry import get
 
 
-@pytest.fixture(autouse=True)
-def graph():
+@pytest.fixture(autouse=True, params=["program", "executor"])
+def graph(request, monkeypatch):
+    """A v1 graph; whatever can be a program is one, or nothing with control flow is."""
     context.process.v2_control_flow = False
+    if request.param == "executor":
+        monkeypatch.setattr("penstock.compile.structured.write_structured", lambda *_: None)
     with tf.Graph().as_default() as g:
         yield g
 
@@ -161,6 +164,34 @@ def test_many_threads_share_one_executor():
         for t in threads:
             t.join()
     assert found == [True] * 60
+
+
+def test_structured_control_flow_becomes_a_program(request):
+    x = tf.placeholder(tf.float32, [])
+
+    def body(i, a):
+        return i + 1, tf.cond(a > 9.0, lambda: a, lambda: a * x)
+    _, y = tf.while_loop(lambda i, a: i < 3, body, (tf.constant(0), x))
+    g, = tf.gradients(y, x)
+    with tf.Session() as sess:
+        text = sess.explain([y, g], {x: 2.0})
+        assert sess.run([y, g], {x: 2.0}) == [16, 32]
+    if "executor" in request.node.name:
+        assert "while True" not in text
+    else:
+        assert text.count("while True") == 2 and "if not b" in text
+
+
+def test_control_flow_without_structure_is_left_to_the_executor():
+    p, q = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, [])
+    a, b = get("Switch")(tf.constant(1.0), p), get("Switch")(tf.constant(2.0), q)
+    merged = get("Merge")([a[0], b[1]])[0]
+    with tf.Session() as sess:
+        assert "step" not in sess.explain(merged, {p: True, q: True})
+        assert sess.run(merged, {p: False, q: False}) == 1
+        assert sess.run(merged, {p: True, q: True}) == 2
+        with pytest.raises(tf.errors.InvalidArgumentError, match="does not have value"):
+            sess.run(merged, {p: True, q: False})
 
 
 def test_an_error_names_the_op_and_leaves_the_session_usable():

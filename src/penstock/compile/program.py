@@ -51,7 +51,7 @@ def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
     return kernel
 
 
-class _Writer:
+class Writer:
     """Writes one program."""
 
     def __init__(self, ctx: Any):
@@ -63,6 +63,7 @@ class _Writer:
         self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
+        self.depth = 1                             # how far statements are indented
 
     def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
         """The program that runs `ops` and gives `fetches`."""
@@ -71,7 +72,10 @@ class _Writer:
         self._find_last_uses(ops, fetches, feeds)
         for i, op in enumerate(ops):
             self._op(i, op)
-        values = "".join(self._value(t) + ", " for t in fetches)
+        return self.finish(feeds, "".join(self._value(t) + ", " for t in fetches))
+
+    def finish(self, feeds: list[Tensor], values: str) -> Program:
+        """The program of what has been written, with its results."""
         header = "def step(ctx" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
         source = "\n".join([header, *self.body, f"    return ({values})", ""])
         return Program(source, self.scope, self.lines)
@@ -91,12 +95,12 @@ class _Writer:
             none: list = [[] for _ in opdef.inputs]                   # lists of inputs, all of them empty
             value = bound(*none, ctx=self.ctx) if kernel.wants_ctx else bound(*none)
             value = value[0] if opdef.list_output else value
-            name = self.names[id(op.outputs[0])] = f"c{next(self.counter)}"
+            name = self.names[id(op.outputs[0])] = self._new_name("c")
             self.scope[name] = value
             if op.outputs[0].dtype._is_ref_dtype:
                 self.refs.add(id(op.outputs[0]))
             return
-        k = f"k{next(self.counter)}"
+        k = self._new_name("k")
         self.scope[k] = bound
         args = self._args(op)
         if kernel.wants_ctx:
@@ -131,7 +135,7 @@ class _Writer:
                 names.append("_")
                 continue
             used = id(t) in self.last_use
-            names.append(f"t{next(self.counter)}" if used else "_")
+            names.append(self._new_name() if used else "_")
             if used:
                 self.names[id(t)] = names[-1]
                 if t.dtype._is_ref_dtype:
@@ -140,15 +144,21 @@ class _Writer:
             return names[0] if not op.opdef.list_output else ("(" + "".join(n + ", " for n in names) + ")" if names else "")
         return ", ".join(_nested(op, names))
 
+    def _new_name(self, letter: str = "t") -> str:
+        return f"{letter}{next(self.counter)}"
+
+    def _text(self, text: str) -> None:
+        self.body.append("    " * self.depth + text)
+
     def _line(self, text: str, op: Operation) -> None:
-        self.body.append(f"    {text}  # {op.name}: {op.type}")
+        self._text(f"{text}  # {op.name}: {op.type}")
         self.lines[len(self.body) + 1] = op
 
     def _drop(self, index: int, op: Operation) -> None:
         dead = {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index
                 and self.names[id(t)][0] != "c"}
         if dead:
-            self.body.append("    del " + ", ".join(sorted(dead)))
+            self._text("del " + ", ".join(sorted(dead)))
 
 
 def _nested(op: Operation, names: list[str]) -> list[str]:
@@ -167,12 +177,33 @@ def _nested(op: Operation, names: list[str]) -> list[str]:
 
 
 def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any) -> Any:
-    """A runnable for pruned ops: a straight-line program, or the dataflow executor where there is raw control flow
-    or where several ops may wait for each other."""
-    if any(op.opdef.control_flow for op in ops) or sum(op.opdef.blocking for op in ops) > 1:
-        from penstock.execute.dataflow import Executor
-        return Executor(ops, fetches, feeds, ctx)
-    return _Writer(ctx).write(ops, fetches, feeds)
+    """A runnable for pruned ops.
+
+    A program: straight-line, or with `if` and `while` for control flow that is made of whole conditionals and loops. The
+    dataflow executor takes all other control flow, and steps in which several ops may wait for each other.
+    """
+    blocking = [op for op in ops if op.opdef.blocking]
+    several_block = len(blocking) > 1
+    if not several_block and not any(op.opdef.control_flow for op in ops):
+        if blocking:
+            ops = _after_the_rest(ops, blocking[0], {id(t) for t in feeds})
+        return Writer(ctx).write(ops, fetches, feeds)
+    if not several_block:
+        from penstock.compile.structured import write_structured
+        program = write_structured(ops, fetches, feeds, ctx)
+        if program is not None:
+            return program
+    from penstock.execute.dataflow import Executor
+    return Executor(ops, fetches, feeds, ctx)
 
 
-__all__ = ["Program", "compile_program", "group_inputs", "kernel_of"]
+def _after_the_rest(ops: list[Operation], waiting: Operation, fed: set[int]) -> list[Operation]:
+    """The same ops with `waiting` and what depends on it last: nothing else has to wait for it."""
+    late = {waiting}
+    for op in ops:
+        if any(t._op in late and id(t) not in fed for t in op._inputs) or any(c in late for c in op._control_inputs):
+            late.add(op)
+    return [op for op in ops if op not in late] + [op for op in ops if op in late]
+
+
+__all__ = ["Program", "Writer", "compile_program", "group_inputs", "kernel_of"]

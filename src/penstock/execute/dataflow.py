@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import errors
+from penstock.compile.frames import Frame, Frames
 from penstock.graph.build import arg_count
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import Kernel
@@ -99,7 +100,7 @@ class Executor:
         fed = {id(t) for t in feeds}
         self.root = _FrameType(ROOT, None)
         self.nodes: dict[Operation, _Node] = {op: _make_node(op, ctx) for op in ops}
-        self._assign_frames(ops, fed)
+        self._take_frames(Frames(ops, fed))
         self.fed_sends: list[list[tuple]] = [[] for _ in feeds]
         position = {id(t): i for i, t in enumerate(feeds)}
         for op in ops:
@@ -111,66 +112,21 @@ class Executor:
             kind.pending = [n.pending for n in kind.nodes]
 
     # -- preparation ------------------------------------------------------------------------------------------------
-    def _assign_frames(self, ops: list[Operation], fed: set[int]) -> None:
-        """Every node belongs to one frame, known from the Enter and Exit nodes on the way to it."""
-        frames: dict[tuple, _FrameType] = {}
-        consumers: dict[Operation, list[Operation]] = {op: [] for op in ops}
-        waiting: dict[Operation, int] = {}
-        for op in ops:
-            sources = {t._op for t in op._inputs if id(t) not in fed} | set(op._control_inputs)
-            sources = {s for s in sources if s in consumers}
-            waiting[op] = len(sources)
-            for s in sources:
-                consumers[s].append(op)
-        todo = collections.deque(op for op in ops if waiting[op] == 0)
-        placed: set[Operation] = set()
-        for op in todo:
-            self._place(op, self.root, frames)
-            placed.add(op)
-        while todo:
-            op = todo.popleft()
-            node = self.nodes[op]
-            below = node.child or node.frame
-            if node.kind == EXIT:
-                below = node.frame.parent  # type: ignore[assignment]
-            for c in consumers[op]:
-                if c not in placed:
-                    placed.add(c)
-                    if below is None:
-                        raise errors.invalid(f"{op.name} exits a frame that nothing enters")
-                    self._place(c, below, frames)
-                    todo.append(c)
-        self._check_frames(ops, fed)
-        if len(placed) != len(ops):
-            lost = next(op for op in ops if op not in placed)
-            raise errors.invalid(f"{lost.name} is in a cycle that no Enter leads into")
+    def _take_frames(self, frames: Frames) -> None:
+        """Nodes know their place in their frame, Enters the frame that they lead into."""
+        kinds: dict[Frame, _FrameType] = {frames.root: self.root}
 
-    def _check_frames(self, ops: list[Operation], fed: set[int]) -> None:
-        """All inputs of a node come from its own frame."""
-        for op in ops:
-            frame = self.nodes[op].frame
-            for t in op._inputs:
-                source = self.nodes.get(t._op)
-                if source is None or id(t) in fed or source.frame is None:
-                    continue
-                below = source.child or (source.frame.parent if source.kind == EXIT else source.frame)
-                if below is not frame:
-                    raise errors.InvalidArgumentError(
-                        op.node_def, op, f"{op.name} has inputs from different frames. The input {t._op.name} is in frame "
-                        f"'{below.name if below else ''}', others are in frame '{frame.name if frame else ''}'.")
-
-    def _place(self, op: Operation, frame: _FrameType, frames: dict[tuple, _FrameType]) -> None:
-        node = self.nodes[op]
-        node.frame, node.index = frame, len(frame.nodes)
-        frame.nodes.append(node)
-        if node.kind == ENTER:
-            name = op.attrs["frame_name"]
-            key = (id(frame), name)
-            if key not in frames:
-                frames[key] = _FrameType(name, frame)
-            node.child = frames[key]
-            node.child.enters += 1
-            node.child.parallel = max(1, op.attrs["parallel_iterations"])
+        def kind_of(frame: Frame) -> _FrameType:
+            if frame not in kinds:
+                made = kinds[frame] = _FrameType(frame.name, kind_of(frame.parent))  # type: ignore[arg-type]
+                made.enters, made.parallel = len(frame.enters), frame.parallel
+            return kinds[frame]
+        for op, frame in frames.of.items():
+            node, kind = self.nodes[op], kind_of(frame)
+            node.frame, node.index = kind, len(kind.nodes)
+            kind.nodes.append(node)
+            if op in frames.child:
+                node.child = kind_of(frames.child[op])
 
     def _connect(self, node: _Node, position: dict[int, int]) -> None:
         """Gives a node slots for its inputs, and tells the producers where to send."""
@@ -288,7 +244,11 @@ class _Step:
         for sends, value in zip(self.executor.fed_sends, values, strict=True):
             for node, slot, i in sends:
                 self._deliver(node, slot, i, value, frame, 0, state, False)
-        self._loop()
+        try:
+            self._loop()
+        except BaseException:
+            self._abandon()
+            raise
         for i, value in enumerate(self.results):
             if value is DEAD:
                 t = self.executor.fetches[i]
@@ -366,12 +326,14 @@ class _Step:
     def _await(self) -> tuple:
         item = self.done.get()  # type: ignore[union-attr]
         self.running -= 1
-        if item[2] is not None:
-            self.ctx.cancellation.cancel()                        # wakes the others; their threads end
-            while self.running:
-                self.done.get()  # type: ignore[union-attr]
-                self.running -= 1
         return item
+
+    def _abandon(self) -> None:
+        """The step has failed: wakes what waits in it, and sees its threads off."""
+        if self.running:
+            self.ctx.cancellation.cancel()
+        while self.running:
+            self._await()
 
     # -- tokens -----------------------------------------------------------------------------------------------------
     def _enqueue(self, node: _Node, frame: _Frame, number: int, state: _Iteration, dead: bool) -> None:

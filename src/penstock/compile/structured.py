@@ -1,0 +1,403 @@
+"""Conditionals and loops of v1 control flow as real `if` and `while`.
+
+Switch and Merge are dataflow: a value on the branch not taken is dead. In graphs that cond, while_loop and their gradients
+build, it is known beforehand under which outcomes of which predicates a value lives: its *guard*. A Switch adds an
+outcome to the guard of its data, a Merge of both outcomes takes it away again; the LoopCond of a frame splits a loop into
+what runs before the test, the body, and the exits. Each op is then written under an `if` for its guard.
+
+`write_structured` gives None for graphs that are not of this form; the dataflow executor runs those.
+"""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from penstock import errors
+from penstock.compile.frames import Frame, Frames
+from penstock.compile.program import Program, Writer
+from penstock.graph.node import Operation, Tensor
+from penstock.ops.registry import get
+
+Guard = frozenset            # of (tensor id of a predicate, outcome)
+ALWAYS: Guard = frozenset()
+
+
+class _Irregular(Exception):
+    """The graph is not made of whole conditionals and loops."""
+
+
+class _Loop:
+    """A frame seen from the frame around it: one item of that."""
+
+    def __init__(self, frame: Frame):
+        self.frame = frame
+        self.variables: list[Operation] = []       # Merges of an Enter and a NextIteration
+        self.test: Any = None                      # the canonical tensor of its LoopCond
+
+
+def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any) -> Program | None:
+    """The program for ops with control flow, or None if it has to be left to the executor."""
+    try:
+        return _Structured(ctx, ops, fetches, feeds).program()
+    except (_Irregular, SyntaxError):              # SyntaxError: more nested blocks than Python allows
+        return None
+
+
+class _Structured(Writer):
+    """Writes one program."""
+
+    def __init__(self, ctx: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]):
+        super().__init__(ctx)
+        self.ops, self.fetches, self.feeds = ops, fetches, feeds
+        self.fed = {id(t) for t in feeds}
+        self.frames = Frames(ops, self.fed)
+        self.place = {op: i for i, op in enumerate(ops)}
+        self.loops: dict[Frame, _Loop] = {}
+        self.guards: dict[Any, Guard] = {}         # op or loop -> guard
+        self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
+        self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
+        self.identity = get("Identity")
+
+    def program(self) -> Program:
+        """Analyses the graph, then writes it down."""
+        for frame in {f: None for f in self.frames.of.values()}:
+            if frame.parent is not None:
+                self.loops[frame] = self._loop(frame)
+        self._guard_frame(self.frames.root)
+        for op in self.ops:
+            if op.opdef.control_flow == "switch":
+                self.preds.setdefault(id(self._canonical(op._inputs[1])), self.place[op])
+        for i, t in enumerate(self.feeds):
+            self.names[id(t)] = f"f{i}"
+            self._note_outcome(t)
+        self._find_last_uses(self.ops, self.fetches, self.feeds)
+        self._block(self._order(self.frames.root), ALWAYS)
+        values = "".join(self._result(i, t) + ", " for i, t in enumerate(self.fetches))
+        self.scope.update(truth=_truth, dead=self._dead)
+        return self.finish(self.feeds, values)
+
+    # -- what the frames are made of --------------------------------------------------------------------------------
+    def _loop(self, frame: Frame) -> _Loop:
+        loop = _Loop(frame)
+        for op in frame.ops:
+            kind = op.opdef.control_flow
+            if kind == "merge" and any(t._op.opdef.back_edge for t in op._inputs):
+                start, back = op._inputs[0]._op, op._inputs[1]._op
+                if len(op._inputs) != 2 or start not in self.frames.child or not back.opdef.back_edge or op._control_inputs:
+                    raise _Irregular
+                loop.variables.append(op)
+            elif kind == "loop_cond":
+                if loop.test is not None:
+                    raise _Irregular
+                loop.test = self._canonical(op.outputs[0])
+        if loop.test is None:
+            raise _Irregular
+        return loop
+
+    def _canonical(self, t: Tensor) -> Tensor:
+        """Where the value of a predicate comes from, behind identities and switches."""
+        while id(t) not in self.fed and (t._op.opdef is self.identity or t._op.opdef.control_flow in ("switch", "loop_cond")):
+            t = t._op._inputs[0]
+        return t
+
+    def _items(self, frame: Frame) -> list:
+        """The ops of a frame, with each loop inside as one item."""
+        loops = dict.fromkeys(self.frames.child[op] for op in frame.ops if op in self.frames.child)
+        return [op for op in frame.ops if op not in self.frames.child] + [self.loops[f] for f in loops]
+
+    def _sources(self, item: Any, frame: Frame) -> Iterable[Any]:
+        """The items that an item waits for."""
+        for op in item.frame.enters if isinstance(item, _Loop) else (item,):
+            for s in (*(t._op for t in op._inputs if id(t) not in self.fed), *op._control_inputs):
+                if s in self.frames.of and not s.opdef.back_edge:
+                    if s in self.frames.child:
+                        continue                                # comes in from outside
+                    yield s if self.frames.of[s] is frame else self._inner(s, frame)
+
+    def _inner(self, op: Operation, frame: Frame) -> _Loop:
+        """The loop in `frame` that an op of an inner frame belongs to."""
+        inner: Frame | None = self.frames.of[op]
+        while inner is not None and inner.parent is not frame:
+            inner = inner.parent
+        if inner is None:
+            raise _Irregular
+        return self.loops[inner]
+
+    def _position(self, item: Any) -> int:
+        return self.place[item] if isinstance(item, Operation) else min(self.place[e] for e in item.frame.enters)
+
+    def _sorted(self, items: list, frame: Frame, prefer: Callable[[Any], Any] | None = None) -> list:
+        """Items in an order in which they can run; of those that can, one with the same `prefer` as the last."""
+        inside = set(items)
+        waiting: dict[Any, int] = {}
+        consumers: dict[Any, list] = {i: [] for i in items}
+        for i in items:
+            sources = {s for s in self._sources(i, frame) if s in inside and s is not i}
+            waiting[i] = len(sources)
+            for s in sources:
+                consumers[s].append(i)
+        heaps: dict[Any, list] = {}
+        key = prefer or (lambda i: None)
+        by_position = {self._position(i): i for i in items}
+
+        def ready(i: Any) -> None:
+            heapq.heappush(heaps.setdefault(key(i), []), self._position(i))
+        for i in items:
+            if not waiting[i]:
+                ready(i)
+        out: list = []
+        current: Any = None
+        while heaps:
+            if current not in heaps:
+                current = min(heaps, key=lambda k: heaps[k][0])
+            item = by_position[heapq.heappop(heaps[current])]
+            if not heaps[current]:
+                del heaps[current]
+            out.append(item)
+            for c in consumers[item]:
+                waiting[c] -= 1
+                if not waiting[c]:
+                    ready(c)
+        if len(out) != len(items):
+            raise _Irregular
+        return out
+
+    def _order(self, frame: Frame) -> list:
+        return self._sorted(self._items(frame), frame)
+
+    # -- guards -------------------------------------------------------------------------------------------------------
+    def _guard_frame(self, frame: Frame) -> None:
+        for item in self._order(frame):
+            if isinstance(item, _Loop):
+                self.guards[item] = self._loop_guard(item)
+                self._guard_frame(item.frame)
+                self._check_loop(item)
+            else:
+                self.guards[item] = self._op_guard(item)
+
+    def _loop_guard(self, loop: _Loop) -> Guard:
+        guard, constant = ALWAYS, ALWAYS
+        for op in loop.frame.enters:
+            g = self._inputs_guard(op)
+            if op.attrs["is_constant"]:
+                constant |= g
+            else:
+                guard |= g
+        if not constant <= guard:
+            raise _Irregular
+        return guard
+
+    def _inputs_guard(self, op: Operation) -> Guard:
+        guard = ALWAYS
+        for t in op._inputs:
+            guard |= self._tensor_guard(t)
+        for c in op._control_inputs:
+            if c in self.frames.of:
+                guard |= self._control_guard(c)
+        if any((p, not outcome) in guard for p, outcome in guard):
+            raise _Irregular
+        return guard
+
+    def _tensor_guard(self, t: Tensor) -> Guard:
+        op = t._op
+        if id(t) in self.fed or op in self.frames.child:
+            return ALWAYS
+        if op.opdef.control_flow == "switch":
+            return self.guards[op] | {(id(self._canonical(op._inputs[1])), bool(t._value_index))}
+        return self._control_guard(op)
+
+    def _control_guard(self, op: Operation) -> Guard:
+        if op.opdef.control_flow == "exit":
+            return self.guards[self.loops[self.frames.of[op]]]
+        return ALWAYS if op in self.frames.child else self.guards[op]
+
+    def _op_guard(self, op: Operation) -> Guard:
+        kind = op.opdef.control_flow
+        if kind == "trigger":
+            return ALWAYS                                        # runs whether its inputs live or not; writes nothing
+        if kind == "merge":
+            return self._merge_guard(op)
+        return self._inputs_guard(op)
+
+    def _merge_guard(self, op: Operation) -> Guard:
+        frame = self.frames.of[op]
+        if frame in self.loops and op in self.loops[frame].variables:
+            return ALWAYS
+        if len(op._inputs) != 2 or op._control_inputs:
+            raise _Irregular
+        a, b = (self._tensor_guard(t) for t in op._inputs)
+        if op._inputs[0] is op._inputs[1]:
+            return a
+        apart = a ^ b
+        if len(apart) != 2 or len({p for p, _ in apart}) != 1:
+            raise _Irregular
+        return a & b
+
+    def _check_loop(self, loop: _Loop) -> None:
+        """Every way round goes through the body, every way out does not."""
+        test = id(loop.test)
+        for op in loop.frame.ops:
+            kind = op.opdef.control_flow
+            if kind == "next" and self.guards[op] != {(test, True)} or kind == "exit" and self.guards[op] != {(test, False)}:
+                raise _Irregular
+
+    # -- writing --------------------------------------------------------------------------------------------------------
+    def _block(self, items: list, base: Guard, frame: Frame | None = None) -> None:
+        """Writes items, each under an `if` for what its guard has beyond `base`; items with the same guard together."""
+        frame = frame or self.frames.root
+        depth = self.depth
+        open_path: list = []
+        for item in self._sorted(items, frame, lambda i: self.guards[i]):
+            path = sorted(self.guards[item] - base, key=lambda g: (self._depth_of(g[0]), g))
+            if self._silent(item):
+                self._alias(item)
+                continue
+            if path != open_path:
+                common = 0
+                while common < min(len(path), len(open_path)) and path[common] == open_path[common]:
+                    common += 1
+                for n, (p, outcome) in enumerate(path[common:], common):
+                    self.depth = depth + n
+                    self._text(f"if {'' if outcome else 'not '}{self._outcome(p)}:")
+                open_path = path
+            self.depth = depth + len(path)
+            self._item(item)
+        self.depth = depth
+
+    def _depth_of(self, pred: int) -> int:
+        return self.preds[pred]
+
+    def _outcome(self, pred: int) -> str:
+        if pred not in self.outcomes:
+            raise _Irregular
+        return self.outcomes[pred]
+
+    def _silent(self, item: Any) -> bool:
+        """Items that only give another name to a value."""
+        if isinstance(item, _Loop):
+            return False
+        kind = item.opdef.control_flow
+        if kind in ("switch", "exit", "next", "loop_cond"):
+            return not self._read_first(item)
+        return kind in ("trigger",) or kind == "merge" and item._inputs[0] is item._inputs[1]
+
+    def _read_first(self, op: Operation) -> bool:
+        """Whether a reference comes in where a value is wanted."""
+        t = op._inputs[0]
+        return t.dtype._is_ref_dtype and not op.opdef.inputs[0].is_ref
+
+    def _alias(self, op: Operation) -> None:
+        for t in op.outputs:
+            if op._inputs and id(t) not in self.fed:
+                self._same(t, op._inputs[0])
+
+    def _same(self, t: Tensor, source: Tensor) -> None:
+        self.names[id(t)] = self.names[id(source)]
+        if id(source) in self.refs:
+            self.refs.add(id(t))
+
+    def _item(self, item: Any) -> None:
+        if isinstance(item, _Loop):
+            self._write_loop(item)
+            return
+        kind = item.opdef.control_flow
+        if kind == "merge":
+            self._write_merge(item)
+        elif kind in ("switch", "exit", "next", "loop_cond"):
+            name = self._new_name()
+            self._line(f"{name} = {self._value(item._inputs[0])}", item)
+            for t in item.outputs:
+                self.names[id(t)] = name
+        else:
+            self._op(self.place[item], item)
+            for t in item.outputs:
+                self._note_outcome(t)
+
+    def _note_outcome(self, t: Tensor) -> None:
+        """After the definition of a predicate, its outcome as a bool."""
+        if id(t) in self.preds and id(t) in self.names and id(t) not in self.outcomes:
+            name = self.outcomes[id(t)] = self._new_name("b")
+            self._text(f"{name} = truth({self._value(t)})")
+        elif id(t) in self.outcomes:
+            self._text(f"{self.outcomes[id(t)]} = truth({self._value(t)})")
+
+    def _write_merge(self, op: Operation) -> None:
+        first, second = op._inputs
+        (pred, outcome), = self._tensor_guard(first) - self._tensor_guard(second)
+        wants_ref = op.opdef.inputs[0].is_ref
+        on, off = (first, second) if outcome else (second, first)
+        b = self._outcome(pred)
+        value, index = op.outputs
+        if id(value) not in self.fed:
+            name = self.names[id(value)] = self._new_name()
+            self._line(f"{name} = {self._value(on, wants_ref)} if {b} else {self._value(off, wants_ref)}", op)
+            if wants_ref:
+                self.refs.add(id(value))
+            self._note_outcome(value)
+        if id(index) in self.last_use and id(index) not in self.fed:
+            name = self.names[id(index)] = self._new_name()
+            self.scope.setdefault("merge_index", [torch.tensor(i, dtype=torch.int32) for i in range(2)])
+            self._line(f"{name} = merge_index[{int(not outcome)} if {b} else {int(outcome)}]", op)
+
+    def _write_loop(self, loop: _Loop) -> None:
+        test = id(loop.test)
+        for op in loop.frame.enters:                                # invariants keep their name
+            if op.attrs["is_constant"] and not self._read_first(op):
+                self._same(op.outputs[0], op._inputs[0])
+            else:
+                name = self.names[id(op.outputs[0])] = self._new_name()
+                self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
+                if op.opdef.inputs[0].is_ref:
+                    self.refs.add(id(op.outputs[0]))
+            self._note_outcome(op.outputs[0])
+        for op in loop.variables:
+            name = self.names[id(op.outputs[0])] = self._new_name("v")
+            self._line(f"{name} = {self.names[id(op._inputs[0])]}", op)
+            if id(op._inputs[0]) in self.refs:
+                self.refs.add(id(op.outputs[0]))
+        self._text(f"while True:  # {loop.frame.name}")
+        self.depth += 1
+        for op in loop.variables:
+            self._note_outcome(op.outputs[0])
+        items = [i for i in self._items(loop.frame) if i not in loop.variables]
+        before = [i for i in items if not any(p == test for p, _ in self.guards[i])]
+        self._block(before, ALWAYS, loop.frame)
+        stop = [i for i in items if (test, False) in self.guards[i]]
+        if any(not self._silent(i) for i in stop):
+            raise _Irregular
+        self._block(stop, frozenset({(test, False)}), loop.frame)
+        self._text(f"if not {self._outcome(test)}: break")
+        self._block([i for i in items if (test, True) in self.guards[i]], frozenset({(test, True)}), loop.frame)
+        if loop.variables:
+            left = ", ".join(self.names[id(op.outputs[0])] for op in loop.variables)
+            self._text(f"{left} = {', '.join(self.names[id(op._inputs[1])] for op in loop.variables)}")
+        self._text("ctx.remaining()")
+        self.depth -= 1
+        for op in loop.frame.ops:
+            if op.opdef.control_flow == "exit":
+                self._note_outcome(op.outputs[0])
+
+    def _result(self, i: int, t: Tensor) -> str:
+        guard = ALWAYS if id(t) in self.fed else self._tensor_guard(t)
+        value = self._value(t)
+        if not guard:
+            return value
+        path = sorted(guard, key=lambda g: (self._depth_of(g[0]), g))
+        alive = " and ".join(f"{'' if outcome else 'not '}{self._outcome(p)}" for p, outcome in path)
+        return f"({value} if {alive} else dead({i}))"
+
+    def _dead(self, i: int) -> Any:
+        t = self.fetches[i]
+        raise errors.InvalidArgumentError(
+            None, t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
+
+    def _drop(self, index: int, op: Operation) -> None:
+        """Only what is made and used in one block, by plain ops, has an end that can be seen."""
+
+
+def _truth(value: Any) -> bool:
+    """The outcome of a predicate."""
+    return bool(value)
