@@ -70,13 +70,13 @@ class Lines:
             if attempt.over:
                 return attempt.outcome()
             gate = attempt.gate = queue.SimpleQueue()
-        release = ctx.cancellation.on_cancel(lambda: gate.put(None))
+        release = ctx.cancellation.on_cancel(lambda: self._leave(attempt, line, ctx.cancellation.error))
         try:
             self._wait(attempt, gate, ctx)
-        except BaseException as e:
-            self._leave(attempt, line)
-            if isinstance(e, errors.OpError):
-                raise _ended(attempt, e) from None
+        except errors.OpError as e:
+            self._leave(attempt, line, e)
+        except BaseException as e:                        # a signal
+            self._leave(attempt, line, e)
             raise
         finally:
             release()
@@ -100,18 +100,22 @@ class Lines:
     @staticmethod
     def _wait(attempt: Attempt, gate: queue.SimpleQueue, ctx: Any) -> None:
         while not attempt.over:
-            left = ctx.remaining()
             try:
-                gate.get(timeout=left)
+                gate.get(timeout=_left(ctx))
             except queue.Empty:
                 continue
 
-    def _leave(self, attempt: Attempt, line: collections.deque) -> None:
-        """The step of an attempt has ended before the attempt."""
+    def _leave(self, attempt: Attempt, line: collections.deque, error: BaseException) -> None:
+        """The step has ended, maybe before the attempt: it leaves the line, and what it took goes back."""
         with self.lock:
+            if attempt.over and isinstance(error, errors.OpError):
+                return                                    # it came first
             if not attempt.over:
                 line.remove(attempt)
             attempt.undo()
+            attempt.fail(_ended(attempt, error))
+            if attempt.gate is not None:
+                attempt.gate.put(None)
             self.flush()
 
     def cancel(self, line: collections.deque) -> None:
@@ -127,6 +131,11 @@ def _cancelled(attempt: Attempt) -> errors.OpError:
     return errors.CancelledError(None, None, f"{attempt.what} operation was cancelled")
 
 
-def _ended(attempt: Attempt, error: errors.OpError) -> errors.OpError:
+def _ended(attempt: Attempt, error: Any) -> Any:
     """The error of an attempt whose step has ended with `error`."""
     return _cancelled(attempt) if isinstance(error, errors.CancelledError) else error
+
+
+def _left(ctx: Any) -> float | None:
+    """Seconds until the deadline of the step, at which DeadlineExceededError is raised."""
+    return None if ctx.deadline is None else ctx.remaining()

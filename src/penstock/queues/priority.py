@@ -39,7 +39,7 @@ class PriorityQueue(Queue):
 
     def _check_priority(self, row: Any, rank: int) -> None:
         dims = arrays.dims_of(row[0]) if row else ()
-        if len(dims) != rank and not (rank and not dims):
+        if not self.shapes and dims and len(dims) != rank:
             raise errors.invalid("Expected the priority element to be a scalar, but received shape: "
                                  f"{arrays.show(dims[rank:])}")
 
