@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "variables": LIBRARY,
     "train": LIBRARY | {"variables"},
     "image": LIBRARY, "linalg": LIBRARY, "losses": LIBRARY, "metrics": LIBRARY, "ragged": LIBRARY, "weights": LIBRARY,
-    "testing": LIBRARY | {"config", "session", "place", "ragged", "eager"},
+    "testing": LIBRARY | {"config", "session", "place", "ragged", "eager", "variables"},
     "compat": PUBLIC | BASE,
     "flags": BASE, "app": BASE | {"flags"},
     "digits": set(), "demo": {"digits"},
