@@ -10,6 +10,7 @@ what runs before the test, the body, and the exits. Each op is then written unde
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -77,6 +78,7 @@ class _Structured(Writer):
         self._block(self._order(self.frames.root), ALWAYS)
         values = "".join(self._result(i, t) + ", " for i, t in enumerate(self.fetches))
         self.scope.update(truth=_truth, dead=self._dead)
+        self._drop_after_last_use(values)
         return self.finish(self.feeds, values)
 
     # -- what the frames are made of --------------------------------------------------------------------------------
@@ -394,8 +396,44 @@ class _Structured(Writer):
         raise errors.InvalidArgumentError(
             None, t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
 
+    # -- dropping values ------------------------------------------------------------------------------------------------
     def _drop(self, index: int, op: Operation) -> None:
-        """Only what is made and used in one block, by plain ops, has an end that can be seen."""
+        """Not while writing: where a value is used last is known when all blocks are there."""
+
+    def _drop_after_last_use(self, results: str) -> None:
+        """Lets go of each value behind the last statement that uses it, in the block around all its uses."""
+        depths = [(len(line) - len(line.lstrip())) // 4 for line in self.body]
+        kept = set(_NAME.findall(results))
+        uses: dict[str, list[int]] = {}
+        for i, line in enumerate(self.body):
+            for name in set(_NAME.findall(line.split("  # ")[0])) - kept:
+                uses.setdefault(name, []).append(i)
+        after: dict[int, list[tuple[int, str]]] = {}
+        for name, lines in uses.items():
+            # the block that holds the definition (of a feed: the function's) and all uses
+            around = 1 if name[0] == "f" else min(depths[lines[0]:lines[-1] + 1])
+            last = lines[-1]
+            while last + 1 < len(depths) and depths[last + 1] > around:
+                last += 1
+            after.setdefault(last, []).append((around, name))
+        self._insert(after)
+
+    def _insert(self, after: dict[int, list[tuple[int, str]]]) -> None:
+        body: list[str] = []
+        lines: dict[int, Operation] = {}
+        for i, line in enumerate(self.body):
+            body.append(line)
+            if i + 2 in self.lines:
+                lines[len(body) + 1] = self.lines[i + 2]
+            by_depth: dict[int, list[str]] = {}
+            for depth, name in after.get(i, ()):
+                by_depth.setdefault(depth, []).append(name)
+            for depth in sorted(by_depth, reverse=True):
+                body.append("    " * depth + " = ".join([*sorted(by_depth[depth]), "None"]))
+        self.body, self.lines = body, lines
+
+
+_NAME = re.compile(r"\b[tvf]\d+\b")
 
 
 def _truth(value: Any) -> bool:

@@ -317,20 +317,10 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, function: Callable) 
 
 
 def order_side_effects(graph: Graph) -> list[Operation]:
-    """Chains the stateful ops that touch the same resource, in the order in which they were made.
-
-    Gives the stateful ops: all of them have to run whenever the function does.
-    """
-    last: dict[Any, Operation] = {}
-    must_run = []
-    for op in list(graph._ops):
-        if not op.opdef.stateful or op.opdef.per_session or op._control_flow_context is not None:
-            continue
-        must_run.append(op)
-        resources: set[Any] = {id(t) for t in op._inputs if t.dtype == dtypes.resource or t.dtype._is_ref_dtype}
-        for key in resources or {None}:
-            before = last.get(key)
-            if before is not None and before not in op._control_inputs:
-                op._add_control_input(before)
-            last[key] = op
-    return must_run
+    """Chains the stateful ops in the order in which they were made, and gives them: all have to run with the function."""
+    chain = [op for op in graph._ops
+             if op.opdef.stateful and not op.opdef.per_session and op._control_flow_context is None]
+    for before, op in zip(chain, chain[1:], strict=False):
+        if before not in op._control_inputs:
+            op._add_control_input(before)
+    return chain

@@ -66,11 +66,8 @@ class GraphFunction:
         try:
             return program.run(ctx, *values)
         except Exception as e:
-            from penstock.execute.failure import typed
-            made = typed(e, program.failing_op(e.__traceback__))
-            if made is e:
-                raise
-            raise made from e
+            raise_typed(e, program)
+            raise
 
     # -- messages -----------------------------------------------------------------------------------------------
     def definition(self) -> FunctionDef:
@@ -82,6 +79,15 @@ class GraphFunction:
 
     def __repr__(self) -> str:
         return f"<function {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
+
+
+def raise_typed(error: Exception, *programs: Any) -> None:
+    """Raises the typed error that names the op of one of the programs which failed; returns if it has its name already."""
+    from penstock.execute.failure import typed
+    op = next((op for op in (p.failing_op(error.__traceback__) for p in programs) if op is not None), None)
+    made = typed(error, op)
+    if made is not error:
+        raise made from error
 
 
 def as_function(value: Any, graph: Any = None) -> GraphFunction:

@@ -14,7 +14,7 @@ from penstock import dtypes, errors
 from penstock.graph import context, function_grad
 from penstock.graph.build import build
 from penstock.graph.func_graph import copy_handle_data
-from penstock.graph.functions import GraphFunction, add_to_library, as_function
+from penstock.graph.functions import GraphFunction, add_to_library, as_function, raise_typed
 from penstock.graph.node import Operation
 from penstock.ops.registry import op
 from penstock.static_shape import TensorShape
@@ -85,11 +85,16 @@ def _(branch_index, input, *, branches, ctx, node):
 @while_op.kernel
 @stateless_while.kernel
 def _(input, *, cond, body, ctx, node):
-    condition, step = as_function(cond, node.graph), as_function(body, node.graph)
+    condition, step = (as_function(f, node.graph).program(ctx) for f in (cond, body))
+    test, run = condition.run, step.run
     values: Any = input
-    while truth(condition.run(ctx, values)[0]):
-        values = step.run(ctx, values)
-        ctx.remaining()                          # ends with the step's cancellation or deadline
+    try:
+        while truth(test(ctx, *values)[0]):
+            values = run(ctx, *values)
+            ctx.remaining()                      # ends with the step's cancellation or deadline
+    except Exception as e:
+        raise_typed(e, step, condition)
+        raise
     return values
 
 
