@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock import dtypes
+from penstock import dtypes, errors
 from penstock.graph import context
 from penstock.graph.node import Tensor
 from penstock.kernels import bridge
@@ -81,7 +81,10 @@ class EagerTensor(Tensor):
         """The value as a numpy array (a copy, or a scalar for rank 0)."""
         if self._dtype in (dtypes.resource, dtypes.variant):
             raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
-        array = np.array(bridge.to_numpy(self._value, self._dtype))
+        try:
+            array = np.array(bridge.to_numpy(self._value, self._dtype))
+        except MemoryError as e:                    # a view may have more elements than there is memory
+            raise errors.ResourceExhaustedError(None, None, str(e)) from None
         return array if array.ndim else array[()]
 
     _numpy = numpy

@@ -46,9 +46,11 @@ def _(hypothesis_indices, hypothesis_values, hypothesis_shape, truth_indices, tr
     dims = [max(pair) for pair in zip(*shapes, strict=True)][:-1]
     arrays.checked_dims(torch.tensor(dims, dtype=torch.int64))
     mine, theirs = _codes(hypothesis_values, truth_values)
-    a, a_len = _padded(hypothesis_indices, mine, dims)
-    b, b_len = _padded(truth_indices, theirs, dims)
-    distance = levenshtein(a, a_len, b, b_len).float()
+    (a, a_len), (b, b_len) = _sequences(hypothesis_indices, dims), _sequences(truth_indices, dims)
+    distance = (a_len + b_len).float()                       # of sequences one of which is empty
+    both = torch.nonzero((a_len > 0) & (b_len > 0)).squeeze(1)
+    distance[both] = levenshtein(_padded(a, mine, both, a_len[both]), a_len[both],
+                                 _padded(b, theirs, both, b_len[both]), b_len[both]).float()
     if normalize:
         exact = torch.where(distance == 0, 0.0, math.inf)
         distance = torch.where(b_len > 0, distance / b_len.clamp(min=1), exact)
@@ -78,18 +80,23 @@ def _codes(a: Any, b: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return codes[:n], codes[n:]
 
 
-def _padded(indices: torch.Tensor, codes: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sequences as rows of a matrix, filled up with -1, and their lengths."""
-    groups = math.prod(dims)
+def _sequences(indices: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which sequence each value belongs to, and the lengths of all sequences."""
     steps = torch.tensor([math.prod(dims[i + 1:]) for i in range(len(dims))], dtype=torch.int64, device=indices.device)
-    group = (indices[:, :-1] * steps).sum(1)
-    length = torch.bincount(group, minlength=groups)
-    order = torch.argsort(group, stable=True)
-    start = length.cumsum(0) - length
-    place = torch.arange(group.numel(), device=group.device) - start[group[order]]
-    out = torch.full((groups, int(length.max()) if groups else 0), -1, dtype=torch.int64, device=group.device)
-    out[group[order], place] = codes[order]
-    return out, length
+    sequence = (indices[:, :-1] * steps).sum(1)
+    return sequence, torch.bincount(sequence, minlength=math.prod(dims))
+
+
+def _padded(sequence: torch.Tensor, codes: torch.Tensor, chosen: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    """The chosen sequences (sorted) as rows of a matrix, filled up with -1."""
+    inside = torch.isin(sequence, chosen)
+    row = torch.searchsorted(chosen, sequence[inside])
+    order = torch.argsort(row, stable=True)
+    row, codes = row[order], codes[inside][order]
+    place = torch.arange(row.numel(), device=row.device) - (length.cumsum(0) - length)[row]
+    out = torch.full((chosen.numel(), int(length.max()) if chosen.numel() else 0), -1, dtype=torch.int64, device=row.device)
+    out[row, place] = codes
+    return out
 
 
 def levenshtein(a: torch.Tensor, a_len: torch.Tensor, b: torch.Tensor, b_len: torch.Tensor) -> torch.Tensor:
