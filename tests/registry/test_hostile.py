@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from tests.registry.load import all_samples
+from tests.registry.load import all_samples, ids
 from tests.registry.running import eager
 from tests.registry.sample import SAMPLES
 
 all_samples()
 FIRST = [many[0] for many in SAMPLES.values()]
+OTHERS = [s for many in SAMPLES.values() for s in many[1:]]
 SPARE = 4 << 30
 
 
@@ -64,11 +65,22 @@ def attempt(sample, inputs):
         pass
 
 
-@pytest.mark.parametrize("sample", FIRST, ids=[s.op for s in FIRST])
-def test_hostile_arguments(sample):
+def attempt_all(sample):
+    """Each input in turn, replaced by each of its mutations."""
     for k, v in enumerate(sample.inputs):
         items = v if isinstance(v, list) else [v]
         for j, item in enumerate(items[:2]):
             for wrong in mutations(item):
                 replaced = [*items[:j], wrong, *items[j + 1:]] if isinstance(v, list) else wrong
                 attempt(sample, [*sample.inputs[:k], replaced, *sample.inputs[k + 1:]])
+
+
+@pytest.mark.parametrize("sample", FIRST, ids=[s.op for s in FIRST])
+def test_hostile_arguments(sample):
+    attempt_all(sample)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", OTHERS, ids=ids(OTHERS))
+def test_hostile_arguments_of_other_samples(sample):
+    attempt_all(sample)
