@@ -21,7 +21,7 @@ for _name in (
 ):
     _importlib.import_module(f"{__name__}.{_name}")
 
-_api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app", "test": "penstock.testing"})       # absl takes a while to load
+_api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app", "test": "penstock.testing"})     # absl is slow to load
 _api.install(__name__, "v2")
 for _name in sorted({n.split(".")[0] for n in _api.TABLES["v2"] if "." in n}):     # tf.linalg is also a package of ours
     if f"{__name__}.{_name}" in _sys.modules:

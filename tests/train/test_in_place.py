@@ -10,7 +10,8 @@ def pointer(sess, name):
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("optimizer", [lambda: tf.train.GradientDescentOptimizer(0.1), lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+@pytest.mark.parametrize("optimizer", [lambda: tf.train.GradientDescentOptimizer(0.1),
+                                       lambda: tf.train.MomentumOptimizer(0.1, 0.9),
                                        lambda: tf.train.AdamOptimizer(0.01)])
 def test_a_step_does_not_move_the_variable(use_resource, optimizer):
     with tf.Graph().as_default(), tf.Session() as sess:
