@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import penstock
+from penstock import static_shape
 from penstock.graph import context
 
 # Programs that tests start find the same package, installed or not.
@@ -29,8 +30,10 @@ def _one_thread_and_tracebacks():
 def _modes_and_default_graph():
     """Each test starts with an empty default graph, and leaves the process's modes as it found them."""
     before = {m: getattr(context.process, m) for m in _MODES}
+    sizes_are_numbers = static_shape._v2_behavior
     context.process.default_graph = None
     yield
     for m, v in before.items():
         setattr(context.process, m, v)
+    static_shape._v2_behavior = sizes_are_numbers
     context.state.tapes = ()
