@@ -15,7 +15,7 @@ ROOT = pathlib.Path(penstock.__file__).parent
 BASE = {"api", "version", "dtypes", "errors", "nest", "static_shape", "tf_logging"}
 REGISTRY = {"ops.registry", "ops.signature"}       # how ops are declared; graph and the stages know no family of ops
 PUBLIC = {"", "compat"}                            # the public names, for what is written in terms of them
-CORE = BASE | REGISTRY | {"graph", "fetches"}
+CORE = BASE | REGISTRY | {"graph", "fetches", "io"}
 LIBRARY = CORE | PUBLIC | {"ops", "weights"}
 
 MAY_IMPORT = {
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "api": set(), "version": {"api"}, "errors": {"api"}, "dtypes": {"api"}, "nest": {"api"}, "tf_logging": {"api"},
     "static_shape": {"api", "dtypes"},
     "kernels": BASE,
+    "io": BASE | {"kernels", "graph.messages"},
     "place": BASE,
     "config": BASE | {"place"},
     "graph": CORE,

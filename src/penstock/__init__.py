@@ -14,7 +14,7 @@ from penstock.version import __version__ as __version__
 
 # The modules that export public names and are light enough to load at once; ops declares every op.
 for _name in (
-    "compat", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
+    "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
     "eager.tape", "eager.function", "eager.wrap_function", "eager.config", "ops", "variables", "train", "linalg",
     "tf_logging", "losses", "metrics", "image", "ragged",

@@ -5,13 +5,13 @@ These are functions from message to message; none of them needs the ops to be kn
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock import dtypes
 from penstock.api import export
 from penstock.graph.tensor_proto import make_tensor_proto
+from penstock.io import paths
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.graph_pb2 import GraphDef
@@ -255,26 +255,6 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     if hasattr(graph_def, "as_graph_def"):
         graph_def = graph_def.as_graph_def()
     data = text_format.MessageToString(graph_def).encode() if as_text else graph_def.SerializeToString()
-    path = os.path.join(os.fspath(logdir), name)
-    _write_atomically(path, data)
+    path = paths.join(paths.as_text(logdir), name)
+    paths.write_atomically(path, data)
     return path
-
-
-def _write_atomically(path: str, data: bytes) -> None:
-    """A reader sees the old file or the new one, also after a crash."""
-    if "://" in path:
-        import fsspec
-        with fsspec.open(path, "wb") as f:
-            f.write(data)
-        return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
-        with open(temporary, "wb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)

@@ -1,0 +1,26 @@
+"""CRC32C as records, tables and tensor bundles store it: masked, so that a checksum over checksums means something."""
+from __future__ import annotations
+
+from typing import Any
+
+from google_crc32c import extend as extend
+from google_crc32c import value as value
+
+_DELTA = 0xA282EAD8
+
+
+def mask(crc: int) -> int:
+    """The stored form of a checksum."""
+    return (((crc >> 15) | (crc << 17)) + _DELTA) & 0xFFFFFFFF
+
+
+def unmask(stored: int) -> int:
+    """The checksum that was stored."""
+    rotated = (stored - _DELTA) & 0xFFFFFFFF
+    return ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
+
+
+def masked(data: Any) -> int:
+    """The stored form of the checksum of some bytes."""
+    crc = value(data)
+    return (((crc >> 15) | (crc << 17)) + _DELTA) & 0xFFFFFFFF

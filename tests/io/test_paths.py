@@ -1,0 +1,106 @@
+"""Files on this machine and in fsspec's memory file system behave alike."""
+import os
+import stat
+
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as v1
+from penstock import errors
+from penstock.io import paths
+
+
+@pytest.fixture(params=["local", "memory"])
+def folder(request, tmp_path):
+    if request.param == "local":
+        yield str(tmp_path / "base")
+    else:
+        pytest.importorskip("fsspec")
+        yield f"memory://{tmp_path.name}"
+
+
+def write(path, text):
+    with tf.io.gfile.GFile(path, "w") as f:
+        f.write(text)
+
+
+def test_a_file_is_written_read_and_found(folder):
+    tf.io.gfile.makedirs(folder)
+    path = tf.io.gfile.join(folder, "a.txt")
+    write(path, "one\ntwo\n")
+    with tf.io.gfile.GFile(path) as f:
+        assert f.readline() == "one\n"
+        assert f.tell() == 4
+        f.seek(0)
+        assert list(f) == ["one\n", "two\n"]
+    assert tf.io.gfile.GFile(path, "rb").read(3) == b"one"
+    assert v1.gfile.Exists(path) and not v1.gfile.Exists(path + "x")
+    assert tf.io.gfile.stat(path).length == 8
+    assert tf.io.gfile.listdir(folder) == ["a.txt"]
+    assert [os.path.basename(p) for p in tf.io.gfile.glob(tf.io.gfile.join(folder, "*.txt"))] == ["a.txt"]
+    assert tf.io.gfile.exists(tf.io.gfile.glob(tf.io.gfile.join(folder, "*"))[0])
+
+
+def test_copy_rename_remove(folder):
+    a, b, c = (tf.io.gfile.join(folder, "d", n) for n in "abc")
+    v1.gfile.MakeDirs(tf.io.gfile.join(folder, "d"))
+    write(a, "x")
+    v1.gfile.Copy(a, b)
+    with pytest.raises(errors.AlreadyExistsError):
+        v1.gfile.Copy(a, b)
+    v1.gfile.Copy(a, b, overwrite=True)
+    v1.gfile.Rename(b, c)
+    with pytest.raises(errors.AlreadyExistsError):
+        v1.gfile.Rename(a, c)
+    assert tf.io.gfile.listdir(tf.io.gfile.join(folder, "d")) == ["a", "c"]
+    v1.gfile.Remove(a)
+    with pytest.raises(errors.NotFoundError):
+        v1.gfile.Remove(a)
+    assert [(f, sorted(s), n) for f, s, n in tf.io.gfile.walk(folder)] == [
+        (folder, ["d"], []), (tf.io.gfile.join(folder, "d"), [], ["c"])]
+    v1.gfile.DeleteRecursively(folder)
+    assert not tf.io.gfile.exists(c)
+    with pytest.raises(errors.NotFoundError):
+        tf.io.gfile.listdir(folder)
+
+
+def test_reading_what_is_not_there(folder):
+    with pytest.raises(errors.NotFoundError, match="nothing"):
+        tf.io.gfile.GFile(tf.io.gfile.join(folder, "nothing")).read()
+
+
+def test_ops_go_through_the_same_paths(folder):
+    path = tf.io.gfile.join(folder, "sub", "a.bin")
+    tf.io.gfile.makedirs(folder)
+    tf.io.write_file(path, b"\x00\xff")
+    assert tf.io.read_file(path).numpy() == b"\x00\xff"
+    assert len(tf.io.matching_files(tf.io.gfile.join(folder, "sub", "*")).numpy()) == 1
+
+
+def test_an_atomic_write_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), paths.atomic(path) as f:
+        f.write(b"half")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"old"
+    paths.write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["f"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_modes_are_checked(tmp_path):
+    with pytest.raises(errors.PermissionDeniedError):
+        tf.io.gfile.GFile(tmp_path / "a", "w").read()
+    with pytest.raises(errors.PermissionDeniedError):
+        tf.io.gfile.GFile(tmp_path / "a", "r").write("x")
+    with pytest.raises(errors.InvalidArgumentError):
+        tf.io.gfile.GFile(tmp_path / "a", "q")
+
+
+def test_an_unknown_file_system_is_named():
+    with pytest.raises(errors.UnimplementedError, match="nosuch"):
+        tf.io.gfile.exists("nosuch://x")

@@ -1,0 +1,105 @@
+"""TFRecord files: what is written is read, and damage is noticed."""
+import gzip
+import random
+import zlib
+
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as v1
+from penstock import errors
+from penstock.io.record import RecordReader
+
+RECORDS = [b"", b"a", b"\x00" * 3000, bytes(range(256)) * 5000, b"end"]
+
+
+def write(path, records, options=None):
+    with tf.io.TFRecordWriter(path, options) as w:
+        for r in records:
+            w.write(r)
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+def test_round_trip(tmp_path, kind):
+    write(tmp_path / "r", RECORDS, kind)
+    assert list(v1.python_io.tf_record_iterator(tmp_path / "r", v1.python_io.TFRecordOptions(kind))) == RECORDS
+
+
+def test_the_bytes_of_a_known_file(tmp_path):
+    """The layout, written out by hand: length, checksum, data, checksum."""
+    write(tmp_path / "r", [b"123"])
+    data = (tmp_path / "r").read_bytes()
+    assert data[:8] == b"\x03\0\0\0\0\0\0\0" and data[12:15] == b"123" and len(data) == 19
+
+
+def test_compressed_files_are_what_others_write(tmp_path):
+    write(tmp_path / "plain", RECORDS)
+    plain = (tmp_path / "plain").read_bytes()
+    (tmp_path / "gz").write_bytes(gzip.compress(plain[:100]) + gzip.compress(plain[100:]))       # of two members
+    assert list(RecordReader(tmp_path / "gz", "GZIP")) == RECORDS
+    write(tmp_path / "z", RECORDS, "ZLIB")
+    assert zlib.decompress((tmp_path / "z").read_bytes()) == plain
+
+
+def test_memory_file_system():
+    write("memory://records/a", RECORDS)
+    assert list(RecordReader("memory://records/a")) == RECORDS
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+def test_reading_goes_on_at_an_offset(tmp_path, kind):
+    write(tmp_path / "r", RECORDS, kind)
+    reader = RecordReader(tmp_path / "r", kind)
+    assert reader.read_many(3) == RECORDS[:3]
+    assert RecordReader(tmp_path / "r", kind, offset=reader.offset).read_many(9) == RECORDS[3:]
+
+
+def test_flushed_records_are_visible(tmp_path):
+    for kind in ("", "GZIP"):
+        writer = tf.io.TFRecordWriter(tmp_path / "r", kind)
+        writer.write(b"x")
+        writer.flush()
+        assert RecordReader(tmp_path / "r", kind).read() == b"x"
+        writer.close()
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+def test_damage_is_a_typed_error(tmp_path, kind):
+    """Bit flips and cuts: the records before the damage, then DataLossError (or the end, at a record's boundary)."""
+    records = [bytes([i]) * (i * 7 % 50) for i in range(30)]
+    write(tmp_path / "r", records, kind)
+    whole = (tmp_path / "r").read_bytes()
+    rng = random.Random(3)
+    noticed = 0
+    for _ in range(150):
+        bad = bytearray(whole)
+        if rng.random() < 0.5:
+            bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        else:
+            del bad[rng.randrange(len(bad)):]
+        (tmp_path / "bad").write_bytes(bad)
+        got = []
+        try:
+            for r in RecordReader(tmp_path / "bad", kind):
+                got.append(r)
+        except errors.DataLossError:
+            noticed += 1
+        assert got == records[:len(got)]
+    assert noticed > 50
+
+
+def test_a_huge_announced_length_allocates_nothing(tmp_path):
+    import struct
+
+    from penstock.io import crc
+    length = struct.pack("<Q", 1 << 60)
+    (tmp_path / "r").write_bytes(length + struct.pack("<I", crc.masked(length)) + b"abc")
+    with pytest.raises(errors.DataLossError, match="truncated"):
+        list(RecordReader(tmp_path / "r"))
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match="BZ2"):
+        tf.io.TFRecordOptions("BZ2")
+    with pytest.raises(errors.NotFoundError):
+        next(v1.python_io.tf_record_iterator("/nowhere/at/all"))
