@@ -66,10 +66,12 @@ class _Default:
 class _Step:
     """A compiled (fetches, feeds) pair; keeps what its key names alive."""
 
-    __slots__ = ("runnable", "elements", "feeds", "slots")
+    __slots__ = ("runnable", "elements", "feeds", "slots", "wraps")
 
     def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int]):
         self.runnable, self.elements, self.feeds, self.slots = runnable, elements, feeds, slots
+        self.wraps = [(i, e._op.opdef.fetched_as) for i, e in enumerate(elements)
+                      if isinstance(e, Tensor) and e._op.opdef.fetched_as is not None]
 
 
 class BaseSession:
@@ -173,6 +175,8 @@ class BaseSession:
     def _fed(self, tensor: Tensor, value: Any) -> Any:
         """A feed as a run-time value, checked against dtype and static shape."""
         dtype = tensor._dtype
+        if hasattr(value, "_session_value"):
+            return value._session_value(self, tensor)
         if isinstance(value, Tensor) and not hasattr(value, "_value"):
             raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python "
                             "scalars, strings, lists, numpy ndarrays, or TensorHandles. For reference, the tensor object "
@@ -224,6 +228,8 @@ class BaseSession:
             raise self._failure(e, step) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
             del self._running[token]
+            for call in tuple(ctx.at_end.values()):
+                call()
         return self._results(step, raw)
 
     def _context(self, options: Any) -> StepContext:
@@ -244,6 +250,8 @@ class BaseSession:
                            else out[step.slots.index(slot)])
                 continue
             out.append(bridge.fetched(value, element.dtype.base_dtype))
+        for i, wrap in step.wraps:
+            out[i] = wrap(out[i], step.elements[i], self)
         return out
 
     def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> _Step:

@@ -104,7 +104,7 @@ class Cancellation:
 class StepContext:
     """One step's surroundings, given to kernels that name a parameter `ctx`."""
 
-    __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions")
+    __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end")
 
     def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0):
         self.resources, self.session, self.step_id = resources, session, step_id
@@ -112,6 +112,7 @@ class StepContext:
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.locals: dict[Any, Any] = {}           # per-step state (stacks, tensor arrays)
         self.functions: Any = None
+        self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; DeadlineExceededError when it has passed; None without one."""

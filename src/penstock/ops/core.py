@@ -199,7 +199,7 @@ def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) ->
         with control_dependencies([gate]):
             for t in tensors:
                 if t is None or isinstance(t, Operation):
-                    out.append(None)
+                    out.append(None if t is None else group(t))
                 elif isinstance(t, IndexedSlices):
                     out.append(IndexedSlices(identity(t.values), identity(t.indices), t.dense_shape))
                 else:

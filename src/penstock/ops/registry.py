@@ -98,6 +98,7 @@ class OpDef:
         self.shape_rule: Callable | None = None
         self.shape_wants: tuple[str, ...] = ()
         self.value_rule: Callable | None = None
+        self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc
         self._describe()
