@@ -60,7 +60,7 @@ class DType:
     size: int  # bytes of one element
     _twin: "DType"
 
-    def __new__(cls, type_enum):
+    def __new__(cls, type_enum: builtins.int):
         found = _BY_ENUM.get(int(type_enum))
         if found is None:
             raise TypeError(f"type_enum is not a valid types_pb2.DataType: {type_enum}")

@@ -34,6 +34,8 @@ class _Flags:
         values = self._values
         if hasattr(type(values), name):
             return getattr(values, name)
+        if name.startswith("__"):                # Python asks for such names while it looks at an object
+            raise AttributeError(name)
         if not values.is_parsed():
             values(sys.argv)
         return getattr(values, name)

@@ -491,9 +491,15 @@ def _merge_shape(op: Operation, grad: Tensor, t: Tensor) -> None:
                          f"{op.name}. Input shape: {t.shape}. Calculated input gradient shape: {grad.shape}") from None
 
 
-@export(v1=["hessians"], v2=["hessians"])
-def hessians(ys: Any, xs: Any, name: str = "hessians", gate_gradients: bool = False, aggregation_method: Any = None,
-             colocate_gradients_with_ops: bool = False) -> list:
+@export(v2=["hessians"])
+def hessians_v2(ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians") -> list:
+    """The matrices of second derivatives of the sum of `ys` with respect to each of `xs`."""
+    return hessians(ys, xs, name, False, gate_gradients, aggregation_method)
+
+
+@export(v1=["hessians"])
+def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False,
+             gate_gradients: bool = False, aggregation_method: Any = None) -> list:
     """The matrices of second derivatives of the sum of `ys` with respect to each of `xs`."""
     from penstock.ops.control_flow import while_loop
     from penstock.ops.tensor_array import TensorArray

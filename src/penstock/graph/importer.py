@@ -65,7 +65,7 @@ class _Edge(NamedTuple):
 
 
 # -- the public function --------------------------------------------------------------------------------------
-@export("graph_util.import_graph_def", v1=["import_graph_def"])
+@export("graph_util.import_graph_def", "import_graph_def")
 def import_graph_def(graph_def: GraphDef, input_map: Any = None, return_elements: Any = None,
                      name: str | None = None, op_dict: Any = None, producer_op_list: Any = None,
                      validate_colocation_constraints: bool = True) -> list | None:

@@ -23,6 +23,11 @@ class TypeSpec:
 
     __slots__ = ()
 
+    @property
+    def value_type(self) -> Any:
+        """The class of the values."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which values it is for.")
+
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a value (or all values of a spec) could be of this type."""
         if not isinstance(spec_or_value, TypeSpec):

@@ -268,14 +268,14 @@ def is_jpeg(contents: Any, name: str | None = None) -> Any:
 
 
 @export("io.decode_image", "image.decode_image")
-def decode_image(contents: Any, channels: int | None = None, dtype: Any = None, name: str | None = None,
+def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uint8, name: str | None = None,
                  expand_animations: bool = True) -> Any:
     """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF gives [frames, height, width, 3]."""
     with tf.name_scope(name, "decode_image"):
         channels = 0 if channels is None else channels
         if channels not in (0, 1, 3, 4):
             raise ValueError("channels must be in (None, 0, 1, 3, 4)")
-        dtype = tf.uint8 if dtype is None else tf.as_dtype(dtype)
+        dtype = tf.as_dtype(dtype)
         if dtype not in (tf.float32, tf.uint8, tf.uint16):
             raise ValueError(f"Unsupported dtype: {dtype}")
         image = decode_any(contents, channels=channels, dtype=dtype, expand_animations=expand_animations)

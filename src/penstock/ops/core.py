@@ -176,7 +176,13 @@ def _wait_for(inputs: list, device_name: str, name: str | None) -> Operation:
             return no_op_def(name=name)
 
 
-@export("tuple", v1=["tuple"])
+@export(v2=["tuple"])
+def tuple_v2(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list:
+    """The tensors, each available only when all of them, and `control_inputs`, have been computed."""
+    return tuple_(tensors, name, control_inputs)
+
+
+@export(v1=["tuple"])
 def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list:
     """The tensors, each available only when all of them have been computed."""
     from penstock.graph.indexed_slices import IndexedSlices

@@ -188,7 +188,7 @@ def space_to_batch_v2(input: Any, block_shape: Any, paddings: Any, name: str | N
 
 
 @export(v1=["batch_to_space"])
-def batch_to_space(input: Any, crops: Any, block_size: int | None = None, name: str | None = None,
+def batch_to_space(input: Any, crops: Any, block_size: int | None, name: str | None = None,
                    block_shape: int | None = None) -> Tensor:
     """batch_to_space_nd for images, with square blocks."""
     size = block_size if block_shape is None else block_shape

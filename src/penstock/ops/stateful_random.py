@@ -29,7 +29,7 @@ _MASK = (1 << 64) - 1
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
-def _advance(resource: Any, algorithm: torch.Tensor, count: int) -> tuple[philox.Philox, torch.Tensor]:
+def advance(resource: Any, algorithm: torch.Tensor, count: int) -> tuple[philox.Philox, torch.Tensor]:
     """Takes the numbers of `count` outputs: the place in the stream, and the state as it was."""
     if algorithm.dim() or int(algorithm) not in (PHILOX, AUTO_SELECT):
         raise errors.invalid(f"Unsupported algorithm id: {algorithm.tolist()}")
@@ -64,7 +64,7 @@ def _filler(name: str, draw: Any, default: str = "float32") -> Any:
     def _(resource, algorithm, shape, *, dtype):
         dims = sizes(shape)
         count = math.prod(dims)
-        gen, _ = _advance(resource, algorithm, count)
+        gen, _ = advance(resource, algorithm, count)
         return draw(gen, count, dtype.torch, shape.device).reshape(dims)
     return made
 
@@ -87,19 +87,19 @@ def _(resource, algorithm, shape, minval, maxval, *, dtype):
     count = math.prod(dims)
     if count and low >= high:
         raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
-    gen, _ = _advance(resource, algorithm, count)
+    gen, _ = advance(resource, algorithm, count)
     if not count:
         return torch.empty(dims, dtype=dtype.torch)
     return philox.uniform_int(gen, count, low, high, dtype.torch, shape.device).reshape(dims)
 
 
 rng_skip = op("RngSkip", "resource: resource, algorithm: int64, delta: int64 ->", stateful=True).no_gradient()
-rng_skip.kernel(lambda resource, algorithm, delta: _advance(resource, algorithm, int(delta)) and None)
+rng_skip.kernel(lambda resource, algorithm, delta: advance(resource, algorithm, int(delta)) and None)
 
 rng_read_and_skip = op("RngReadAndSkip", "resource: resource, alg: int32, delta: uint64 -> value: int64",
                        stateful=True).no_gradient()
 rng_read_and_skip.shape(lambda resource, alg, delta: (3,))
-rng_read_and_skip.kernel(lambda resource, alg, delta: _advance(resource, alg, int(delta))[1].clone())
+rng_read_and_skip.kernel(lambda resource, alg, delta: advance(resource, alg, int(delta))[1].clone())
 
 non_deterministic_ints = op("NonDeterministicInts", "shape: shape_dtype -> output: dtype",
                             "dtype: type = int64, shape_dtype: type = int64", stateful=True).no_gradient()
@@ -258,6 +258,14 @@ class Generator:
         """Uniform random integers over the whole range of a type."""
         with name_scope(name, "stateful_uniform_full_int", [shape]) as name:
             return self._draw(stateful_uniform_full_int, shape, dtypes.as_dtype(dtype), name=name)
+
+    def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+        """Binomial random numbers; `shape` ends with the shape of counts and probs together."""
+        from penstock.ops.binomial import stateful_binomial
+        with name_scope(name, "binomial", [shape, counts, probs]) as name:
+            probs = convert(probs, preferred_dtype=dtypes.float32, name="probs")
+            counts = convert(counts, probs.dtype, name="counts")
+            return self._draw(stateful_binomial, shape, dtypes.as_dtype(dtype), counts, probs, name=name)
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """[2, count] seeds for stateless random functions."""

@@ -38,7 +38,8 @@ def _check_seed(seed: Any) -> None:
         raise ValueError(f"seed must have shape [2], not [{size}]")
 
 
-def _stream(seed: torch.Tensor) -> philox.Philox:
+def stream_of(seed: torch.Tensor) -> philox.Philox:
+    """The stream that a seed [2] begins."""
     if tuple(seed.shape) != (2,):
         raise errors.invalid(f"seed must have shape [2], not {list(seed.shape)}")
     return philox.Philox.scrambled(*seed.tolist())
@@ -57,7 +58,7 @@ def _filler(name: str, draw: Any, attrs: str = _FLOATS) -> Any:
     @made.kernel
     def _(shape, seed, *, dtype):
         dims = sizes(shape)
-        return draw(_stream(seed), math.prod(dims), dtype.torch, shape.device).reshape(dims)
+        return draw(stream_of(seed), math.prod(dims), dtype.torch, shape.device).reshape(dims)
     return made
 
 
@@ -81,7 +82,7 @@ def _(shape, seed, minval, maxval, *, c):
 
 @stateless_uniform_int.kernel
 def _(shape, seed, minval, maxval, *, dtype):
-    dims, gen = sizes(shape), _stream(seed)
+    dims, gen = sizes(shape), stream_of(seed)
     low, high = int_range(minval, maxval)
     if not math.prod(dims):
         return torch.empty(dims, dtype=dtype.torch, device=shape.device)
@@ -103,7 +104,7 @@ def _(logits, num_samples, seed, *, c):
 
 @stateless_multinomial_op.kernel
 def _(logits, num_samples, seed, *, output_dtype):
-    gen = _stream(seed)
+    gen = stream_of(seed)
     return draw_classes(logits, num_samples, output_dtype.torch, lambda count: gen)
 
 
@@ -123,7 +124,7 @@ stateless_gamma_op.shape(_shape)
 
 @stateless_gamma_op.kernel
 def _(shape, seed, alpha):
-    dims, gen = sizes(shape), _stream(seed)
+    dims, gen = sizes(shape), stream_of(seed)
     if not math.prod(dims):
         return alpha.new_empty(dims)
     return draw_gamma(gen, alpha, _samples(dims, alpha)).reshape(dims)
@@ -143,14 +144,14 @@ stateless_poisson_op.shape(_shape)
 
 @stateless_poisson_op.kernel
 def _(shape, seed, lam, *, dtype):
-    dims, gen = sizes(shape), _stream(seed)
+    dims, gen = sizes(shape), stream_of(seed)
     if not math.prod(dims):
         return torch.empty(dims, dtype=dtype.torch, device=lam.device)
     return draw_poisson(gen, lam, _samples(dims, lam), dtype.torch).reshape(dims)
 
 
 # -- public functions -------------------------------------------------------------------------------------------------
-def _seed(seed: Any) -> Any:
+def seed_tensor(seed: Any) -> Any:
     """A seed as the caller gave it; unsigned numpy ones as the signed numbers of the same bits."""
     if isinstance(seed, np.ndarray) and seed.dtype.kind == "u":
         return seed.view(f"i{seed.dtype.itemsize}")
@@ -174,7 +175,7 @@ def stateless_random_uniform(shape: Any, seed: Any, minval: Any = 0, maxval: Any
             raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
         maxval = 1
     with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]) as name:
-        shape, seed = shape_tensor(shape), _seed(seed)
+        shape, seed = shape_tensor(shape), seed_tensor(seed)
         if full:
             return stateless_full_int(shape, seed, dtype=dtype, name=name)
         minval, maxval = convert(minval, dtype, name="min"), convert(maxval, dtype, name="max")
@@ -191,7 +192,7 @@ def _scaled(opdef: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: An
             name: str | None) -> Tensor:
     with name_scope(name, scope, [shape, seed, mean, stddev]) as name:
         mean, stddev = convert(mean, dtype, name="mean"), convert(stddev, dtype, name="stddev")
-        return get("AddV2")(opdef(shape_tensor(shape), _seed(seed), dtype=dtype) * stddev, mean, name=name)
+        return get("AddV2")(opdef(shape_tensor(shape), seed_tensor(seed), dtype=dtype) * stddev, mean, name=name)
 
 
 @export("random.stateless_normal")
@@ -213,7 +214,7 @@ def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype
                           name: str | None = None) -> Tensor:
     """`num_samples` classes per row of `logits`, fixed by a seed [2]."""
     with name_scope(name, "stateless_multinomial", [logits, seed]):
-        return stateless_multinomial_op(convert(logits, name="logits"), num_samples, _seed(seed),
+        return stateless_multinomial_op(convert(logits, name="logits"), num_samples, seed_tensor(seed),
                                         output_dtype=output_dtype)
 
 
@@ -222,7 +223,7 @@ def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any =
                           name: str | None = None) -> Tensor:
     """`num_samples` classes per row of `logits`, fixed by a seed [2]."""
     with name_scope(name, "stateless_categorical", [logits, seed]):
-        return stateless_multinomial_op(convert(logits, name="logits"), num_samples, _seed(seed), output_dtype=dtype)
+        return stateless_multinomial_op(convert(logits, name="logits"), num_samples, seed_tensor(seed), output_dtype=dtype)
 
 
 @export("random.stateless_gamma")
@@ -233,7 +234,7 @@ def stateless_random_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, 
         alpha = convert(alpha, dtype, name="alpha")
         beta = convert(1 if beta is None else beta, dtype, name="beta")
         alpha = alpha + get("ZerosLike")(beta)
-        drawn = stateless_gamma_op(shape_tensor(shape), _seed(seed), alpha)
+        drawn = stateless_gamma_op(shape_tensor(shape), seed_tensor(seed), alpha)
         return get("Maximum")(np.finfo(alpha.dtype.as_numpy_dtype).tiny, drawn / beta)
 
 
@@ -242,13 +243,13 @@ def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtype
                              name: str | None = None) -> Tensor:
     """Poisson(lam) samples, fixed by a seed [2]; `shape` ends with the shape of lam."""
     with name_scope(name, "stateless_random_poisson", [shape, seed, lam]):
-        return stateless_poisson_op(shape_tensor(shape), _seed(seed), lam, dtype=dtype)
+        return stateless_poisson_op(shape_tensor(shape), seed_tensor(seed), lam, dtype=dtype)
 
 
 @export("random.split", "random.experimental.stateless_split")
 def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Tensor:
     """[num, 2] new seeds from one."""
-    seed = convert(_seed(seed))
+    seed = convert(seed_tensor(seed))
     return stateless_random_uniform([num, 2], seed, minval=None, maxval=None, dtype=seed.dtype)
 
 

@@ -9,6 +9,7 @@ from penstock.ragged import (  # noqa: F401
     getitem,
     math,
     operators,
+    partition,
     segments,
     spec,
     tensor,

@@ -327,10 +327,13 @@ def _current_name_scope() -> str:
 
 @export(v1=["variable_op_scope"])
 @contextlib.contextmanager
-def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None = None,
-                      **settings: Any) -> Iterator[VariableScope]:
+def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None = None, initializer: Any = None,
+                      regularizer: Any = None, caching_device: Any = None, partitioner: Any = None,
+                      custom_getter: Any = None, reuse: Any = None, dtype: Any = None, use_resource: Any = None,
+                      constraint: Any = None) -> Iterator[VariableScope]:
     """Deprecated form of variable_scope: variable_scope(name_or_scope, default_name, values)."""
-    with variable_scope(name_or_scope, default_name=default_name, values=values, **settings) as scope:
+    with variable_scope(name_or_scope, default_name, values, initializer, regularizer, caching_device, partitioner,
+                        custom_getter, reuse, dtype, use_resource, constraint) as scope:
         yield scope
 
 

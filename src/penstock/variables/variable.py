@@ -18,6 +18,7 @@ from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor, TensorRef
 from penstock.graph.scopes import init_scope, prepend_name_scope, strip_name_scope
 from penstock.static_shape import TensorShape
+from penstock.variables.interface import VariableInterface
 from penstock.variables.policy import VariableAggregation, VariableSynchronization
 
 
@@ -107,7 +108,7 @@ def _v2_arguments(initial_value: Any = None, trainable: bool | None = None, vali
 
 # -- the class --------------------------------------------------------------------------------------------------------
 @export(v2=["Variable"])
-class Variable(metaclass=VariableMeta):
+class Variable(VariableInterface, metaclass=VariableMeta):
     """State that outlives a step: a tensor that ops can change.
 
     >>> v = tf.Variable([1.0, 2.0])
@@ -149,10 +150,6 @@ class Variable(metaclass=VariableMeta):
     def eval(self, session: Any = None) -> Any:
         """The value in `session`, or in the default one."""
         return self.value().eval(session=session)
-
-    def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and gives the value before; OutOfRangeError from then on."""
-        raise NotImplementedError
 
     def initialized_value(self) -> Any:
         """The value if it is initialized, else the initial value: for initializing other variables from this one."""
