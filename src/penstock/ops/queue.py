@@ -5,6 +5,7 @@ waiting are in `penstock.queues`.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ _SHARED = "container: string = '', shared_name: string = ''"
 _TYPES = "component_types: list(type) >= 1, shapes: list(shape) >= 0 = [], capacity: int = -1"
 
 
+def shared(ctx: Any, node: Any, container: str, shared_name: str, kind: type, make: Callable[[str], Any]) -> Any:
+    """The resource that a node names, by its shared_name or its own name; `make` makes it when it is not there."""
+    name = shared_name or node.name
+    if node.graph is None and not shared_name:            # eager, and nobody else can name it
+        return make(name)
+    return ctx.resources.get_or_create(container, name, kind, lambda: make(name))
+
+
 # -- making queues ----------------------------------------------------------------------------------------------------
 def _maker(name: str, attrs: str, kernel: Any) -> OpDef:
     """Declares the two ops that make a kind of queue, and gives the one with a resource handle."""
@@ -35,18 +44,14 @@ def _maker(name: str, attrs: str, kernel: Any) -> OpDef:
 def _find(kind: type[Queue], ctx: Any, node: Any, container: str, shared_name: str, types: list, shapes: list,
           capacity: int, **options: Any) -> Queue:
     """The queue of that name, which must be the one that is described; or a new one."""
-    name = shared_name or node.name
     dims = [s._dims for s in shapes]
     if any(d is None for d in dims):
         raise errors.invalid("The shapes of a queue's components must have a known rank")
 
-    def make() -> Queue:
-        return kind(name, types, dims, capacity, container, **options)
-    if node.graph is None and not shared_name:            # eager, and nobody else can name it
-        return make()
-    found = ctx.resources.get_or_create(container, name, Queue, make)
+    found = shared(ctx, node, container, shared_name, Queue,
+                   lambda name: kind(name, types, dims, capacity, container, **options))
     if type(found) is not kind:
-        raise errors.invalid(f"Shared queue '{name}' has type '{found.kind}' that does not match type of Node "
+        raise errors.invalid(f"Shared queue '{found.name}' has type '{found.kind}' that does not match type of Node "
                              f"'{node.name}': {node.type}")
     found.check_same(capacity, types, dims, **options)
     return found

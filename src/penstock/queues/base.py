@@ -15,6 +15,7 @@ import torch
 from penstock import errors
 from penstock.kernels import arrays
 from penstock.queues.attempts import Attempt, Lines
+from penstock.queues.shared import Shared
 
 Row = tuple
 
@@ -24,13 +25,13 @@ def shown(dims: tuple) -> str:
     return arrays.show(["?" if d is None else d for d in dims])     # type: ignore[misc]
 
 
-class Queue:
+class Queue(Shared):
     """A queue of rows; `kind` is its name in messages."""
 
     kind = "Queue"
 
     def __init__(self, name: str, types: Sequence[Any], shapes: Sequence[tuple], capacity: int, container: str = ""):
-        self.name, self.container = name, container
+        super().__init__(name, container)
         self.types, self.shapes = list(types), [tuple(s) for s in shapes]
         self.capacity = capacity if capacity >= 0 else (1 << 31) - 1
         self.closed = False
@@ -96,10 +97,6 @@ class Queue:
     def size(self) -> int:
         """The number of rows."""
         return len(self)
-
-    def read(self) -> np.ndarray:
-        """The value of a reference to the queue: its container and name."""
-        return np.array([self.container.encode(), self.name.encode()], dtype=object)
 
     # -- batches ----------------------------------------------------------------------------------------------------
     def batch(self, rows: list[Row]) -> list:

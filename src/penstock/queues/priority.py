@@ -37,6 +37,13 @@ class PriorityQueue(Queue):
         self._check_priority(components, 1)
         super().enqueue_many(components, ctx)
 
+    def extend(self, rows: list[Row]) -> None:
+        """Adds rows that are known to fit, without waiting."""
+        with self.waiting.lock:
+            for row in rows:
+                self._push(row)
+            self.waiting.flush()
+
     def _check_priority(self, row: Any, rank: int) -> None:
         dims = arrays.dims_of(row[0]) if row else ()
         if not self.shapes and dims and len(dims) != rank:
