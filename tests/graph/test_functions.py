@@ -353,3 +353,11 @@ def test_run_functions_eagerly():
     finally:
         tf.config.run_functions_eagerly(False)
     assert len(ran) == 2 and not tf.config.functions_run_eagerly()
+
+
+def test_a_function_given_to_an_op_is_in_the_library():
+    double = tf.function(lambda x: x * 2.0).get_concrete_function(tf.TensorSpec([], tf.float32))
+    with tf1.Graph().as_default() as g:
+        tf.raw_ops.Case(branch_index=0, input=[3.0], branches=[double], Tout=[tf.float32])
+        names = [f.signature.name for f in g.as_graph_def().library.function]
+    assert names == [tf.compat.as_str(double.name)]

@@ -8,8 +8,13 @@ _BANDS = "TensorFlow 2.21 differentiates the left-aligned bands of version 2 as 
 _VECTORS = "vectors are determined up to their signs (of complex vectors: phases); Eigen and LAPACK choose differently"
 
 EXPLAINED: dict[str, str] = {
+    "BlockLSTMV2": "TensorFlow differentiates it by BlockLSTMGrad, which takes the gates in the order of version 1",
     "SelfAdjointEigV2": _VECTORS,
     "Svd": _VECTORS,
+    "BatchSelfAdjointEigV2": _VECTORS,
+    "BatchSvd": _VECTORS,
+    "SelfAdjointEig": _VECTORS,
+    "BatchSelfAdjointEig": _VECTORS,
     "Round": "TensorFlow's kernel for integers gives zeros; the public function never calls it for them",
     "DecodeJSONExample": "the bytes differ, the message is the same: TensorFlow writes repeated numbers unpacked here",
     "MatrixDiagV2": _BANDS,
@@ -24,13 +29,27 @@ EXPLAINED: dict[str, str] = {
     "ResizeBilinearGrad": "has a gradient here (the resize itself); TensorFlow declares it not differentiable",
 }
 
+_CALLS_BACK = "calls a Python function of this process, which TensorFlow's process does not have"
+_FED = "has no value of its own; it is fed in every case of the other ops"
+
+WITHOUT_EVIDENCE: dict[str, str] = {
+    "Abort": "ends the process",
+    "EagerPyFunc": _CALLS_BACK,
+    "PyFunc": _CALLS_BACK,
+    "PyFuncStateless": _CALLS_BACK,
+    "FakeParam": "stands for a value that is never read",
+    "FakeQueue": "turns a handle into a reference for queue runners of old graphs; TensorFlow has no public function for it",
+    "Placeholder": _FED,
+    "PlaceholderV2": _FED,
+}
+
 
 def unset(sample: Any, dtype: str) -> tuple[int, ...]:
     """The outputs of a case that TensorFlow leaves as uninitialized memory; `dtype` is that of the first input.
 
     They are placeholders that no gradient reads: of vectors that were not asked for, and of what only a GPU keeps.
     """
-    op, attrs = sample.op, sample.attrs
+    op, attrs = sample.op.removeprefix("Batch"), sample.attrs
     if op in ("Eig", "SelfAdjointEigV2") and not attrs.get("compute_v", True):
         return (1,)
     if op == "Svd" and not attrs.get("compute_uv", True):

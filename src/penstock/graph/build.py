@@ -72,6 +72,8 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
         inputs, full_attrs, counts = resolve(opdef, args, attrs, _graph_converter(graph))
     finally:
         stacks.name = outer
+    for n in opdef.function_attrs:
+        _add_functions(graph, full_attrs[n])
     with _beside_references(graph, opdef, inputs) if opdef.has_ref_inputs else _NOTHING:
         op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts)
     infer_shapes(op)
@@ -82,6 +84,13 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
 
 
 _NOTHING = contextlib.nullcontext()
+
+
+def _add_functions(graph: Any, value: Any) -> None:
+    """Puts the functions that an attribute gives as objects into the library of the graph."""
+    for f in value if isinstance(value, (list, tuple)) else (value,):
+        if hasattr(f, "add_to_graph"):
+            f.add_to_graph(graph)
 
 
 @contextlib.contextmanager

@@ -117,6 +117,7 @@ class OpDef:
                     inferred[n] = None
         self.inferred_attrs = tuple(inferred)
         self.explicit_attrs = tuple(a for a in self.attrs if a not in inferred)
+        self.function_attrs = tuple(n for n, a in self.attrs.items() if a.kind in ("func", "list(func)"))
         self.__signature__ = self._make_signature()
 
     def _make_signature(self) -> inspect.Signature:
