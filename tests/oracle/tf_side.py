@@ -53,7 +53,8 @@ def run_graph(message, header, parts):
 
 def shown(e):
     """An error in one line."""
-    lines = [line for line in str(e).splitlines() if line and not line.startswith(("Graph execution error", "Detected at", "Node: "))]
+    frame = ("Graph execution error", "Detected at", "Node: ")
+    lines = [line for line in str(e).splitlines() if line and not line.startswith(frame)]
     return f"{type(e).__name__}: {lines[0] if lines else ''}"[:300]
 
 
