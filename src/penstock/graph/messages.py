@@ -2,7 +2,7 @@
 
 Most classes come with the tensorboard package. The few that it lacks are declared here, from their field
 numbers, in a small notation: `label type name = number`, with `map<key, value>` for maps and `a | b` for the
-members of a oneof.
+members of a oneof (`a |` for a single one).
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAP = re.compile(r"map<(\w+), *([\w.]+)> (\w+) = (\d+)")
 _FIELD = re.compile(r"(repeated )?([\w.]+) (\w+) = (\d+)")
 
 
-def _file(name: str, package: str, pool: Any, messages: dict[str, str],
+def declare(name: str, package: str, pool: Any, messages: dict[str, str],
           depends: tuple = ()) -> dict[str, type]:
     """Declares a file of messages in `pool`, and gives the classes by name."""
     file = descriptor_pb2.FileDescriptorProto(name=name, package=package, syntax="proto3")
@@ -47,8 +47,8 @@ def _file(name: str, package: str, pool: Any, messages: dict[str, str],
         for part in filter(None, (p.strip() for p in fields.split(";"))):
             if "|" in part:
                 message.oneof_decl.add(name="kind")
-                for member in part.split("|"):
-                    _add_field(message, member.strip(), package).oneof_index = 0
+                for member in filter(None, map(str.strip, part.split("|"))):
+                    _add_field(message, member, package).oneof_index = 0
             else:
                 _add_field(message, part, package)
     pool.AddSerializedFile(file.SerializeToString())
@@ -80,7 +80,7 @@ def _add_field(message: Any, text: str, package: str) -> Any:
 
 
 # Records of training data. They have a pool of their own: another library in the process may have them too.
-_example = _file("penstock/example.proto", "tensorflow", descriptor_pool.DescriptorPool(), {
+_example = declare("penstock/example.proto", "tensorflow", descriptor_pool.DescriptorPool(), {
     "BytesList": "repeated bytes value = 1",
     "FloatList": "repeated float value = 1",
     "Int64List": "repeated int64 value = 1",
@@ -93,7 +93,7 @@ _example = _file("penstock/example.proto", "tensorflow", descriptor_pool.Descrip
 })
 
 # The state file of a directory of checkpoints, and what starts a server.
-_train = _file("penstock/train.proto", "penstock", descriptor_pool.Default(), {
+_train = declare("penstock/train.proto", "penstock", descriptor_pool.Default(), {
     "CheckpointState": "string model_checkpoint_path = 1; repeated string all_model_checkpoint_paths = 2; "
                        "repeated double all_model_checkpoint_timestamps = 3; "
                        "double last_preserved_timestamp = 4",
