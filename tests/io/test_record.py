@@ -1,6 +1,8 @@
 """TFRecord files: what is written is read, and damage is noticed."""
 import gzip
 import random
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -103,3 +105,15 @@ def test_options_are_checked():
         tf.io.TFRecordOptions("BZ2")
     with pytest.raises(errors.NotFoundError):
         next(v1.python_io.tf_record_iterator("/nowhere/at/all"))
+
+
+def test_checksums_without_the_library():
+    """A machine without google_crc32c has slow checksums, and the same ones."""
+    program = """
+import sys
+sys.modules["google_crc32c"] = None
+from penstock.io import crc
+assert crc.value(b"123456789") == 0xE3069283
+assert crc.extend(crc.value(b"1234"), b"56789") == crc.value(b"123456789")
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=100).returncode == 0

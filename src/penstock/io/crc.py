@@ -3,8 +3,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from google_crc32c import extend as extend
-from google_crc32c import value as value
+try:
+    from google_crc32c import extend as extend
+    from google_crc32c import value as value
+except ImportError:                 # no wheel for this machine: tensorboard's, in Python, is slow and right
+    def extend(crc: int, data: Any) -> int:
+        """The checksum of what has the checksum `crc`, followed by `data`."""
+        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import crc_update
+        return crc_update(crc, bytes(data))
+
+    def value(data: Any) -> int:
+        """The checksum of some bytes."""
+        return extend(0, data)
 
 _DELTA = 0xA282EAD8
 
