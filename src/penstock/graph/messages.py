@@ -99,10 +99,13 @@ _train = declare("penstock/train.proto", "penstock", descriptor_pool.Default(), 
                        "double last_preserved_timestamp = 4",
     "ServerDef": "tensorboard.ClusterDef cluster = 1; string job_name = 2; int32 task_index = 3; "
                  "tensorboard.ConfigProto default_session_config = 4; string protocol = 5; int32 port = 6",
+    "ReaderBaseState": "int64 work_started = 1; int64 work_finished = 2; int64 num_records_produced = 3; "
+                       "bytes current_work = 4",
 }, depends=(cluster_pb2, config_pb2))
 
 CheckpointState = _train["CheckpointState"]
 ServerDef = _train["ServerDef"]
+ReaderBaseState = _train["ReaderBaseState"]
 Example = _example["Example"]
 SequenceExample = _example["SequenceExample"]
 
