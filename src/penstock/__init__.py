@@ -16,7 +16,7 @@ from penstock.version import __version__ as __version__
 for _name in (
     "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
-    "eager.tape", "eager.function", "eager.wrap_function", "eager.config", "ops", "variables", "train", "linalg",
+    "eager.tape", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "train", "linalg",
     "tf_logging", "losses", "metrics", "image", "ragged",
 ):
     _importlib.import_module(f"{__name__}.{_name}")
