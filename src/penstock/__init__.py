@@ -17,10 +17,11 @@ for _name in (
     "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
     "eager.tape", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "train", "linalg",
-    "tf_logging", "losses", "metrics", "image", "ragged",
+    "tf_logging", "losses", "metrics", "image", "ragged", "data",
 ):
     _importlib.import_module(f"{__name__}.{_name}")
 
+_api.LAZY.update({"data": "penstock.data.api"})
 _api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app", "test": "penstock.testing"})     # absl is slow to load
 _api.install(__name__, "v2")
 for _name in sorted({n.split(".")[0] for n in _api.TABLES["v2"] if "." in n}):     # tf.linalg is also a package of ours

@@ -118,6 +118,10 @@ class StepContext:
         self.rendezvous: Any = None                # where the partitions of the step meet, if it has several
         self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
 
+    def background(self) -> StepContext:
+        """A context with the same resources for work that goes on after the step; cancelled by whoever started it."""
+        return StepContext(self.resources)
+
     def remaining(self) -> float | None:
         """Seconds until the deadline; DeadlineExceededError when it has passed; None without one."""
         self.cancellation.check()
