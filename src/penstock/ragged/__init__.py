@@ -2,6 +2,7 @@
 from penstock.ragged import (  # noqa: F401
     array,
     conversion,
+    dense,
     dispatch,
     factory,
     functional,
