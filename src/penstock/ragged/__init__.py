@@ -2,7 +2,6 @@
 from penstock.ragged import (  # noqa: F401
     array,
     conversion,
-    dense,
     dispatch,
     factory,
     functional,
