@@ -6,6 +6,7 @@ graphs after `disable_v2_behavior()`. Both are views over one set of functions (
     >>> import penstock as tf
     >>> tf.reduce_sum(tf.constant([1., 2.]))
 """
+import gc as _gc
 import importlib as _importlib
 import sys as _sys
 
@@ -13,17 +14,33 @@ from penstock import api as _api
 from penstock.version import __version__ as __version__
 
 # The modules that export public names and are light enough to load at once; ops declares every op.
-for _name in (
+_MODULES = (
     "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
-    "graph.messages", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
-    "eager.tape", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "train", "linalg",
-    "tf_logging", "losses", "metrics", "image", "ragged", "data",
-):
-    _importlib.import_module(f"{__name__}.{_name}")
+    "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
+    "eager.tape", "eager.function", "eager.wrap_function", "eager.config", "ops", "variables", "tf_logging", "ragged",
+)
+# Those that wait until a name that begins so is asked for.
+_LATER = {
+    "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
+    "metrics": "metrics", "image": "image",
+}
 
-_api.LAZY.update({"data": "penstock.data.api"})
-_api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app", "test": "penstock.testing"})     # absl is slow to load
+
+def _load() -> None:
+    """Loads them without garbage collection: walking over torch's many objects would take longer than the loading."""
+    collects = _gc.isenabled()
+    _gc.disable()
+    try:
+        for name in _MODULES:
+            _importlib.import_module(f"{__name__}.{name}")
+    finally:
+        if collects:
+            _gc.enable()
+
+
+_load()
+_api.LAZY.update({word: f"{__name__}.{module}" for word, module in _LATER.items()})
 _api.install(__name__, "v2")
-for _name in sorted({n.split(".")[0] for n in _api.TABLES["v2"] if "." in n}):     # tf.linalg is also a package of ours
+for _name in sorted({n.split(".")[0] for n in _api.TABLES["v2"] if "." in n}):     # tf.io is also a package of ours
     if f"{__name__}.{_name}" in _sys.modules:
         _api.install(f"{__name__}.{_name}", "v2", _name + ".")

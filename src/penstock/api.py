@@ -7,8 +7,8 @@ Nothing else lists a public name, so the tables cannot go stale.
     @export("nn.relu", v1=["nn.relu_v1_only_alias"])
     def relu(features, name=None): ...
 
-Heavy parts of the library are imported when one of their names is first asked for: ``LAZY`` maps the
-first word of a public name to the module that exports it.
+What is heavy waits until one of its names is asked for: ``LAZY`` maps the first word of a public name to the module
+that exports it, and ``export.later`` gives names to what will be made then.
 """
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}
 LAZY: dict[str, str] = {}
 
 
+class Later:
+    """Stands in a table for an object that is made when one of its names is first asked for."""
+
+    __slots__ = ("_make", "_made")
+
+    def __init__(self, make: Callable[[], Any]):
+        self._make, self._made = make, None
+
+    def get(self) -> Any:
+        """The object, the same every time."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
 class _Export:
     """The decorator ``export``; ``export.value`` names what cannot be decorated."""
 
@@ -32,6 +47,10 @@ class _Export:
             self.value(obj, *names, v1=v1, v2=v2)
             return obj
         return decorate
+
+    def later(self, make: Callable[[], Any], *names: str, v1: Iterable[str] = (), v2: Iterable[str] = ()) -> None:
+        """Gives public names to what `make()` returns, which is called when one of them is first asked for."""
+        self.value(Later(make), *names, v1=v1, v2=v2)
 
     @staticmethod
     def value(obj: Any, *names: str, v1: Iterable[str] = (), v2: Iterable[str] = ()) -> None:
@@ -62,9 +81,25 @@ class Namespace(types.ModuleType):
         return names_under(self._api, self._prefix)
 
 
+class LazyModule:
+    """A module that is loaded when something of it is first used.
+
+    >>> bundle = LazyModule("penstock.io.bundle")     # in place of `from penstock.io import bundle`
+    """
+
+    def __init__(self, name: str):
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self.__name__), name)
+        self.__dict__[name] = value
+        return value
+
+
 def names_under(api: str, prefix: str) -> list[str]:
     """The attribute names directly below `prefix` in one API."""
-    found = {n[len(prefix):].split(".")[0] for n in TABLES[api] if n.startswith(prefix)}
+    load(prefix.split(".", 1)[0])
+    found = {n[len(prefix):].split(".")[0] for n in list(TABLES[api]) if n.startswith(prefix)}
     if not prefix:
         found.update(LAZY)
     return sorted(found)
@@ -72,30 +107,40 @@ def names_under(api: str, prefix: str) -> list[str]:
 
 def resolve(api: str, full: str, module_name: str) -> Any:
     """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
-    for attempt in range(2):
-        table = TABLES[api]
-        if full in table:
-            return table[full]
-        if any(n.startswith(full + ".") for n in table):
-            return _namespace(api, full, module_name)
-        lazy = LAZY.get(full.split(".", 1)[0])
-        if attempt or lazy is None:
-            break
-        importlib.import_module(lazy)
+    load(full.split(".", 1)[0])
+    table = TABLES[api]
+    if full in table:
+        found = table[full]
+        if isinstance(found, Later):
+            found = table[full] = found.get()
+        return found
+    if any(n.startswith(full + ".") for n in list(table)):
+        return _namespace(api, full, module_name)
     last = full.rsplit(".", 1)[-1]
     if last.startswith("__") and last.endswith("__"):
         raise AttributeError(last)              # Python itself asks for such names: no need to look for near ones
     raise AttributeError(_missing(api, full, module_name))
 
 
+def load(word: str) -> None:
+    """Loads the part whose public names begin with `word`, if it waits in LAZY."""
+    lazy = LAZY.get(word)
+    if lazy is None:
+        return
+    module = importlib.import_module(lazy)
+    if getattr(module.__spec__, "_initializing", False):      # asked for by its own modules, while they are loaded
+        return
+    LAZY.pop(word, None)
+    if lazy == f"penstock.{word}" and any(n.startswith(word + ".") for n in list(TABLES["v2"])):    # also a package of ours
+        install(lazy, "v2", word + ".")
+
+
 def _namespace(api: str, full: str, parent: str) -> types.ModuleType:
     module_name = f"{parent}.{full.rsplit('.', 1)[-1]}"
     existing = sys.modules.get(module_name)
-    if isinstance(existing, Namespace):
+    if existing is not None:
         return existing
-    made = Namespace(api, full + ".", module_name)
-    if existing is None:
-        sys.modules[module_name] = made
+    made = sys.modules[module_name] = Namespace(api, full + ".", module_name)
     return made
 
 

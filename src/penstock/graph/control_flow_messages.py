@@ -8,11 +8,11 @@ from google.protobuf import descriptor_pool
 
 from penstock.graph import context
 from penstock.graph.control_flow_context import CondContext, ControlFlowContext
-from penstock.graph.messages import _file
+from penstock.graph.messages import declare
 from penstock.graph.scopes import prepend_name_scope, strip_name_scope
 from penstock.graph.while_context import WhileContext
 
-_messages = _file("penstock/control_flow.proto", "penstock", descriptor_pool.Default(), {
+_messages = declare("penstock/control_flow.proto", "penstock", descriptor_pool.Default(), {
     "ValuesDef": "repeated string values = 1; map<string, string> external_values = 2",
     "ControlFlowContextDef": "CondContextDef cond_ctxt = 1 | WhileContextDef while_ctxt = 2",
     "CondContextDef": "string context_name = 1; string pred_name = 2; string pivot_name = 3; int32 branch = 4; "

@@ -57,9 +57,7 @@ class GraphFunction:
         if found is None:
             from penstock.compile.program import compile_program
             ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
-            from penstock.place.placer import inside
-            found = self._programs[ctx.resources] = compile_program(ops, self.outputs, self.inputs, ctx,
-                                                                    inside(ops, ctx.devices))
+            found = self._programs[ctx.resources] = compile_program(ops, self.outputs, self.inputs, ctx)
         return found
 
     def run(self, ctx: Any, values: Any) -> tuple:

@@ -1,4 +1,4 @@
-"""The protocol messages that are public: GraphDef, ConfigProto, Summary, Example and their kin.
+"""The protocol messages that are public: GraphDef, ConfigProto, Summary, Example and their kin (names: message_names.py).
 
 Most classes come with the tensorboard package. The few that it lacks are declared here, from their field
 numbers, in a small notation: `label type name = number`, with `map<key, value>` for maps and `a | b` for the
@@ -11,9 +11,9 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorboard.compat.proto import cluster_pb2, config_pb2
-from tensorboard.compat.proto.attr_value_pb2 import AttrValue, NameAttrList
-from tensorboard.compat.proto.cluster_pb2 import ClusterDef, JobDef
-from tensorboard.compat.proto.config_pb2 import (
+from tensorboard.compat.proto.attr_value_pb2 import AttrValue, NameAttrList  # noqa: F401
+from tensorboard.compat.proto.cluster_pb2 import ClusterDef, JobDef  # noqa: F401
+from tensorboard.compat.proto.config_pb2 import (  # noqa: F401
     ConfigProto,
     GPUOptions,
     GraphOptions,
@@ -21,16 +21,14 @@ from tensorboard.compat.proto.config_pb2 import (
     RunMetadata,
     RunOptions,
 )
-from tensorboard.compat.proto.event_pb2 import Event, LogMessage, SessionLog, TaggedRunMetadata
-from tensorboard.compat.proto.graph_pb2 import GraphDef
-from tensorboard.compat.proto.histogram_pb2 import HistogramProto
-from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef, TensorInfo
-from tensorboard.compat.proto.node_def_pb2 import NodeDef
-from tensorboard.compat.proto.saver_pb2 import SaverDef
-from tensorboard.compat.proto.summary_pb2 import Summary, SummaryDescription, SummaryMetadata
-from tensorboard.compat.proto.tfprof_log_pb2 import OpLogProto
-
-from penstock.api import export
+from tensorboard.compat.proto.event_pb2 import Event, LogMessage, SessionLog, TaggedRunMetadata  # noqa: F401
+from tensorboard.compat.proto.graph_pb2 import GraphDef  # noqa: F401
+from tensorboard.compat.proto.histogram_pb2 import HistogramProto  # noqa: F401
+from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef, TensorInfo  # noqa: F401
+from tensorboard.compat.proto.node_def_pb2 import NodeDef  # noqa: F401
+from tensorboard.compat.proto.saver_pb2 import SaverDef  # noqa: F401
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryDescription, SummaryMetadata  # noqa: F401
+from tensorboard.compat.proto.tfprof_log_pb2 import OpLogProto  # noqa: F401
 
 _FieldType = descriptor_pb2.FieldDescriptorProto
 _MAP = re.compile(r"map<(\w+), *([\w.]+)> (\w+) = (\d+)")
@@ -99,26 +97,7 @@ _train = declare("penstock/train.proto", "penstock", descriptor_pool.Default(), 
                        "double last_preserved_timestamp = 4",
     "ServerDef": "tensorboard.ClusterDef cluster = 1; string job_name = 2; int32 task_index = 3; "
                  "tensorboard.ConfigProto default_session_config = 4; string protocol = 5; int32 port = 6",
-    "ReaderBaseState": "int64 work_started = 1; int64 work_finished = 2; int64 num_records_produced = 3; "
-                       "bytes current_work = 4",
-    "QueueRunnerDef": "string queue_name = 1; repeated string enqueue_op_name = 2; string close_op_name = 3; "
-                      "string cancel_op_name = 4; repeated int32 queue_closed_exception_types = 5",
 }, depends=(cluster_pb2, config_pb2))
 
-CheckpointState = _train["CheckpointState"]
-ServerDef = _train["ServerDef"]
-ReaderBaseState = _train["ReaderBaseState"]
-QueueRunnerDef = _train["QueueRunnerDef"]
-Example = _example["Example"]
-SequenceExample = _example["SequenceExample"]
-
-for _class in (*_example.values(), ClusterDef, JobDef, ServerDef):
-    export.value(_class, f"train.{_class.DESCRIPTOR.name}")
-for _class in (AttrValue, ConfigProto, Event, GPUOptions, GraphDef, GraphOptions, HistogramProto, LogMessage,
-               MetaGraphDef, NameAttrList, NodeDef, OptimizerOptions, RunMetadata, RunOptions, SessionLog,
-               Summary, SummaryMetadata, TensorInfo):
-    export.value(_class, v1=[_class.DESCRIPTOR.name])
-for _class in (Event, SessionLog, Summary, SummaryDescription, TaggedRunMetadata):
-    export.value(_class, v1=[f"summary.{_class.DESCRIPTOR.name}"])
-export.value(SaverDef, v1=["train.SaverDef"])
-export.value(OpLogProto, v1=["profiler.OpLogProto"])
+CheckpointState, ServerDef = _train.values()
+(BytesList, FloatList, Int64List, Feature, Features, FeatureList, FeatureLists, Example, SequenceExample) = _example.values()

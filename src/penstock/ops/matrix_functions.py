@@ -78,7 +78,6 @@ def _(op, grad):
 # -- logarithm --------------------------------------------------------------------------------------------------------
 matrix_logarithm = op("MatrixLogarithm", "input: T -> output: T", "T: type in {complex}", export_as="linalg.logm")
 matrix_logarithm.shape(square_shape)
-_NODES, _WEIGHTS = (v.tolist() for v in np.polynomial.legendre.leggauss(8))
 
 
 @matrix_logarithm.kernel
@@ -96,7 +95,8 @@ def _(input):
         doublings += far
     away = a - eye
     total = torch.zeros_like(a)
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):    # log(I + Y) = integral of Y (I + t Y)^-1, 0 <= t <= 1
+    nodes, weights = (v.tolist() for v in np.polynomial.legendre.leggauss(8))
+    for node, weight in zip(nodes, weights, strict=True):      # log(I + Y) = integral of Y (I + t Y)^-1, 0 <= t <= 1
         total += 0.5 * weight * torch.linalg.solve_ex(eye + 0.5 * (node + 1) * away, away)[0]
     return (total * (2.0 ** doublings)[..., None, None]).to(input.dtype)
 

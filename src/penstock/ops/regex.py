@@ -7,11 +7,13 @@ import torch
 
 from penstock import errors
 from penstock import static_shape as shapes
-from penstock.api import export
+from penstock.api import LazyModule, export
 from penstock.graph.node import Tensor
-from penstock.kernels import re2, strings
+from penstock.kernels import strings
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
+
+re2 = LazyModule("penstock.kernels.re2")
 
 regex_replace_op = op("RegexReplace", "input: string, pattern: string, rewrite: string -> output: string",
                       "replace_global: bool = True").no_gradient()

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 
 from penstock import errors
-from penstock.io import bundle, paths, slices
-from penstock.io.bundle_v1 import SliceReader, SliceWriter
+from penstock.api import LazyModule
+from penstock.io import paths, slices
 from penstock.kernels import strings
 from penstock.ops.registry import op
 
+bundle, bundle_v1 = LazyModule("penstock.io.bundle"), LazyModule("penstock.io.bundle_v1")      # they need protobuf
 _later = threading.local()
 
 
@@ -40,9 +41,9 @@ def _do(job: Callable[[], None]) -> None:
     job() if jobs is None else jobs.append(job)
 
 
-def open_reader(prefix: str) -> bundle.BundleReader | SliceReader:
+def open_reader(prefix: str) -> bundle.BundleReader | bundle_v1.SliceReader:
     """A reader of a checkpoint of either version."""
-    return bundle.BundleReader(prefix) if bundle.exists(prefix) else SliceReader(prefix)
+    return bundle.BundleReader(prefix) if bundle.exists(prefix) else bundle_v1.SliceReader(prefix)
 
 
 def _texts(value: np.ndarray) -> list[str]:
@@ -220,7 +221,7 @@ def _(filename, tensor_names, shapes_and_slices, data, *, T):
 def _write_v1(path: str, names: list[str], specs: list[str], data: list, types: list) -> None:
     if not len(names) == len(specs) == len(data):
         raise errors.invalid(f"Got {len(names)} tensor names and {len(specs)} slices but {len(data)} tensors.")
-    writer = SliceWriter(path)
+    writer = bundle_v1.SliceWriter(path)
     for name, spec, value, dtype in sorted(zip(names, specs, data, types, strict=True), key=lambda item: item[0]):
         shape, part = _part(spec, value) if spec else (tuple(value.shape), slices.full(value.ndim))
         writer.add(name, shape, part, value, dtype)
@@ -252,7 +253,7 @@ def _(file_pattern, tensor_name, shape_and_slice, *, dt):
 
 def _read_v1(pattern: np.ndarray, name: np.ndarray, spec: str, dtype: Any) -> Any:
     path, text = _single(pattern, "Input 0 (file_pattern)"), _single(name, "Input 1 (tensor_name)")
-    with SliceReader(path) as reader:
+    with bundle_v1.SliceReader(path) as reader:
         stored = reader.describe(text)[0]
         if stored != dtype.base_dtype:
             raise errors.invalid(f"Expected to restore a tensor of type {dtype.name}, got a tensor of type {stored.name} "

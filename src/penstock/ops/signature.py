@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -30,6 +31,11 @@ TYPE_SETS = {
 }
 TYPE_SETS["floating"] = TYPE_SETS["float"] + " " + TYPE_SETS["complex"]
 TYPE_SETS["numeric"] = TYPE_SETS["real"] + " " + TYPE_SETS["complex"]
+
+_PART = re.compile(r"""(?:[^,(\[{'"]|\([^)]*\)|\[[^\]]*\]|\{[^}]*\}|'[^']*'|"[^"]*")+""")
+_ATTR = re.compile(r"\s*([\w()]+)\s*(?:in\s*\{(.*)\})?\s*(?:>=\s*(-?\d+))?\s*", re.S)
+_EQUALS = re.compile(r"(?<![<>=])=(?!=)")
+_REF = re.compile(r"Ref\((.*)\)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,42 +65,28 @@ class Attr:
 
 def split(text: str) -> list[str]:
     """Splits at commas that are not inside brackets or quotes."""
-    parts, depth, quote, last = [], 0, "", 0
-    for i, ch in enumerate(text):
-        if quote:
-            quote = "" if ch == quote else quote
-        elif ch in "'\"":
-            quote = ch
-        elif ch in "([{":
-            depth += 1
-        elif ch in ")]}":
-            depth -= 1
-        elif ch == "," and depth == 0:
-            parts.append(text[last:i])
-            last = i + 1
-    parts.append(text[last:])
-    return [p.strip() for p in parts if p.strip()]
+    return [p for p in map(str.strip, _PART.findall(text)) if p]
 
 
 def parse_attrs(text: str) -> dict[str, Attr]:
     """Parses the attribute part of a declaration."""
-    attrs = {}
-    for part in split(text):
-        name, rest = part.split(":", 1)
-        rest, default = _default(rest)
-        m = re.fullmatch(r"\s*([\w()]+)\s*(?:in\s*\{(.*)\})?\s*(?:>=\s*(-?\d+))?\s*", rest, re.S)
-        if m is None:
-            raise ValueError(f"cannot read attribute {part!r}")
-        kind, allowed, minimum = m.groups()
-        attrs[name.strip()] = Attr(
-            name.strip(), kind, _typed_default(kind, default),
-            _allowed(kind, allowed) if allowed is not None else None,
-            int(minimum) if minimum is not None else None)
-    return attrs
+    return {attr.name: attr for attr in map(_attr, split(text))}
+
+
+@functools.cache
+def _attr(part: str) -> Attr:
+    name, rest = part.split(":", 1)
+    rest, default = _default(rest)
+    m = _ATTR.fullmatch(rest)
+    if m is None:
+        raise ValueError(f"cannot read attribute {part!r}")
+    kind, allowed, minimum = m.groups()
+    return Attr(name.strip(), kind, _typed_default(kind, default), _allowed(kind, allowed) if allowed is not None else None,
+                int(minimum) if minimum is not None else None)
 
 
 def _default(rest: str) -> tuple[str, Any]:
-    m = re.search(r"(?<![<>=])=(?!=)", rest)
+    m = _EQUALS.search(rest)
     if m is None:
         return rest, REQUIRED
     return rest[:m.start()], rest[m.end():].strip()
@@ -112,6 +104,7 @@ def _typed_default(kind: str, text: Any) -> Any:
     return ast.literal_eval(text)
 
 
+@functools.cache
 def _allowed(kind: str, text: str) -> tuple:
     words = text.replace(",", " ").split()
     if kind.endswith("type") or kind == "list(type)":
@@ -129,7 +122,7 @@ def parse_args(text: str, attrs: dict[str, Attr]) -> list[Arg]:
 
 def _parse_arg(part: str, attrs: dict[str, Attr]) -> Arg:
     name, kind = (s.strip() for s in part.split(":", 1))
-    ref = re.fullmatch(r"Ref\((.*)\)", kind)
+    ref = _REF.fullmatch(kind)
     kind = ref.group(1).strip() if ref else kind
     number = None
     if "*" in kind:

@@ -63,7 +63,7 @@ def _with_signature(fn: Callable, *keywords: str) -> Callable:
 
 # -- running a rule ---------------------------------------------------------------------------------------------------
 def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) -> Callable:
-    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     sparse = "indices" in inputs
 

@@ -60,7 +60,7 @@ def _none() -> None:
 
 
 def _find(fn: Callable) -> Callable | None:
-    names = {_last(n) for table in TABLES.values() for n, obj in table.items()
+    names = {_last(n) for table in TABLES.values() for n, obj in list(table.items())
              if obj is fn or getattr(obj, "__wrapped__", None) is fn}
     names.add(getattr(fn, "__name__", ""))
     for n in names:
