@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import penstock
-from penstock import static_shape
+from penstock import device_config, static_shape
 from penstock.graph import context
 
 # Programs that tests start find the same package, installed or not.
@@ -37,3 +37,4 @@ def _modes_and_default_graph():
         setattr(context.process, m, v)
     static_shape._v2_behavior = sizes_are_numbers
     context.state.tapes = ()
+    device_config.reset()

@@ -17,12 +17,13 @@ from penstock.version import __version__ as __version__
 _MODULES = (
     "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
-    "eager.tape", "eager.function", "eager.wrap_function", "eager.config", "ops", "variables", "tf_logging", "ragged",
+    "eager.tape", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "tf_logging", "ragged",
+    "data",
 )
 # Those that wait until a name that begins so is asked for.
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
-    "metrics": "metrics", "image": "image",
+    "metrics": "metrics", "image": "image", "data": "data.api",
 }
 
 

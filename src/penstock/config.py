@@ -1,16 +1,10 @@
-"""tf.config: the devices of the process, and the options of the graph optimizer that sessions start with."""
+"""tf.config: the options of the graph optimizer that sessions start with. Those about devices are in `device_config.py`."""
 from __future__ import annotations
 
-import collections
 from typing import Any
 
 from penstock.api import export
-from penstock.place import devices
-
-PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
-LogicalDevice = collections.namedtuple("LogicalDevice", ["name", "device_type"])
-export.value(PhysicalDevice, "config.PhysicalDevice", "config.experimental.PhysicalDevice")
-export.value(LogicalDevice, "config.LogicalDevice", "config.experimental.LogicalDevice")
+from penstock.device_config import process_config
 
 _optimizer: dict[str, Any] = {}
 _SWITCHES = ("layout_optimizer", "constant_folding", "shape_optimization", "remapping", "arithmetic_optimization",
@@ -34,7 +28,9 @@ def get_optimizer_experimental_options() -> dict[str, Any]:
 
 
 def session_config(config: Any) -> Any:
-    """A session's ConfigProto with the process's optimizer options filled in; `config` itself when none are set."""
+    """A session's ConfigProto, or the process's settings, with the optimizer options filled in; `config` if none are set."""
+    if config is None:
+        config = process_config()
     if not _optimizer:
         return config
     from tensorboard.compat.proto.config_pb2 import ConfigProto
@@ -47,21 +43,3 @@ def session_config(config: Any) -> Any:
             value = rewrite.ON if value else rewrite.OFF
         setattr(rewrite, name, value)
     return made
-
-
-@export("config.list_physical_devices", "config.experimental.list_physical_devices")
-def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The CPUs and GPUs of this machine.
-
-    >>> tf.config.list_physical_devices("CPU")
-    [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]
-    """
-    return [PhysicalDevice(f"/physical_device:{d.device_type}:{d.index}", d.device_type) for d in devices.local_devices()
-            if device_type in (None, d.device_type)]
-
-
-@export("config.list_logical_devices", "config.experimental.list_logical_devices")
-def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The devices that ops can be put on."""
-    return [LogicalDevice(f"/device:{d.device_type}:{d.index}", d.device_type) for d in devices.local_devices()
-            if device_type in (None, d.device_type)]

@@ -18,6 +18,7 @@ from penstock import errors
 from penstock.api import export
 from penstock.compile.program import Program, compile_program
 from penstock.config import session_config
+from penstock.device_config import use_threads
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
 from penstock.execute.trace import TracedRun
@@ -26,7 +27,8 @@ from penstock.graph import context
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
 from penstock.kernels import bridge
-from penstock.place import devices
+from penstock.place.devices import DeviceSet, local_devices
+from penstock.place.placer import Placer, to_stderr
 
 _stack = threading.local()
 _steps = itertools.count(1)
@@ -95,7 +97,11 @@ class BaseSession:
         self._version = self._graph._version
         self._lock = threading.Lock()
         self._partial: dict[str, Any] = {}
-        self._checked = 0                    # ops whose devices are known to exist
+        self._devices = DeviceSet(local_devices(config))
+        soft, log = (config.allow_soft_placement, config.log_device_placement) if config is not None else (False, False)
+        self._placer = Placer(self._devices, soft, to_stderr if log else None)
+        use_threads(config.intra_op_parallelism_threads if config is not None else 0)
+        self._known = 0                      # how many ops of the graph the placer knows
         self._steps_run = 0
         if self._target not in (b"", b"local"):
             raise errors.NotFoundError(None, None, "No session factory registered for the given session options: "
@@ -124,7 +130,7 @@ class BaseSession:
 
     def list_devices(self) -> list:
         """The devices of this session."""
-        return devices.local_devices(self._config)
+        return list(self._devices.all)
 
     def as_default(self) -> Any:
         """A context manager that makes this session the default one of the thread (not its graph)."""
@@ -234,7 +240,7 @@ class BaseSession:
 
     def _context(self, options: Any) -> StepContext:
         timeout = options.timeout_in_ms / 1000 if options is not None and options.timeout_in_ms else self._timeout
-        return StepContext(self._resources, self, timeout or None, next(_steps))
+        return StepContext(self._resources, self, timeout or None, next(_steps), self._devices)
 
     def _results(self, step: _Step, raw: tuple) -> list:
         out: list = []
@@ -255,7 +261,7 @@ class BaseSession:
         return out
 
     def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> _Step:
-        """Prune and compile; the result is kept for the next run of the same fetches and feeds."""
+        """Prune, place and compile; the result is kept for the next run of the same fetches and feeds."""
         with self._lock:
             if self._version != self._graph._version:
                 self._programs.clear()
@@ -265,22 +271,32 @@ class BaseSession:
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
         targets = [e for e in elements if isinstance(e, Operation)]
         ops = needed(fetched, targets, ids)
-        self._check_devices(ops)
-        ctx = StepContext(self._resources, self)
-        step = _Step(compile_program(ops, fetched, feeds, ctx), elements, feeds, slots)
+        placed = self._place(ops)
+        ctx = StepContext(self._resources, self, devices=self._devices)
+        step = _Step(compile_program(ops, fetched, feeds, ctx, placed), elements, feeds, slots)
         self._programs[key] = step
         return step
 
-    def _check_devices(self, ops: list[Operation]) -> None:
-        """The devices that ops ask for exist: of the whole graph, or of the step with place_pruned_graph."""
-        if self._config is not None and self._config.allow_soft_placement:
-            return
-        if self._option("place_pruned_graph") or isinstance(self, InteractiveSession):
-            devices.check(ops, self.list_devices())
-        else:
-            new = self._graph._ops[self._checked:]
-            devices.check(new, self.list_devices())
-            self._checked += len(new)
+    def _place(self, ops: list[Operation]) -> dict[Operation, Any] | None:
+        """Devices for the ops of a step; None if there is only one. Constraints come from the whole graph, or from
+        the step alone with place_pruned_graph."""
+        whole = not self._option("place_pruned_graph") and not isinstance(self, InteractiveSession)
+        new = self._graph._ops[self._known:] if whole else ops
+        with self._lock:
+            self._placer.extend(new)
+            self._known += len(new) if whole else 0
+            placed = self._placer.place(ops)
+        return placed if self._devices.mixed else None
+
+    def explain_placement(self) -> str:
+        """Where each op of the graph goes, why, and which op forced it.
+
+        >>> print(sess.explain_placement())
+        v: (VariableV2): /job:localhost/replica:0/task:0/device:CPU:0  # has no GPU kernel of int32
+        """
+        self._check_open()
+        with self._lock:
+            return Placer(self._devices, self._placer.soft).explain(self._graph.get_operations())
 
     def _failure(self, error: BaseException, step: _Step) -> BaseException:
         op = step.runnable.failing_op(error.__traceback__)

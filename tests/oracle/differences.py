@@ -15,6 +15,9 @@ EXPLAINED: dict[str, str] = {
     "BatchSvd": _VECTORS,
     "SelfAdjointEig": _VECTORS,
     "BatchSelfAdjointEig": _VECTORS,
+    "Eig": "the eigenvalues of a general matrix come in no order",
+    "ClipByValue": "TensorFlow 2.21 clips real and imaginary parts of complex numbers; 1.15 has no kernel for them",
+    "Dilation2DBackpropFilter": "of unsigned zeros at a padded border, TensorFlow credits an element outside of the input",
     "Round": "TensorFlow's kernel for integers gives zeros; the public function never calls it for them",
     "DecodeJSONExample": "the bytes differ, the message is the same: TensorFlow writes repeated numbers unpacked here",
     "MatrixDiagV2": _BANDS,
@@ -33,6 +36,8 @@ _CALLS_BACK = "calls a Python function of this process, which TensorFlow's proce
 _FED = "has no value of its own; it is fed in every case of the other ops"
 
 WITHOUT_EVIDENCE: dict[str, str] = {
+    **dict.fromkeys(("GetSessionHandle", "GetSessionHandleV2", "GetSessionTensor", "DeleteSessionTensor"),
+                    "works across the steps of one session, and a case is one step"),
     "Abort": "ends the process",
     "EagerPyFunc": _CALLS_BACK,
     "PyFunc": _CALLS_BACK,

@@ -17,7 +17,7 @@ import numpy as np
 import penstock.compat.v1 as tf
 from penstock.graph.gradients import is_trainable
 from penstock.ops.registry import GRADIENTS, OPS
-from tests.oracle import records
+from tests.oracle import programs_shared, records  # noqa: F401
 from tests.oracle.differences import EXPLAINED, WITHOUT_EVIDENCE, unset
 from tests.oracle.programs import PROGRAMS, BuiltProgram
 from tests.oracle.variants import variants

@@ -16,6 +16,7 @@ import types
 from typing import Any
 
 from penstock import errors
+from penstock.compile.adapt import adapted
 from penstock.graph.build import group_inputs
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import Kernel
@@ -54,8 +55,10 @@ def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
 class Writer:
     """Writes one program."""
 
-    def __init__(self, ctx: Any):
+    def __init__(self, ctx: Any, placed: Any = None):
         self.ctx = ctx
+        self.placed = placed                       # op -> device; None where all is on the host
+        self.fed: set[int] = set()
         self.scope: dict[str, Any] = {}
         self.body: list[str] = []
         self.lines: dict[int, Operation] = {}
@@ -69,6 +72,7 @@ class Writer:
         """The program that runs `ops` and gives `fetches`."""
         for i, t in enumerate(feeds):
             self.names[id(t)] = f"f{i}"
+        self.fed = {id(t) for t in feeds}
         self._find_last_uses(ops, fetches, feeds)
         for i, op in enumerate(ops):
             self._op(i, op)
@@ -91,6 +95,8 @@ class Writer:
         opdef = op.opdef
         kernel = kernel_of(op)
         bound = kernel.bind(op.attrs, op)
+        if self.placed is not None:
+            bound = adapted(bound, op, self.placed, self.fed)
         if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
             none: list = [[] for _ in opdef.inputs]                   # lists of inputs, all of them empty
             value = bound(*none, ctx=self.ctx) if kernel.wants_ctx else bound(*none)
@@ -176,8 +182,8 @@ def _nested(op: Operation, names: list[str]) -> list[str]:
     return out
 
 
-def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any) -> Any:
-    """A runnable for pruned ops.
+def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
+    """A runnable for pruned ops. `placed` has their devices, where values may be in memory other than the host's.
 
     A program: straight-line, or with `if` and `while` for control flow that is made of whole conditionals and loops. The
     dataflow executor takes all other control flow, and steps in which several ops may wait for each other.
@@ -187,14 +193,14 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
     if not several_block and not any(op.opdef.control_flow for op in ops):
         if blocking:
             ops = _after_the_rest(ops, blocking[0], {id(t) for t in feeds})
-        return Writer(ctx).write(ops, fetches, feeds)
+        return Writer(ctx, placed).write(ops, fetches, feeds)
     if not several_block:
         from penstock.compile.structured import write_structured
-        program = write_structured(ops, fetches, feeds, ctx)
+        program = write_structured(ops, fetches, feeds, ctx, placed)
         if program is not None:
             return program
     from penstock.execute.dataflow import Executor
-    return Executor(ops, fetches, feeds, ctx)
+    return Executor(ops, fetches, feeds, ctx, placed)
 
 
 def _after_the_rest(ops: list[Operation], waiting: Operation, fed: set[int]) -> list[Operation]:

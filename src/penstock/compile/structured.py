@@ -39,10 +39,11 @@ class _Loop:
         self.test: Any = None                      # the canonical tensor of its LoopCond
 
 
-def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any) -> Program | None:
+def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any,
+                     placed: Any = None) -> Program | None:
     """The program for ops with control flow, or None if it has to be left to the executor."""
     try:
-        return _Structured(ctx, ops, fetches, feeds).program()
+        return _Structured(ctx, ops, fetches, feeds, placed).program()
     except (_Irregular, SyntaxError):              # SyntaxError: more nested blocks than Python allows
         return None
 
@@ -50,8 +51,8 @@ def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Te
 class _Structured(Writer):
     """Writes one program."""
 
-    def __init__(self, ctx: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]):
-        super().__init__(ctx)
+    def __init__(self, ctx: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], placed: Any = None):
+        super().__init__(ctx, placed)
         self.ops, self.fetches, self.feeds = ops, fetches, feeds
         self.fed = {id(t) for t in feeds}
         self.frames = Frames(ops, self.fed)

@@ -4,6 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import errors
+from penstock.device_config import settings
+from penstock.eager import placement
 from penstock.eager.tensor import EagerTensor
 from penstock.execute.context import eager_context
 from penstock.execute.failure import kind
@@ -66,6 +68,12 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         values = group_inputs(opdef, values, counts)
     node = EagerOp(opdef, inputs, [], attrs, counts) if kernel.wants_node else None
     bound = kernel.bind(attrs, node)
+    device = None
+    if placement.needed():
+        device = placement.choose(opdef, attrs, inputs)
+        bound = placement.on_device(bound, opdef, device, inputs, counts, output_types(opdef, attrs))
+        if settings.log_placement:
+            placement.log(opdef, device)
     try:
         out = bound(*values, ctx=eager_context()) if kernel.wants_ctx else bound(*values)
     except errors.OpError as e:
@@ -82,6 +90,9 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         return [] if opdef.list_output else None
     else:
         outputs = [EagerTensor(v, t) for v, t in zip(_flat(opdef, out), types, strict=True)]
+    if device is not None and not opdef.calls:
+        for t in outputs:
+            t._on = device
     if context.state.tapes:
         from penstock.eager.tape import record
         record(EagerOp(opdef, inputs, outputs, attrs, counts), inputs, outputs)

@@ -7,16 +7,17 @@ import numpy as np
 import torch
 
 from penstock import dtypes, errors
+from penstock.device_config import eager_devices
 from penstock.graph import context
 from penstock.graph.node import Tensor
 from penstock.kernels import bridge
 from penstock.static_shape import TensorShape
 
-_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-
 
 class EagerTensor(Tensor):
     """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
+
+    _on: Any = None                 # the device that the op ran on, where it was asked for
 
     def __init__(self, value: Any, dtype: Any):
         self._value, self._dtype = value, dtype
@@ -70,12 +71,16 @@ class EagerTensor(Tensor):
 
     @property
     def device(self) -> str:
-        """The full name of the device that holds the value."""
-        if isinstance(self._value, torch.Tensor) and self._value.is_cuda:
-            return f"/job:localhost/replica:0/task:0/device:GPU:{self._value.device.index}"
-        return _CPU
+        """The full name of the device that the value belongs to."""
+        return self._on.name if self._on is not None else self.backing_device
 
-    backing_device = device
+    @property
+    def backing_device(self) -> str:
+        """The full name of the device in whose memory the value is: for int32 on a GPU, the host's."""
+        devices = eager_devices()
+        if isinstance(self._value, torch.Tensor) and not self._value.is_cpu:
+            return next(d.name for d in (self._on, *devices.all) if d is not None and d.torch == self._value.device)
+        return self._on.name if self._on is not None and self._on.host else devices.host.name
 
     def numpy(self) -> Any:
         """The value as a numpy array (a copy, or a scalar for rank 0)."""
@@ -163,12 +168,22 @@ class EagerTensor(Tensor):
         return self._value.__dlpack_device__()
 
     def cpu(self) -> EagerTensor:
-        """A copy of this tensor on the host."""
-        return EagerTensor(self._value.cpu(), self._dtype)
+        """This tensor on the host."""
+        return self._copy_to("CPU:0")
 
     def gpu(self, gpu_index: int = 0) -> EagerTensor:
-        """A copy of this tensor on a GPU."""
-        return EagerTensor(self._value.to(f"cuda:{gpu_index}"), self._dtype)
+        """This tensor on a GPU."""
+        return self._copy_to(f"GPU:{gpu_index}")
+
+    def _copy_to(self, name: str) -> EagerTensor:
+        devices = eager_devices()
+        device = devices.find(name)
+        if device is None:
+            raise RuntimeError(f"Error copying tensor to device: {name}. {name} unknown device. The devices are: "
+                               f"{devices.names}")
+        from penstock.ops.registry import get
+        with context.device(device.name):
+            return get("Identity")(self)
 
 
 def _rebuild(array: Any, dtype: Any) -> EagerTensor:
@@ -179,4 +194,19 @@ def from_array(array: np.ndarray, dtype: Any) -> EagerTensor:
     """An eager tensor over its own copy of a numpy array."""
     if dtype.torch is not None:
         array = np.array(array)
-    return EagerTensor(bridge.to_torch(array, dtype), dtype)
+    made = EagerTensor(bridge.to_torch(array, dtype), dtype)
+    if context.state.device is not None or eager_devices().mixed:
+        _place(made)
+    return made
+
+
+def _place(tensor: EagerTensor) -> None:
+    """A new tensor goes to the device of the scope, or to the best one; int32 and strings stay in the host's memory."""
+    devices = eager_devices()
+    asked = context.state.device
+    found = devices.find(asked) if asked else next((d for d in devices.best_first), None)
+    if found is None or found.device_type != "CPU" and tensor._dtype in (dtypes.int32, dtypes.string) and not asked:
+        found = devices.host
+    tensor._on = found
+    if tensor._dtype != dtypes.int32:
+        tensor._value = found.put(tensor._value)

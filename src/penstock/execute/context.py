@@ -104,15 +104,23 @@ class Cancellation:
 class StepContext:
     """One step's surroundings, given to kernels that name a parameter `ctx`."""
 
-    __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end")
+    __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end",
+                 "devices", "rendezvous")
 
-    def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0):
+    def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0,
+                 devices: Any = None):
         self.resources, self.session, self.step_id = resources, session, step_id
         self.cancellation = Cancellation()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.locals: dict[Any, Any] = {}           # per-step state (stacks, tensor arrays)
         self.functions: Any = None
+        self.devices = devices                     # the DeviceSet that the bodies of functions are placed on
+        self.rendezvous: Any = None                # where the partitions of the step meet, if it has several
         self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
+
+    def background(self) -> StepContext:
+        """A context with the same resources for work that goes on after the step; cancelled by whoever started it."""
+        return StepContext(self.resources)
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; DeadlineExceededError when it has passed; None without one."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import errors
+from penstock.compile.adapt import adapted
 from penstock.compile.frames import Frame, Frames
 from penstock.graph.build import arg_count
 from penstock.graph.node import Operation, Tensor
@@ -95,11 +96,11 @@ class _Frame:
 class Executor:
     """Runs pruned ops by tokens. `run(ctx, *feeds)` gives the fetched values; any number of threads may call it."""
 
-    def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any):
+    def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None):
         self.feeds, self.fetches = feeds, fetches
         fed = {id(t) for t in feeds}
         self.root = _FrameType(ROOT, None)
-        self.nodes: dict[Operation, _Node] = {op: _make_node(op, ctx) for op in ops}
+        self.nodes: dict[Operation, _Node] = {op: _make_node(op, ctx, placed, fed) for op in ops}
         self._take_frames(Frames(ops, fed))
         self.fed_sends: list[list[tuple]] = [[] for _ in feeds]
         position = {id(t): i for i, t in enumerate(feeds)}
@@ -179,7 +180,7 @@ class Executor:
         return "\n".join(lines)
 
 
-def _make_node(op: Operation, ctx: Any) -> _Node:
+def _make_node(op: Operation, ctx: Any, placed: Any, fed: set[int]) -> _Node:
     kind = _KINDS.get(op.opdef.control_flow, NORMAL)  # type: ignore[call-overload]
     node = _Node(op, kind)
     node.sends = [[] for _ in op.outputs]
@@ -193,6 +194,8 @@ def _make_node(op: Operation, ctx: Any) -> _Node:
     if kernel is None:
         raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
     bound = kernel.bind(op.attrs, op)
+    if placed is not None:
+        bound = adapted(bound, op, placed, fed)
     if not opdef.inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
         none: list = [[] for _ in opdef.inputs]                       # lists of inputs, all of them empty
         value = bound(*none, ctx=ctx) if kernel.wants_ctx else bound(*none)

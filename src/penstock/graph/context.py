@@ -34,10 +34,14 @@ class _Process:
     v2_control_flow = True
     resource_variables = True
     tensor_equality = True
+    device_policy = 2                   # SILENT
     watch: Any = None                   # f(op type, results) -> results, for every op that is called
 
 
 process = _Process()
+
+# What to do with an input of an eager op that is on another device: refuse, warn and copy, copy.
+EXPLICIT, WARN, SILENT, SILENT_FOR_INT32 = range(4)
 
 
 def executing_eagerly() -> bool:
@@ -81,6 +85,19 @@ def default_graph() -> Graph:
 
 
 @contextlib.contextmanager
+def device(name: str | None) -> Iterator[None]:
+    """Makes `name` the device of ops that are executed at once, for a block."""
+    old = state.device
+    state.device = name
+    try:
+        yield
+    finally:
+        if state.device is not name:
+            raise RuntimeError("Exiting device scope without proper scope nesting.")
+        state.device = old
+
+
+@contextlib.contextmanager
 def enter(graph: Graph | None) -> Iterator[Graph | None]:
     """Makes `graph` (None: eager execution) the default of this thread for a block."""
     stack = state.graphs
@@ -102,6 +119,9 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
     g = process.default_graph
     if not process.eager and g is not None and g.get_operations():
         raise ValueError("tf.enable_eager_execution must be called at program startup.")
+    if device_policy not in (None, EXPLICIT, WARN, SILENT, SILENT_FOR_INT32):
+        raise ValueError("device_policy must be one of None, tf.contrib.eager.DEVICE_PLACEMENT_*")
+    process.device_policy = SILENT if device_policy is None else device_policy
     process.eager = True
 
 

@@ -57,7 +57,9 @@ class GraphFunction:
         if found is None:
             from penstock.compile.program import compile_program
             ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
-            found = self._programs[ctx.resources] = compile_program(ops, self.outputs, self.inputs, ctx)
+            from penstock.place.placer import inside
+            found = self._programs[ctx.resources] = compile_program(ops, self.outputs, self.inputs, ctx,
+                                                                    inside(ops, ctx.devices))
         return found
 
     def run(self, ctx: Any, values: Any) -> tuple:

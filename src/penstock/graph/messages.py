@@ -97,7 +97,11 @@ _train = declare("penstock/train.proto", "penstock", descriptor_pool.Default(), 
                        "double last_preserved_timestamp = 4",
     "ServerDef": "tensorboard.ClusterDef cluster = 1; string job_name = 2; int32 task_index = 3; "
                  "tensorboard.ConfigProto default_session_config = 4; string protocol = 5; int32 port = 6",
+    "ReaderBaseState": "int64 work_started = 1; int64 work_finished = 2; int64 num_records_produced = 3; "
+                       "bytes current_work = 4",
+    "QueueRunnerDef": "string queue_name = 1; repeated string enqueue_op_name = 2; string close_op_name = 3; "
+                      "string cancel_op_name = 4; repeated int32 queue_closed_exception_types = 5",
 }, depends=(cluster_pb2, config_pb2))
 
-CheckpointState, ServerDef = _train.values()
+CheckpointState, ServerDef, ReaderBaseState, QueueRunnerDef = _train.values()
 (BytesList, FloatList, Int64List, Feature, Features, FeatureList, FeatureLists, Example, SequenceExample) = _example.values()

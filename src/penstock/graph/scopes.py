@@ -167,7 +167,9 @@ def device(device_name_or_function: Any) -> Any:
     if context.executing_eagerly():
         if callable(device_name_or_function):
             raise RuntimeError("tf.device does not support functions when eager execution is enabled.")
-        return _eager_device(device_name_or_function)
+        from penstock.place.device_spec import merge_names
+        name = device_text(device_name_or_function)
+        return context.device(merge_names(context.state.device or "", name) if name else None)
     return context.current_graph().device(device_name_or_function)
 
 
@@ -177,19 +179,6 @@ def device_v2(device_name: Any) -> Any:
     if callable(device_name):
         raise RuntimeError("tf.device does not support functions.")
     return device(device_name)
-
-
-@contextlib.contextmanager
-def _eager_device(name: Any) -> Iterator[None]:
-    old = context.state.device
-    context.state.device = device_text(name) or None
-    mine = context.state.device
-    try:
-        yield
-    finally:
-        if context.state.device is not mine:
-            raise RuntimeError("Exiting device scope without proper scope nesting.")
-        context.state.device = old
 
 
 @export("control_dependencies")

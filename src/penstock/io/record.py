@@ -146,7 +146,7 @@ class TFRecordWriter:
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
-class _Inflated:
+class Inflated:
     """The bytes of a zlib or gzip file (of several parts, too), uncompressed piece by piece."""
 
     def __init__(self, file: Any, kind: str, path: Any, piece: int):
@@ -189,7 +189,7 @@ class RecordReader:
         self.path = path
         self._piece = max(buffer_size or _PIECE, 4096)
         raw = paths.open_file(path, "rb")
-        self._file = _Inflated(raw, compression, path, self._piece) if compression else raw
+        self._file = Inflated(raw, compression, path, self._piece) if compression else raw
         self._buffer, self._at = b"", 0
         self._start = 0                  # where in the (uncompressed) file the buffer begins
         if offset:
@@ -202,7 +202,7 @@ class RecordReader:
 
     def seek(self, offset: int) -> None:
         """Goes on at a record that begins at `offset`; in a compressed file only forward."""
-        if isinstance(self._file, _Inflated):
+        if isinstance(self._file, Inflated):
             ahead = offset - self.offset
             if ahead < 0:
                 raise errors.UnimplementedError(None, None, f"{paths.as_text(self.path)}: cannot go back in a compressed file")

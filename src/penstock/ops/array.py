@@ -54,7 +54,8 @@ def is_sparse(x: Any) -> bool:
 
 
 # -- shape, size, rank --------------------------------------------------------------
-shape_op = op("Shape", "input: T -> output: out_type", "T: type, out_type: type in {index} = int32").no_gradient()
+_OUT_TYPE = "T: type, out_type: type in {index} = int32"
+shape_op = op("Shape", "input: T -> output: out_type", _OUT_TYPE, metadata=True).no_gradient()
 shape_op.shape(lambda input: (None,) if input is None else (len(input),))
 shape_op.value(lambda op, values: op._inputs[0]._dims)
 
@@ -71,11 +72,11 @@ def _(input, *, out_type):
 
 
 shape_n_op = op("ShapeN", "input: N * T -> output: N * out_type",
-                "N: int >= 1, T: type, out_type: type in {index} = int32").no_gradient()
+                f"N: int >= 1, {_OUT_TYPE}", metadata=True).no_gradient()
 shape_n_op.shape(lambda input: [(None,) if s is None else (len(s),) for s in input])
 shape_n_op.kernel(lambda input, *, out_type: [_shape_tensor(arrays.dims_of(x), out_type) for x in input])
 
-size_op = op("Size", "input: T -> output: out_type", "T: type, out_type: type in {index} = int32").no_gradient()
+size_op = op("Size", "input: T -> output: out_type", _OUT_TYPE, metadata=True).no_gradient()
 size_op.shape(lambda input: ())
 size_op.value(lambda op, values: (num_elements(op._inputs[0]._dims),))
 
@@ -88,7 +89,7 @@ def _(input, *, out_type):
     return torch.tensor(n, dtype=out_type.torch)
 
 
-rank_op = op("Rank", "input: T -> output: int32", "T: type").no_gradient()
+rank_op = op("Rank", "input: T -> output: int32", "T: type", metadata=True).no_gradient()
 rank_op.shape(lambda input: ())
 rank_op.value(lambda op, values: (None if op._inputs[0]._dims is None else len(op._inputs[0]._dims),))
 rank_op.kernel(lambda input: torch.tensor(len(arrays.dims_of(input)), dtype=torch.int32))

@@ -96,8 +96,8 @@ def _(x, y, *, tolerance):
     if x.shape != y.shape:
         raise ValueError(f"x and y must be of the same shape. x shape: {list(x.shape)}. y shape: {list(y.shape)}")
     if x.is_floating_point() or x.is_complex():
-        return torch.abs(x - y) < tolerance
-    return torch.abs(x.to(torch.float64) - y.to(torch.float64)) < tolerance
+        return torch.abs(x - y) <= tolerance
+    return torch.abs(x.to(torch.float64) - y.to(torch.float64)) <= tolerance
 
 
 # -- logic ------------------------------------------------------------------------------------------------------------

@@ -89,7 +89,10 @@ def _(inputs, *, equation):
         except ValueError as e:
             raise errors.invalid(str(e)) from None
     single = "".join(dict.fromkeys(out.replace("...", "\0"))).replace("\0", "...")
-    result = torch.einsum(f"{','.join(labels)}->{single}", *inputs)
+    dtype = inputs[0].dtype
+    if not (dtype.is_floating_point or dtype.is_complex):              # sums of integers are 64 bits wide in torch
+        inputs = [x.to(torch.int64) for x in inputs]
+    result = torch.einsum(f"{','.join(labels)}->{single}", *inputs).to(dtype)
     return result if single == out else _on_diagonals(result, single, out)
 
 

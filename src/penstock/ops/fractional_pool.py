@@ -111,10 +111,9 @@ def _forward_op(name: str, reduce: Any) -> OpDef:
     @made.kernel
     def _(value, *, pooling_ratio, pseudo_random, overlapping, deterministic, seed, seed2):
         rows, cols = _draw(value, pooling_ratio, pseudo_random, deterministic, seed, seed2)
-        for axis, borders in ((1, rows), (2, cols)):
-            index, real = _regions(borders, value.shape[axis], overlapping, "pooling sequence")
-            value = reduce(value, axis, index, real)
-        return value, rows, cols
+        regions = [_regions(borders, value.shape[axis], overlapping, "pooling sequence")
+                   for axis, borders in ((1, rows), (2, cols))]
+        return reduce(value, regions), rows, cols
     return made
 
 
@@ -124,7 +123,13 @@ def _gathered(x: torch.Tensor, axis: int, index: torch.Tensor) -> torch.Tensor:
 
 
 # -- maximum ---------------------------------------------------------------------------------------------------------
-max_op = _forward_op("FractionalMaxPool", lambda x, axis, index, real: _gathered(x, axis, index).amax(axis + 1))
+def _max(x: torch.Tensor, regions: list) -> torch.Tensor:
+    for axis, (index, _) in enumerate(regions, 1):
+        x = _gathered(x, axis, index).amax(axis + 1)
+    return x
+
+
+max_op = _forward_op("FractionalMaxPool", _max)
 max_grad = op("FractionalMaxPoolGrad", f"orig_input: T, orig_output: T, out_backprop: T, {_SEQUENCES} -> output: T",
               f"overlapping: bool = False, {_T}")
 
@@ -159,10 +164,12 @@ def _(op, grad, *_):
 
 
 # -- mean ------------------------------------------------------------------------------------------------------------
-def _mean(x: torch.Tensor, axis: int, index: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    shape = [1] * axis + list(real.shape) + [1] * (x.ndim - axis - 1)
-    total = (_gathered(x, axis, index) * real.view(shape)).sum(axis + 1, dtype=x.dtype)
-    count = real.sum(1).view(shape[:axis + 1] + shape[axis + 2:])
+def _mean(x: torch.Tensor, regions: list) -> torch.Tensor:
+    total, count = x, x.new_ones(1)
+    for axis, (index, real) in enumerate(regions, 1):
+        shape = [1] * axis + list(real.shape) + [1] * (x.ndim - axis - 1)
+        total = (_gathered(total, axis, index) * real.view(shape)).sum(axis + 1, dtype=x.dtype)
+        count = count * real.sum(1).view(shape[:axis + 1] + shape[axis + 2:]).to(x.dtype)
     return total / count if x.is_floating_point() else torch.div(total, count, rounding_mode="trunc")
 
 

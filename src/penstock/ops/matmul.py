@@ -19,12 +19,13 @@ from penstock.ops.registry import get, op
 _TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
 _TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
 
-mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}")
+mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}", gpu="floating")
 sparse_mat_mul = op("SparseMatMul", "a: Ta, b: Tb -> product: float32",
                     f"{_TRANSPOSE}, a_is_sparse: bool = False, b_is_sparse: bool = False, "
                     "Ta: type in {float32 bfloat16} = float32, Tb: type in {float32 bfloat16} = float32")
-batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_TYPES}, adj_x: bool = False, adj_y: bool = False")
-batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_TYPES}, adj_x: bool = False, adj_y: bool = False")
+_ADJOINT = "adj_x: bool = False, adj_y: bool = False"
+batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
+batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------

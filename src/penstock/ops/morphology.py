@@ -91,28 +91,28 @@ class _Geometry:
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
-    """In a type in which sums with the filter do not overflow."""
+    """In a type in which torch can compare."""
     return x if x.is_floating_point() else x.to(torch.int64)
 
 
 def _lowest(dtype: torch.dtype) -> float | int:
-    return float("-inf") if dtype.is_floating_point else -(1 << 62)
+    return float("-inf") if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
 @dilation.kernel
 def _(input, filter, *, strides, rates, padding):
     g = _Geometry(input, filter, strides, rates, padding)
     x, w = _wide(input), _wide(filter)
-    best = x.new_full(g.output, _lowest(x.dtype))
+    best = x.new_full(g.output, _lowest(input.dtype))
     for tap in g.taps():
         view = best[tap.out]
-        torch.maximum(view, x[tap.input] + w[tap.at], out=view)
-    return best if best.dtype == input.dtype else best.clamp(*_limits(input.dtype)).to(input.dtype)
+        torch.maximum(view, _sum(x, w, tap, input.dtype), out=view)
+    return best.to(input.dtype)
 
 
-def _limits(dtype: torch.dtype) -> tuple[int, int]:
-    info = torch.iinfo(dtype)
-    return info.min, min(info.max, torch.iinfo(torch.int64).max)
+def _sum(x: torch.Tensor, w: torch.Tensor, tap: _Tap, dtype: torch.dtype) -> torch.Tensor:
+    """Inputs plus one element of the filter, wrapped around in the type of the input."""
+    return (x[tap.input] + w[tap.at]).to(dtype).to(x.dtype)
 
 
 def _winners(input: torch.Tensor, filter: torch.Tensor, g: _Geometry) -> torch.Tensor:
@@ -121,7 +121,7 @@ def _winners(input: torch.Tensor, filter: torch.Tensor, g: _Geometry) -> torch.T
     best = x.new_full(g.output, _lowest(x.dtype))
     winner = torch.full(g.output, -1, dtype=torch.int32, device=x.device)
     for n, tap in enumerate(g.taps()):
-        value = x[tap.input] + w[tap.at]
+        value = _sum(x, w, tap, input.dtype)
         better = value > best[tap.out]
         best[tap.out] = torch.where(better, value, best[tap.out])
         winner[tap.out] = torch.where(better, torch.full_like(winner[tap.out], n), winner[tap.out])

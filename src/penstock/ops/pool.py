@@ -186,9 +186,9 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
     _expect("grad", grad, p.result)
     if p.empty:
         return torch.zeros_like(orig_input)
-    if orig_input.dtype is torch.uint16:
-        return _max_pool_grad(orig_input.int(), orig_output, grad.int(), ksize=ksize, strides=strides, padding=padding,
-                              data_format=data_format, name=name).to(orig_input.dtype)
+    if not grad.dtype.is_floating_point:        # ATen has no such kernel; doubles hold sums of gradients exactly
+        return _max_pool_grad(orig_input.double(), orig_output, grad.double(), ksize=ksize, strides=strides,
+                              padding=padding, data_format=data_format, name=name).to(torch.int64).to(grad.dtype)
     x = to_channels_first(orig_input, data_format)
     grad, indices = to_channels_first(grad, data_format), _first_maxima(x, p)
     if x.dtype is not grad.dtype:               # MaxPool3DGrad has a type for each; from here on only the shape of x counts

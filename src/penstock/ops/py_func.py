@@ -19,7 +19,7 @@ from penstock.ops.registry import op
 
 _FUNC = "token: string, Tin: list(type) >= 0, Tout: list(type) >= 0"
 py_func_op = op("PyFunc", "input: Tin -> output: Tout", _FUNC, stateful=True, blocking=True).no_gradient()
-py_func_stateless = op("PyFuncStateless", "input: Tin -> output: Tout", _FUNC).no_gradient()
+py_func_stateless = op("PyFuncStateless", "input: Tin -> output: Tout", _FUNC, gpu=False).no_gradient()
 eager_py_func = op("EagerPyFunc", "input: Tin -> output: Tout",
                    "token: string, is_async: bool = False, Tin: list(type) >= 0, Tout: list(type) >= 0", stateful=True,
                    blocking=True)

@@ -35,7 +35,7 @@ def shared(ctx: Any, node: Any, container: str, shared_name: str, kind: type, ma
 def _maker(name: str, attrs: str, kernel: Any) -> OpDef:
     """Declares the two ops that make a kind of queue, and gives the one with a resource handle."""
     for n, handle in ((name, "Ref(string)"), (name + "V2", "resource")):
-        made = op(n, f"-> handle: {handle}", f"{attrs}, {_SHARED}", stateful=True, per_session=True).no_gradient()
+        made = op(n, f"-> handle: {handle}", f"{attrs}, {_SHARED}", stateful=True, per_session=True, gpu=False).no_gradient()
         made.shape((lambda: (2,)) if n == name else (lambda: ()))
         made.kernel(kernel)
     return made
@@ -92,8 +92,8 @@ def queue_of(handle: Any) -> Queue:
 # -- using queues -----------------------------------------------------------------------------------------------------
 def _user(name: str, args: str, attrs: str = "", blocking: bool = False) -> tuple[OpDef, OpDef]:
     """Declares an op on queues: with a reference, and with a resource handle."""
-    old = op(name, args.replace("resource", "Ref(string)"), attrs, foldable=False, blocking=blocking).no_gradient()
-    new = op(name + "V2", args, attrs, stateful=True, blocking=blocking).no_gradient()
+    old = op(name, args.replace("resource", "Ref(string)"), attrs, foldable=False, blocking=blocking, gpu=False).no_gradient()
+    new = op(name + "V2", args, attrs, stateful=True, blocking=blocking, gpu=False).no_gradient()
     return old, new
 
 

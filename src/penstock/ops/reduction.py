@@ -128,7 +128,8 @@ def _euclidean(x, axes, keep):
         return torch.linalg.vector_norm(x, dim=axes, keepdim=keep)
     if x.is_complex():
         return torch.linalg.vector_norm(x, dim=axes, keepdim=keep).to(x.dtype)
-    return torch.linalg.vector_norm(x.to(torch.float64), dim=axes, keepdim=keep).to(x.dtype)
+    squares = torch.sum(x.to(torch.int64).square(), axes, keep).to(x.dtype)          # wraps, as TensorFlow's does
+    return squares.to(torch.float64).sqrt().to(x.dtype)
 
 
 sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype), unsigned.wrapping)

@@ -25,6 +25,10 @@ the input.
 in the same way; a parameter `c` asks for the ShapeContext, through which constant inputs are seen. They return
 the output's shape, or a list with one shape per output.
 
+*Devices*: a kernel runs on all types of devices, unless it is registered for one of them. `gpu=False` says that there
+is none on GPUs, `gpu="float int64"` that there is one for these values of the first type attribute. Strings, and what
+blocks, are for CPUs. `host="limit"` names inputs that kernels read on the host (`shape`, `axis` and the like are known).
+
 *Gradients* get the op and one gradient per output, and return one gradient (or None) per input.
 """
 from __future__ import annotations
@@ -38,9 +42,17 @@ from typing import Any
 
 from penstock.api import export
 from penstock.dtypes import as_dtype
-from penstock.ops.signature import REQUIRED, Arg, Attr, parse_args, parse_attrs
+from penstock.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
 
 OPS: dict[str, OpDef] = {}
+
+# Integer inputs of these names are shapes, sizes and axes in every op: kernels read them on the host, on any device.
+_ON_HOST = frozenset(
+    "axis begin block_shape branch_index concat_dim crop_size crops depth dim dimension dims element_shape end fft_length "
+    "filter_sizes image_size input_shape input_sizes k ksize leading_dims lengths max_num_elements max_output_size "
+    "max_output_size_per_class max_total_size multiples new_shape num_bits num_classes num_cols num_elements num_lower "
+    "num_rows num_samples num_segments num_upper orig_input_shape output_shape paddings perm reduction_indices s0 s1 seed "
+    "seq_len_max shape shape_to_prepend shift size size_splits sizes split_dim strides dense_shape a_shape".split())
 GRADIENTS: dict[str, Callable | None] = {}
 
 
@@ -89,6 +101,7 @@ class OpDef:
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
+                 gpu: bool | str = True, host: str = "", metadata: bool = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
         left, _, right = args.partition("->")
         self.name = name
@@ -98,6 +111,10 @@ class OpDef:
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
+        self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
+            as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
+        self.metadata = metadata                   # looks at shapes alone: goes where its input is
+        self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
         self.kernels: dict[str, Kernel] = {}
         self.shape_rule: Callable | None = None
@@ -113,8 +130,11 @@ class OpDef:
         self.input_names = [a.name for a in self.inputs]
         self.list_output = len(self.outputs) == 1 and self.outputs[0].is_list
         self.plain = not any(a.is_list for a in self.inputs)      # one value per input
+        self.calls = any(a.kind in ("func", "list(func)") for a in self.attrs.values())    # functions
         self.has_ref_inputs = any(a.is_ref for a in self.inputs)
         self.has_refs = self.has_ref_inputs or any(a.is_ref for a in self.outputs)
+        self._has_strings = any(a.type is not None and a.type.base_dtype.name == "string"
+                                for a in (*self.inputs, *self.outputs))
         inferred: dict[str, None] = {}
         for a in self.inputs:
             for n in (a.type_attr, a.number_attr, a.type_list_attr):
@@ -177,6 +197,21 @@ class OpDef:
     def kernel_for(self, device: str) -> Kernel | None:
         """The kernel for "cpu" or "gpu"; None when there is none on that device."""
         return self.kernels.get(device) or self.kernels.get("any")
+
+    def device_types(self, attrs: dict[str, Any]) -> tuple[str, ...]:
+        """The types of devices that have a kernel for these attributes."""
+        types = [v for n, a in self.attrs.items() if a.kind in ("type", "list(type)") and n in attrs
+                 for v in (attrs[n] if a.kind == "list(type)" else (attrs[n],))]
+        out = ["CPU"] if self.kernel_for("cpu") is not None or self.control_flow else []
+        if self._has_gpu_kernel(types):
+            out.append("GPU")
+        return tuple(out)
+
+    def _has_gpu_kernel(self, types: list) -> bool:
+        if not self.gpu or self.blocking or self.kernel_for("gpu") is None and not self.control_flow or self._has_strings:
+            return False
+        types = [as_dtype(t).base_dtype for t in types]
+        return all(t.name != "string" for t in types) and (self.gpu is True or not types or types[0] in self.gpu)
 
     # -- calling -----------------------------------------------------------------------------------
     def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> Any:

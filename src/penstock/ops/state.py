@@ -90,12 +90,13 @@ def _lookup(ctx: Any, node: Any, container: str, shared_name: str, dtype: Any, s
     return found
 
 
+_GPU = "floating int64 bool"         # integer counters live on the host
 _VARIABLE = "shape: shape, dtype: type, container: string = '', shared_name: string = ''"
 
-variable_v2 = op("VariableV2", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True).no_gradient()
+variable_v2 = op("VariableV2", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True, gpu=_GPU).no_gradient()
 variable_v2.shape(lambda *, shape: shape._dims)
 
-variable_v1 = op("Variable", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True).no_gradient()
+variable_v1 = op("Variable", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True, gpu=_GPU).no_gradient()
 variable_v1.shape(lambda *, shape: shape._dims or None)      # a scalar shape means an unknown one here
 
 
@@ -269,7 +270,7 @@ def _held(resource: Any) -> Any:
 
 var_handle_op = op("VarHandleOp", "-> resource: resource",
                    "container: string = '', shared_name: string = '', dtype: type, shape: shape",
-                   stateful=True, per_session=True).no_gradient()
+                   stateful=True, per_session=True, gpu=_GPU).no_gradient()
 var_handle_op.shape(lambda: ())
 
 

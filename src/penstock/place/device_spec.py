@@ -170,6 +170,16 @@ def _parse(name: str) -> tuple:
     return _clean(tuple(found.values()))
 
 
+def parts_of(name: str) -> tuple:
+    """(job, replica, task, device type, device index) of a name; None where it leaves one open."""
+    return _parse(name or "")
+
+
+def name_of(parts: tuple) -> str:
+    """The canonical name with these parts."""
+    return _write(parts)
+
+
 def check_valid(spec: str) -> None:
     """Raise ValueError unless `spec` is a device name."""
     _parse(spec)

@@ -10,7 +10,7 @@ import tempfile
 import torch
 
 from penstock.api import export
-from penstock.config import list_logical_devices
+from penstock.device_config import list_logical_devices
 
 _temp_dir: str | None = None
 

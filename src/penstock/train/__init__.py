@@ -1,15 +1,18 @@
-"""Training: optimizers, learning-rate decays, moving averages and the global step."""
+"""Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners and batches."""
 from penstock.train import (  # noqa: F401
     adadelta,
     adagrad,
     adagrad_da,
     adam,
+    coordinator,
     ftrl,
     global_step,
     gradient_descent,
+    input,
     learning_rate_decay,
     momentum,
     moving_averages,
     proximal,
+    queue_runner,
     rmsprop,
 )

@@ -41,8 +41,11 @@ def _handle_graph(handle: Any) -> Iterator[None]:
 
 def eager_handle(name: str, dtype: Any, dims: tuple | None) -> Any:
     """A handle that owns its variable: nobody else can find it by name."""
+    from penstock.eager import placement
     from penstock.eager.tensor import EagerTensor
     handle = EagerTensor(VariableResource(name, dtype, dims), dtypes.resource)
+    if placement.needed():
+        handle._on = placement.choose(get("VarHandleOp"), {"dtype": dtype}, [])
     _describe(handle, dtype, dims)
     return handle
 

@@ -16,7 +16,7 @@ sample("Equal", f(2), f(3), incompatible_shape_error=False, expect=lambda x, y: 
 sample("NotEqual", f(2), f(3), incompatible_shape_error=False, expect=lambda x, y: np.array(True))
 sample("ApproximateEqual", np.array([1, 2], np.float32), np.array([1.001, 2.5], np.float32), tolerance=0.01,
        expect=lambda x, y: np.array([True, False]))
-sample("ApproximateEqual", i(3), i(3), tolerance=2.0, expect=lambda x, y: np.abs(x - y) < 2)
+sample("ApproximateEqual", i(3), i(3), tolerance=2.0, expect=lambda x, y: np.abs(x - y) <= 2)
 for op, ref in {"LogicalAnd": np.logical_and, "LogicalOr": np.logical_or}.items():
     sample(op, b(2, 3), b(3), expect=ref)
 sample("LogicalNot", b(4), expect=np.logical_not)

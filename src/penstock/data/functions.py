@@ -1,0 +1,87 @@
+"""Functions of dataset elements: Python functions traced into graphs, once, for ops to call."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock import errors
+from penstock.data import structure
+from penstock.graph import context
+from penstock.graph.func_graph import FuncGraph, trace
+from penstock.graph.functions import GraphFunction, function_name
+from penstock.ops.functional import add_calling_op
+from penstock.ops.registry import get
+
+
+class ElementFunction:
+    """A traced function of an element: the graph function, what it captured, and the type of what it gives.
+
+    `spec` is the type of the argument. A plain tuple becomes several arguments, unless `unpack` is False.
+    """
+
+    def __init__(self, function: Callable, where: str, spec: Any, unpack: bool = True):
+        self.python_function, self._where = function, where
+        label = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", type(function).__name__)).strip("_")
+        graph = FuncGraph(f"Dataset_{where.rsplit('.', 1)[-1].strip('()')}_{label or 'lambda'}")
+        own = [graph.placeholder(s.dtype, s.shape._dims, "args") for s in structure.flat_specs(spec)]
+        graph.inputs = list(own)
+        self.output_spec: Any = None
+
+        def call() -> list:
+            element = structure.from_tensors(spec, own)
+            many = unpack and type(element) is tuple
+            return self._results(_converted(function)(*element) if many else _converted(function)(element))
+        trace(graph, call)
+        graph.inputs = own + graph.internal_captures
+        self.graph, self.captured = graph, graph.external_captures
+        self.graph_function = GraphFunction(graph, function_name(graph.name))
+
+    def _results(self, result: Any) -> list:
+        """What the function gave, as flat tensors. A list stands for a tuple: stack it to get one tensor."""
+        if isinstance(result, list):
+            result = tuple(result)
+        try:
+            result = structure.normalize(result)
+            self.output_spec = structure.spec_of(result)
+        except (TypeError, ValueError) as e:
+            raise TypeError(f"Unsupported return value from function passed to {self._where}: {result!r}. {e}") from e
+        return structure.to_tensors(self.output_spec, result)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether calling it has side effects or gives other results each time."""
+        return self.graph_function.stateful
+
+    name = property(lambda self: self.graph_function.name, doc="The name in the function library.")
+    function_def = property(lambda self: self.graph_function.definition(), doc="The FunctionDef message.")
+
+    @property
+    def function(self) -> Any:
+        """The graph function."""
+        return self.graph_function
+
+
+def _converted(function: Callable) -> Callable:
+    """The function with its Python control flow over tensors made into graphs, where that is available."""
+    try:
+        from penstock.autograph.api import tf_convert
+    except ImportError:
+        return function
+    return tf_convert(function)
+
+
+def call_op(name: str, *inputs: Any, functions: dict[str, ElementFunction] | None = None, **attrs: Any) -> Any:
+    """Calls an op that has functions as attributes: adds it to the graph with their definitions, or executes it."""
+    definition = get(name)
+    given = {k: f.graph_function for k, f in (functions or {}).items()}
+    if context.executing_eagerly():
+        return definition(*inputs, **attrs, **given)
+    if not given:
+        return definition(*inputs, **attrs)
+    made = add_calling_op(definition, inputs, {**attrs, **given}, list(given.values()), None)
+    return list(made.outputs) if definition.list_output else made.outputs[0]
+
+
+def unsupported(what: str, why: str) -> Exception:
+    """The error for what is not there."""
+    return errors.UnimplementedError(None, None, f"{what}: {why}")

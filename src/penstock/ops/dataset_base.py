@@ -1,0 +1,121 @@
+"""What the files of dataset ops share: declaring them, and functions as the bodies that stages call."""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock import errors
+from penstock.graph.functions import GraphFunction, as_function, raise_typed
+from penstock.graph.prune import needed
+from penstock.ops.registry import op
+from penstock.pipelines.mapping import stage_of
+
+ARGUMENTS = "Targuments: list(type) >= 0"
+OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
+_MOST_OPS = 200                        # in a function that is called on whole blocks
+
+__all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "stage_of", "text"]
+
+
+def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPUTS, stateful: bool = False) -> Callable:
+    """Declares an op that makes a dataset (under several names), with the decorated function as its kernel.
+
+    The kernel gives a stage; its types and shapes are set from the op's attributes.
+    """
+    def decorate(kernel: Callable) -> Callable:
+        wanted = [p for p in inspect.signature(kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        typed_by = next((n for n in ("Toutput_types", "output_types") if n + ":" in f"{attrs}, {outputs}"), None)
+        own = {p.name for p in wanted}
+
+        def make(*values: Any, **attributes: Any) -> Any:
+            stage = kernel(*values, **{n: attributes[n] for n in own})
+            if typed_by is not None:
+                stage.types = tuple(attributes[typed_by])
+                stage.shapes = tuple(s._dims for s in attributes["output_shapes"])
+            return stage
+        more = [] if typed_by is None else [n for n in (typed_by, "output_shapes") if n not in own]
+        make.__signature__ = inspect.Signature(                                          # type: ignore[attr-defined]
+            [inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL), *wanted,
+             *(inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in more)])
+        for name in names:
+            made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
+                      foldable=False).no_gradient()
+            made.shape(lambda *shapes: ())
+            made.kernel(make)
+        return kernel
+    return decorate
+
+
+def number(value: Any, name: str) -> Any:
+    """The Python number in a scalar."""
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise errors.invalid(f"{name} must be a scalar")
+    return value.item()
+
+
+def integer(value: Any, name: str) -> int:
+    """The Python int in a scalar."""
+    return int(number(value, name))
+
+
+def text(value: Any, name: str) -> str:
+    """The text in a scalar string."""
+    if not isinstance(value, np.ndarray) or value.size != 1:
+        raise errors.invalid(f"{name} must be a scalar")
+    return value.reshape(-1)[0].decode()
+
+
+class Body:
+    """A function with the values that it captured, for stages to call."""
+
+    def __init__(self, function: GraphFunction, captured: list):
+        self.function, self.captured = function, tuple(captured)
+        self._at_once: bool | None = None
+
+    def runner(self, ctx: Any) -> Callable:
+        """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
+        program = self.function.program(ctx)
+        run, captured = program.run, self.captured
+
+        def call(ctx: Any, element: tuple) -> tuple:
+            try:
+                return run(ctx, *element, *captured)
+            except Exception as e:
+                raise_typed(e, program)
+                raise
+        return call
+
+    def vectorized(self, ctx: Any) -> Callable | None:
+        """A callable f(ctx, columns) -> columns of the outputs; None if elements have to be called one by one."""
+        if self._at_once is None:
+            self._at_once = self._may_see_blocks()
+        if not self._at_once:
+            return None
+        run, captured = self.function.program(ctx).run, self.captured
+
+        def call(ctx: Any, columns: tuple) -> tuple:
+            return torch.func.vmap(lambda *element: run(ctx, *element, *captured))(*columns)
+        return call
+
+    def give_up(self) -> None:
+        """Calls the function on single elements from now on."""
+        self._at_once = False
+
+    def _may_see_blocks(self) -> bool:
+        """Whether nothing but time tells calls on elements from a call on a block: pure ops over numbers."""
+        f = self.function
+        if any(t.dtype.torch is None for t in (*f.inputs, *f.outputs)) or len(f.inputs) == len(self.captured):
+            return False
+        ops = needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
+        return len(ops) <= _MOST_OPS and all(
+            o.opdef.foldable and all(t.dtype.torch is not None for t in o.outputs) for o in ops if o._inputs or not o.outputs
+            or not any(o.outputs[0] is t for t in f.inputs))
+
+
+def body(function: Any, node: Any, captured: list) -> Body:
+    """The function attribute of an op, with captured values."""
+    return Body(as_function(function, node.graph), captured)

@@ -1,0 +1,136 @@
+"""The nouns of input pipelines. A *stage* is a dataset as a value; a *cursor* is a position in it, which gives elements.
+
+An element is a tuple of run-time values. `Cursor.next` gives one, or None at the end. Where elements are small and nothing
+can tell when they were computed, they travel many at a time: `Cursor.block` gives a *block*, a tuple of columns (see
+`values`) with between 1 and `limit` rows, or None at the end. Both may be called in turns. `Cursor.blocks` says whether
+blocks are cheaper than elements; it may turn False on the way, and `block` works all the same.
+
+Errors count as elements: after an exception, the next call goes on behind it.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.pipelines import values
+
+INFINITE, UNKNOWN = -1, -2          # cardinalities that are not numbers of elements
+_MOST_ROWS = 256                    # of a block that is computed ahead of its use
+_MOST_BYTES = 1 << 20
+
+
+class Stage:
+    """A dataset as a value: immutable, but for what iterations of it share (a cache, a generator of seeds)."""
+
+    types: tuple = ()
+    shapes: tuple = ()              # static shapes of the components
+    inputs: tuple = ()
+
+    def iterate(self, ctx: Any) -> Cursor:
+        """A new cursor, at the start."""
+        raise NotImplementedError
+
+    def cardinality(self) -> int:
+        """The number of elements, INFINITE or UNKNOWN."""
+        return UNKNOWN
+
+    def cardinality_of_input(self) -> int:
+        """The cardinality of the one input."""
+        return self.inputs[0].cardinality()
+
+
+class Cursor:
+    """A position in a stage."""
+
+    blocks = False
+    inputs: tuple = ()              # the cursors that this one reads
+
+    def next(self, ctx: Any) -> tuple | None:
+        """The next element; None at the end."""
+        raise NotImplementedError
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        """Between 1 and `limit` further elements as columns; None at the end."""
+        element = self.next(ctx)
+        return None if element is None else tuple(map(values.single, element))
+
+    def close(self) -> None:
+        """Ends threads and frees what is held. Nothing is read afterwards."""
+        for c in self.inputs:
+            c.close()
+
+    def save(self) -> Any:
+        """The position as plain data: numbers, text, bytes, None, values, and lists, tuples and dicts of them."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        """Goes to a position that `save` gave."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be restored.")
+
+
+class BlockCursor(Cursor):
+    """A cursor that produces blocks. Single elements come out of blocks that grow as long as they are read."""
+
+    blocks = True
+
+    def __init__(self) -> None:
+        self._columns: tuple | None = None      # the block of which rows are given out, with the rows and the place in it
+        self._rows: list = []
+        self._at = 0
+        self._size, self._most = 1, _MOST_ROWS
+
+    def produce(self, ctx: Any, limit: int) -> tuple | None:
+        """The next block of at most `limit` rows; None at the end."""
+        raise NotImplementedError
+
+    def next(self, ctx: Any) -> tuple | None:
+        """The next element; None at the end."""
+        i = self._at
+        if i < len(self._rows):
+            self._at = i + 1
+            return self._rows[i]
+        self._columns, self._rows = None, []
+        columns = self.produce(ctx, self._size)
+        if columns is None:
+            return None
+        if self._size == 1:
+            self._most = min(_MOST_ROWS, max(1, _MOST_BYTES // max(1, sum(map(values.row_bytes, columns)))))
+        self._size = min(self._most, self._size * 2)
+        if len(columns[0]) == 1:
+            return tuple(values.row(c, 0) for c in columns)
+        self._columns, self._rows, self._at = columns, values.elements(columns), 1
+        return self._rows[0]
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        """Between 1 and `limit` further elements as columns; None at the end."""
+        rest = self.pending(limit)
+        return self.produce(ctx, limit) if rest is None else rest
+
+    def pending(self, limit: int) -> tuple | None:
+        """What is left of the block at hand, at most `limit` rows."""
+        i = self._at
+        if i >= len(self._rows):
+            return None
+        self._at = min(len(self._rows), i + limit)
+        return tuple(c[i:self._at] for c in self._columns)          # type: ignore[union-attr]
+
+    def save(self) -> Any:
+        """The position behind the block at hand, and what is left of it."""
+        left = self._columns is not None and self._at < len(self._rows)
+        return {"pending": tuple(c[self._at:] for c in self._columns) if left else None,      # type: ignore[union-attr]
+                "position": self.position()}
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        """Goes to a position that `save` gave."""
+        self._columns, self._rows, self._at = None, [], 0
+        if state["pending"] is not None:
+            self._columns = tuple(state["pending"])
+            self._rows = values.elements(self._columns)
+        self.go_to(state["position"], ctx)
+
+    def position(self) -> Any:
+        """The position of what `produce` gives next."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
+
+    def go_to(self, position: Any, ctx: Any) -> None:
+        """Makes `produce` go on from a position."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be restored.")

@@ -1,0 +1,83 @@
+"""NVIDIA GPUs as devices, through torch.cuda.
+
+Kernels are launched on the current stream of their physical device and run asynchronously; logical GPUs on one physical
+device share that stream. Copies do not stop the host: from the host they go through pinned memory, to the host into
+pinned memory with an event that the receiver waits for, and between GPUs PyTorch lets the streams wait for each other.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock.place.device import Device
+
+_PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
+
+
+class _Landing:
+    """A copy on its way into pinned host memory."""
+
+    __slots__ = ("buffer", "event")
+
+    def __init__(self, buffer: torch.Tensor, event: torch.cuda.Event):
+        self.buffer, self.event = buffer, event
+
+    def arrive(self) -> torch.Tensor:
+        """The value, when it is there."""
+        self.event.synchronize()
+        return self.buffer
+
+
+class Cuda(Device):
+    """A logical GPU."""
+
+    device_type = "GPU"
+    kernel_type = "gpu"
+    priority = 210
+    host = False
+
+    __slots__ = ()
+
+    @classmethod
+    def torch_device(cls, physical: int) -> torch.device:
+        """PyTorch's name."""
+        return torch.device("cuda", physical)
+
+    @classmethod
+    def count(cls) -> int:
+        """How many GPUs the process may see: CUDA_VISIBLE_DEVICES limits them."""
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+    @classmethod
+    def memory(cls, physical: int) -> int:
+        """The memory of a GPU."""
+        return torch.cuda.get_device_properties(physical).total_memory
+
+    def describe(self) -> str:
+        """The model, as TensorFlow words it."""
+        p = torch.cuda.get_device_properties(self.physical)
+        return f"device: {self.physical}, name: {p.name}, compute capability: {p.major}.{p.minor}"
+
+    def put(self, value: Any) -> Any:
+        """A value on this GPU; a copy from the host runs on while the host goes on."""
+        if not isinstance(value, torch.Tensor) or value.device == self.torch:
+            return value
+        if value.is_cpu and not value.is_pinned() and value.nbytes >= _PIN_FROM:
+            value = value.pin_memory()
+        return value.to(self.torch, non_blocking=True)
+
+    def start(self, value: Any, to: Device) -> Any:
+        """To the host: a copy into pinned memory, and an event. Between GPUs the receiver copies."""
+        if not to.host or not isinstance(value, torch.Tensor) or not value.is_cuda:
+            return value
+        with torch.cuda.device(self.torch):
+            buffer = torch.empty_like(value, device="cpu", pin_memory=True)
+            buffer.copy_(value, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+        return _Landing(buffer, event)
+
+    def synchronize(self) -> None:
+        """Waits for the GPU."""
+        torch.cuda.synchronize(self.torch)

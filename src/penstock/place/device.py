@@ -1,0 +1,78 @@
+"""Device: where values are kept and kernels run.
+
+A kind of device is one class in one file (`cpu.py`, `cuda.py`), listed in KINDS of `devices.py`. A Device is *logical*: several
+may stand on one physical device, with names and memory limits of their own. It
+
+- allocates (`allocate`) and takes values in (`put`), from the host or from another device;
+- gives them to another device in two halves, so that nobody waits before he must: `start` begins the transfer where the
+  value is, `finish` ends it where the value is wanted;
+- says which kernels of the registry it runs (`kernel_type`).
+"""
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+
+PREFIX = "/job:localhost/replica:0/task:0"
+
+
+class Device:
+    """One logical device."""
+
+    device_type = ""
+    kernel_type = ""                # the `device` of kernels in the registry
+    priority = 0                    # ops go to the device of highest priority that can run them
+    host = True                     # whether its memory is the host's: values need no copy
+
+    __slots__ = ("name", "index", "physical", "memory_limit_bytes", "incarnation", "torch")
+
+    def __init__(self, index: int, physical: int = 0, memory_limit: int = 0, prefix: str = PREFIX):
+        self.name = f"{prefix}/device:{self.device_type}:{index}"
+        self.index, self.physical, self.memory_limit_bytes = index, physical, memory_limit
+        self.incarnation = random.SystemRandom().getrandbits(62) | 1
+        self.torch = self.torch_device(physical)
+
+    # -- what a kind of device says of itself ----------------------------------------------------------------------
+    @classmethod
+    def torch_device(cls, physical: int) -> torch.device:
+        """PyTorch's name of a physical device."""
+        raise NotImplementedError
+
+    @classmethod
+    def count(cls) -> int:
+        """How many physical devices of this kind there are."""
+        raise NotImplementedError
+
+    @classmethod
+    def memory(cls, physical: int) -> int:
+        """The bytes of memory of a physical device."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """A line for people about the physical device; empty if there is nothing to say."""
+        return ""
+
+    # -- values ------------------------------------------------------------------------------------------------------
+    def allocate(self, shape: tuple, dtype: torch.dtype) -> torch.Tensor:
+        """An uninitialized tensor."""
+        return torch.empty(shape, dtype=dtype, device=self.torch)
+
+    def put(self, value: Any) -> Any:
+        """A tensor on this device, copied only if it is elsewhere. What is no tensor stays as it is."""
+        return value
+
+    def start(self, value: Any, to: Device) -> Any:
+        """Begins to send a value of this device to another; what it gives goes to that device's `finish`."""
+        return value
+
+    def finish(self, parcel: Any) -> Any:
+        """The value that another device's `start` sent."""
+        return self.put(parcel)
+
+    def synchronize(self) -> None:
+        """Waits until everything that runs here is done."""
+
+    def __repr__(self) -> str:
+        return f"<device {self.name}>"
