@@ -27,6 +27,8 @@ from penstock.graph import context
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
 from penstock.kernels import bridge
+from penstock.optimize.options import options_of
+from penstock.optimize.pipeline import optimize, paused_collector
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placer, to_stderr
 
@@ -89,6 +91,7 @@ class BaseSession:
         self._graph = graph if graph is not None else context.current_graph()
         self._target = target.encode() if isinstance(target, str) else target or b""
         self._config = config = session_config(config)
+        self._passes = options_of(config)
         self._closed = False
         self._resources = ResourceManager()
         self._programs: dict[tuple, _Step] = {}
@@ -261,21 +264,24 @@ class BaseSession:
         return out
 
     def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> _Step:
-        """Prune, place and compile; the result is kept for the next run of the same fetches and feeds."""
+        """Prune, place, optimize and compile; the result is kept for the next run of the same fetches and feeds."""
         with self._lock:
             if self._version != self._graph._version:
                 self._programs.clear()
                 self._version = self._graph._version
+        with paused_collector():
+            step = self._programs[key] = self._compiled(elements, feeds)
+        return step
+
+    def _compiled(self, elements: list, feeds: list[Tensor]) -> _Step:
         ids = {id(t) for t in feeds}
         fetched = list({id(e): e for e in elements if isinstance(e, Tensor)}.values())
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
         targets = [e for e in elements if isinstance(e, Operation)]
         ops = needed(fetched, targets, ids)
-        placed = self._place(ops)
+        made = optimize(ops, fetched, targets, feeds, self._passes, self._place(ops))
         ctx = StepContext(self._resources, self, devices=self._devices)
-        step = _Step(compile_program(ops, fetched, feeds, ctx, placed), elements, feeds, slots)
-        self._programs[key] = step
-        return step
+        return _Step(compile_program(made.ops, made.fetches, made.feeds, ctx, made.placed), elements, feeds, slots)
 
     def _place(self, ops: list[Operation]) -> dict[Operation, Any] | None:
         """Devices for the ops of a step; None if there is only one. Constraints come from the whole graph, or from

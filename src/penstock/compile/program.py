@@ -106,15 +106,18 @@ class Writer:
             if op.outputs[0].dtype._is_ref_dtype:
                 self.refs.add(id(op.outputs[0]))
             return
-        k = self._new_name("k")
-        self.scope[k] = bound
         args = self._args(op)
-        if kernel.wants_ctx:
-            args.append("ctx=ctx")
-        call = f"{k}({', '.join(args)})"
+        if opdef.forwards and opdef.plain and opdef.forwards(op.attrs):
+            call = args[0]
+        else:
+            k = self._new_name("k")
+            self.scope[k] = bound
+            if kernel.wants_ctx:
+                args.append("ctx=ctx")
+            call = f"{k}({', '.join(args)})"
         outputs = self._outputs(op, index)
         self._line(f"{outputs} = {call}" if outputs else call, op)
-        self._drop(index, op)
+        self._drop(index, op, "_" in outputs.split(", "))
 
     def _args(self, op: Operation) -> list[str]:
         counts = op._counts or tuple(None for _ in op._inputs)
@@ -146,6 +149,8 @@ class Writer:
                 self.names[id(t)] = names[-1]
                 if t.dtype._is_ref_dtype:
                     self.refs.add(id(t))
+        if set(names) == {"_"}:
+            return ""
         if len(op.opdef.outputs) == 1:
             return names[0] if not op.opdef.list_output else ("(" + "".join(n + ", " for n in names) + ")" if names else "")
         return ", ".join(_nested(op, names))
@@ -160,9 +165,11 @@ class Writer:
         self._text(f"{text}  # {op.name}: {op.type}")
         self.lines[len(self.body) + 1] = op
 
-    def _drop(self, index: int, op: Operation) -> None:
+    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
         dead = {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index
                 and self.names[id(t)][0] != "c"}
+        if unwanted:
+            dead.add("_")
         if dead:
             self._text("del " + ", ".join(sorted(dead)))
 

@@ -398,8 +398,10 @@ class _Structured(Writer):
             None, t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
 
     # -- dropping values ------------------------------------------------------------------------------------------------
-    def _drop(self, index: int, op: Operation) -> None:
+    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
         """Not while writing: where a value is used last is known when all blocks are there."""
+        if unwanted:
+            self._text("del _")
 
     def _drop_after_last_use(self, results: str) -> None:
         """Lets go of each value behind the last statement that uses it, in the block around all its uses."""

@@ -19,6 +19,7 @@ def typed(error: BaseException, op: Operation | None) -> BaseException:
     """The tf.errors.* exception for what a kernel raised; other exceptions come through as they are."""
     if op is None or not isinstance(error, Exception):
         return error
+    op = op._origin or op
     if isinstance(error, errors.OpError):
         if error.op is not None:
             return error

@@ -56,10 +56,12 @@ class GraphFunction:
         found = self._programs.get(ctx.resources)
         if found is None:
             from penstock.compile.program import compile_program
+            from penstock.optimize.options import ALL
+            from penstock.optimize.pipeline import optimize
             ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
             from penstock.place.placer import inside
-            found = self._programs[ctx.resources] = compile_program(ops, self.outputs, self.inputs, ctx,
-                                                                    inside(ops, ctx.devices))
+            step = optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, ALL, inside(ops, ctx.devices))
+            found = self._programs[ctx.resources] = compile_program(step.ops, step.fetches, step.feeds, ctx, step.placed)
         return found
 
     def run(self, ctx: Any, values: Any) -> tuple:

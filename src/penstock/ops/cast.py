@@ -15,7 +15,8 @@ from penstock.graph.scopes import name_scope
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 
-cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False")
+cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False",
+             forwards=lambda attrs: attrs["SrcT"] == attrs["DstT"])
 cast_op.shape(lambda x: x)
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

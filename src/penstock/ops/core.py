@@ -14,7 +14,7 @@ from penstock.kernels import bridge
 from penstock.ops.registry import op
 from penstock.static_shape import TensorShape, show
 
-const = op("Const", "-> output: dtype", "value: tensor, dtype: type").no_gradient()
+const = op("Const", "-> output: dtype", "value: tensor, dtype: type", constant=True).no_gradient()
 
 
 @const.kernel
@@ -82,7 +82,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 # -- identity and control ---------------------------------------------------------------------------------------------
-identity_op = op("Identity", "input: T -> output: T", "T: type")
+identity_op = op("Identity", "input: T -> output: T", "T: type", forwards=True)
 identity_op.shape(lambda input: input)
 identity_op.kernel(lambda input: input)
 identity_op.gradient(lambda op, grad: grad)
@@ -109,21 +109,22 @@ ref_identity.shape(lambda input: input)
 ref_identity.kernel(lambda input: input)
 ref_identity.gradient(lambda op, grad: grad)
 
-identity_n = op("IdentityN", "input: T -> output: T", "T: list(type) >= 1", export_as="identity_n")
+identity_n = op("IdentityN", "input: T -> output: T", "T: list(type) >= 1", export_as="identity_n", forwards=True)
 identity_n.shape(lambda input: list(input))
 identity_n.kernel(lambda input: list(input))
 identity_n.gradient(lambda op, *grads: list(grads))
 
-snapshot = op("Snapshot", "input: T -> output: T", "T: type")
+snapshot = op("Snapshot", "input: T -> output: T", "T: type", forwards=True)
 snapshot.shape(lambda input: input)
 snapshot.kernel(lambda input: input)
 snapshot.gradient(lambda op, grad: grad)
 
-stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient").no_gradient()
+stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient",
+                      forwards=True).no_gradient()
 stop_gradient_op.shape(lambda input: input)
 stop_gradient_op.kernel(lambda input: input)
 
-prevent_gradient = op("PreventGradient", "input: T -> output: T", "T: type, message: string = ''")
+prevent_gradient = op("PreventGradient", "input: T -> output: T", "T: type, message: string = ''", forwards=True)
 prevent_gradient.shape(lambda input: input)
 prevent_gradient.kernel(lambda input: input)
 
@@ -133,7 +134,7 @@ def _(op, grad):
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message').decode()!r}")
 
 
-no_op_def = op("NoOp", "->", foldable=False, export_as="no_op raw_ops.NoOp").no_gradient()
+no_op_def = op("NoOp", "->", foldable=False, inert=True, export_as="no_op raw_ops.NoOp").no_gradient()
 no_op_def.kernel(lambda: None)
 
 

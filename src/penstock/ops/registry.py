@@ -102,6 +102,8 @@ class OpDef:
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
                  gpu: bool | str = True, host: str = "", metadata: bool = False,
+                 constant: bool = False, inert: bool = False,
+                 forwards: bool | Callable[[dict], bool] = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
         left, _, right = args.partition("->")
         self.name = name
@@ -115,6 +117,9 @@ class OpDef:
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
         self.metadata = metadata                   # looks at shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
+        self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
+        # whether, by its attributes, it gives its inputs on as they are
+        self.forwards = (lambda attrs: True) if forwards is True else forwards or None
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
         self.kernels: dict[str, Kernel] = {}
         self.shape_rule: Callable | None = None

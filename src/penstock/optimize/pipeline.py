@@ -1,0 +1,44 @@
+"""The passes in their order."""
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.graph.node import Operation, Tensor
+from penstock.optimize.common import merge_common
+from penstock.optimize.dependencies import simplify_dependencies
+from penstock.optimize.folding import fold_constants
+from penstock.optimize.forwarding import forward_values
+from penstock.optimize.options import Options
+from penstock.optimize.step import StepGraph
+
+PASSES = (
+    ("dependency_optimization", simplify_dependencies),
+    ("arithmetic_optimization", forward_values),
+    ("constant_folding", fold_constants),
+    ("common_subexpressions", merge_common),
+)
+
+
+def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
+             options: Options, placed: dict[Operation, Any] | None = None) -> StepGraph:
+    """A copy of the step's ops, with the passes that `options` ask for done to it."""
+    step = StepGraph(ops, fetches, targets, feeds, placed)
+    for switch, run in PASSES:
+        if getattr(options, switch):
+            run(step)
+    return step
+
+
+@contextlib.contextmanager
+def paused_collector() -> Iterator[None]:
+    """Without the garbage collector: compiling makes many objects, and none of them is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

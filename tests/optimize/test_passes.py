@@ -1,0 +1,184 @@
+"""Each pass by itself, its switch, and what no pass may do."""
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock.optimize.common import merge_common
+from penstock.optimize.dependencies import simplify_dependencies
+from penstock.optimize.folding import fold_constants
+from penstock.optimize.forwarding import forward_values
+from penstock.optimize.options import ALL, NONE, options_of
+
+from .steps import after, config, same
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def types(fetches, feeds=None, **switches):
+    """The op types in a session's program."""
+    with tf.Session(config=config(**switches)) as sess:
+        text = sess.explain(fetches, dict.fromkeys(feeds or (), None))
+    return [line.rsplit(": ", 1)[1] for line in text.splitlines() if "  # " in line]
+
+
+# -- dependencies -----------------------------------------------------------------------------------------------------
+def test_what_others_only_wait_for_does_not_run():
+    x = tf.placeholder(tf.float32, [2])
+    waste = tf.exp(x)
+    with tf.control_dependencies([waste]):
+        y = tf.identity(x)
+    assert "Exp" not in after(simplify_dependencies, [y], feeds=[x])
+
+
+def test_waiting_for_an_op_is_waiting_for_the_effects_behind_it():
+    v = tf.Variable(1.)
+    add = tf.assign_add(v, 1.)
+    with tf.control_dependencies([tf.exp(add)]):
+        y = tf.constant(3.) * 2.
+    left = after(simplify_dependencies, [y])
+    assert "AssignAddVariableOp" in left and "Exp" not in left
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        sess.run(y)
+        assert sess.run(v) == 2.
+
+
+def test_an_operation_that_was_asked_for_runs():
+    x = tf.constant([1.])
+    assert "Exp" in after(simplify_dependencies, [], [tf.exp(x).op])
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError):
+        sess.run(tf.reshape(tf.constant([1., 2.]), tf.placeholder_with_default([3], [1])).op)
+
+
+def test_a_read_that_an_assignment_waits_for_comes_before_it():
+    v = tf.Variable(1., use_resource=False)
+    read = v.read_value()
+    with tf.control_dependencies([read]):
+        add = tf.assign_add(v, 10.)
+    with tf.control_dependencies([add]):
+        total = read + v.read_value()
+    assert same([total], init=v.initializer)[0] == 12.
+
+
+def test_checks_run_though_nobody_uses_their_result():
+    x = tf.placeholder(tf.float32, [])
+    with tf.control_dependencies([tf.check_numerics(x, "bad")]):
+        y = tf.constant(1.)
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
+        sess.run(y, {x: np.nan})
+
+
+# -- forwarding -------------------------------------------------------------------------------------------------------
+def test_identities_are_taken_out():
+    x = tf.placeholder(tf.float32, [2])
+    y = tf.negative(tf.stop_gradient(tf.identity(tf.cast(x, tf.float32))))
+    assert after(forward_values, [y], feeds=[x]) == ["Neg"]
+
+
+def test_reads_and_waiting_identities_stay():
+    v = tf.Variable(1., use_resource=False)
+    with tf.control_dependencies([tf.assign(v, 2.)]):
+        y = tf.identity(tf.constant(1.)) + tf.identity(v)
+    assert after(forward_values, [y]).count("Identity") == 2
+
+
+def test_a_fed_identity_is_what_was_fed():
+    x = tf.constant(1.)
+    y = tf.identity(x)
+    with tf.Session() as sess:
+        assert sess.run(-y, {y: 5.}) == -5.
+
+
+# -- constants --------------------------------------------------------------------------------------------------------
+def test_constants_are_folded_and_large_results_are_not():
+    x = tf.placeholder(tf.float32, [2])
+    y = x * (tf.constant(2.) + tf.constant(3.))
+    assert after(fold_constants, [y], feeds=[x]) == ["Const", "Mul"]
+    big = tf.fill([1000, 1000], 1.)
+    assert "Fill" in after(fold_constants, [tf.reduce_sum(big) + 1.])
+
+
+def test_known_shapes_are_constants():
+    x = tf.placeholder(tf.float32, [2, 3])
+    y = tf.shape(x) + tf.size(x) + tf.rank(x)
+    assert after(fold_constants, [y * 1], feeds=[x]) == ["Const", "Const", "Mul"]
+    assert same([y], {x: np.zeros((2, 3))})[0].tolist() == [10, 11]
+
+
+def test_nothing_with_state_is_folded():
+    assert "RandomUniform" in after(fold_constants, [tf.random_uniform([2]) * 1.])
+    r = tf.random_uniform([])
+    with tf.Session() as sess:
+        assert sess.run(r) != sess.run(r)
+
+
+def test_what_fails_fails_when_it_is_run():
+    y = tf.gather([1, 2], tf.constant(1) + 4)
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError):
+        sess.run(y + 1)
+
+
+def test_a_fed_constant_is_not_folded():
+    c = tf.constant(2.)
+    y = c * 3. + 1.
+    with tf.Session() as sess:
+        assert sess.run(y) == 7.
+        assert sess.run(y, {c: 10.}) == 31.
+
+
+# -- common subexpressions ---------------------------------------------------------------------------------------------
+def test_twins_are_merged():
+    x = tf.placeholder(tf.float32, [2])
+    y = tf.exp(x) + tf.exp(x)
+    assert after(merge_common, [y], feeds=[x]) == ["Exp", "AddV2"]
+
+
+def test_ops_that_differ_are_not_merged():
+    x = tf.placeholder(tf.float32, [2, 2])
+    y = tf.matmul(x, x) + tf.matmul(x, x, transpose_a=True) + tf.constant(1.) + tf.constant(2.)
+    left = after(merge_common, [y], feeds=[x])
+    assert left.count("MatMul") == 2 and left.count("Const") == 2
+    rates = tf.constant(1.) / tf.constant(0.) + tf.constant(1.) / tf.constant(-0.)
+    assert np.isnan(same([rates])[0])
+
+
+def test_random_ops_are_not_merged():
+    y = tf.random_uniform([], seed=1) - tf.random_uniform([], seed=1)
+    assert after(merge_common, [y]).count("RandomUniform") == 2
+
+
+# -- switches ---------------------------------------------------------------------------------------------------------
+def test_every_pass_has_its_switch():
+    x = tf.placeholder(tf.float32, [2])
+    y = tf.exp(tf.identity(x)) + tf.exp(tf.identity(x)) * (tf.constant(1.) + tf.constant(2.))
+    feeds = [x]
+    assert types(y, feeds, all=False).count("Identity") == 2
+    assert "Identity" not in types(y, feeds)
+    assert types(y, feeds, arithmetic_optimization=False).count("Exp") == 1
+    assert types(y, feeds, constant_folding=False).count("AddV2") == 2
+    assert types(y, feeds).count("AddV2") == 1
+
+
+def test_options_of_sessions():
+    assert options_of(None) == ALL and options_of(config(all=False)) == NONE
+    made = tf.ConfigProto()
+    made.graph_options.optimizer_options.opt_level = -1       # L0
+    chosen = options_of(made)
+    assert not chosen.constant_folding and not chosen.common_subexpressions and chosen.dependency_optimization
+    made.graph_options.optimizer_options.do_constant_folding = True
+    assert options_of(made).constant_folding
+
+
+# -- the user's graph -------------------------------------------------------------------------------------------------
+def test_the_graph_is_not_changed_and_errors_name_its_ops():
+    x = tf.placeholder(tf.float32, None)
+    y = tf.identity(tf.reshape(x, [2 + 1], name="here")) + 1.
+    before = tf.get_default_graph().as_graph_def().SerializeToString(deterministic=True)
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="here") as e:
+        sess.run(y, {x: [1.]})
+    assert e.value.op is tf.get_default_graph().get_operation_by_name("here")
+    assert tf.get_default_graph().as_graph_def().SerializeToString(deterministic=True) == before
