@@ -1,7 +1,8 @@
 """Collections: named lists that a graph carries, and their standard names."""
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from penstock.api import export
 from penstock.graph import context
@@ -49,6 +50,39 @@ class GraphKeys:
                              TRAINABLE_RESOURCE_VARIABLES]
     VARIABLES = GLOBAL_VARIABLES
     _STREAMING_MODEL_PORTS = "streaming_model_ports"
+
+
+class Messages(NamedTuple):
+    """How the items of a collection are written to messages and read from them; `kind` is the class, or its name."""
+    kind: Any
+    to_proto: Callable
+    from_proto: Callable
+
+    @property
+    def type(self) -> Any:
+        """The class of the messages."""
+        if isinstance(self.kind, str):                    # loaded only now: protobuf is slow to load
+            from penstock.graph import messages
+            return getattr(messages, self.kind)
+        return self.kind
+
+
+_messages: dict[str, Messages] = {}
+
+
+def register_proto_function(collection_name: str, proto_type: Any = None, to_proto: Any = None,
+                            from_proto: Any = None) -> None:
+    """Says how the items of a collection are exported with a graph: as messages of `proto_type`."""
+    if to_proto is not None and not callable(to_proto):
+        raise TypeError("to_proto must be callable.")
+    if from_proto is not None and not callable(from_proto):
+        raise TypeError("from_proto must be callable.")
+    _messages[collection_name] = Messages(proto_type, to_proto, from_proto)
+
+
+def messages_of(collection_name: str) -> Messages | None:
+    """How the items of a collection are exported; None: by name."""
+    return _messages.get(collection_name)
 
 
 @export(v1=["add_to_collection"])

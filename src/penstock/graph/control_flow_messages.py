@@ -7,6 +7,7 @@ from typing import Any
 from google.protobuf import descriptor_pool
 
 from penstock.graph import context
+from penstock.graph.collections import GraphKeys, register_proto_function
 from penstock.graph.control_flow_context import CondContext, ControlFlowContext
 from penstock.graph.messages import declare
 from penstock.graph.scopes import prepend_name_scope, strip_name_scope
@@ -107,3 +108,7 @@ def _set_surroundings(made: Any, message: Any, import_scope: str | None) -> None
             op._set_control_flow_context(made)
             if import_scope and op.opdef.control_flow == "enter" and made.IsWhileContext():
                 op.attrs["frame_name"] = made._name
+
+
+register_proto_function(GraphKeys.COND_CONTEXT, CondContextDef, to_message, from_message)
+register_proto_function(GraphKeys.WHILE_CONTEXT, WhileContextDef, to_message, from_message)

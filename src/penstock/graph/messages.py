@@ -29,6 +29,7 @@ from tensorboard.compat.proto.node_def_pb2 import NodeDef  # noqa: F401
 from tensorboard.compat.proto.saver_pb2 import SaverDef  # noqa: F401
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryDescription, SummaryMetadata  # noqa: F401
 from tensorboard.compat.proto.tfprof_log_pb2 import OpLogProto  # noqa: F401
+from tensorboard.compat.proto.variable_pb2 import VariableDef  # noqa: F401
 
 _FieldType = descriptor_pb2.FieldDescriptorProto
 _MAP = re.compile(r"map<(\w+), *([\w.]+)> (\w+) = (\d+)")

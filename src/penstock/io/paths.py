@@ -127,7 +127,14 @@ def makedirs(path: Any) -> None:
     path = as_text(path)
     far = remote(path)
     with typed(path):
-        os.makedirs(path, exist_ok=True) if far is None else far[0].makedirs(far[1], exist_ok=True)
+        _make_local(path) if far is None else far[0].makedirs(far[1], exist_ok=True)
+
+
+def _make_local(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(20, "Not a directory") from None
 
 
 def mkdir(path: Any) -> None:
@@ -226,7 +233,7 @@ def atomic(path: Any) -> Iterator[Any]:
         return
     folder, name = os.path.split(path)
     with typed(path):
-        os.makedirs(folder or ".", exist_ok=True)
+        _make_local(folder or ".")
         temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
             with open(temporary, "xb") as f:

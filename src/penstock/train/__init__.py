@@ -1,4 +1,5 @@
 """Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners and batches."""
+from penstock import checkpoint  # noqa: F401  (tf.train.Saver and its kin)
 from penstock.train import (  # noqa: F401
     adadelta,
     adagrad,

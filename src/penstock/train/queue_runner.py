@@ -10,7 +10,7 @@ from typing import Any
 from penstock import errors, tf_logging
 from penstock.api import export
 from penstock.graph import context
-from penstock.graph.collections import GraphKeys, add_to_collection, get_collection
+from penstock.graph.collections import GraphKeys, add_to_collection, get_collection, register_proto_function
 from penstock.graph.messages import QueueRunnerDef
 from penstock.graph.scopes import prepend_name_scope, strip_name_scope
 
@@ -139,6 +139,9 @@ class QueueRunner:
     def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
         """The queue runner that a QueueRunnerDef describes, in the default graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+
+register_proto_function(GraphKeys.QUEUE_RUNNERS, QueueRunnerDef, QueueRunner.to_proto, QueueRunner.from_proto)
 
 
 @export(v1=["train.queue_runner.add_queue_runner", "train.add_queue_runner"])

@@ -6,11 +6,15 @@ from typing import Any
 from penstock import dtypes
 from penstock.api import export
 from penstock.graph import context
-from penstock.graph.collections import GraphKeys
+from penstock.graph.collections import GraphKeys, register_proto_function
 from penstock.graph.convert import constant
 from penstock.graph.scopes import colocate_with, device, name_scope
 from penstock.ops.core import group, no_op_def
 from penstock.ops.registry import get
+from penstock.variables.variable import Variable
+
+for _key in (*GraphKeys._VARIABLE_COLLECTIONS, GraphKeys.GLOBAL_STEP):
+    register_proto_function(_key, "VariableDef", lambda v, export_scope: v.to_proto(export_scope), Variable.from_proto)
 
 
 def _listing(key: str, doc: str, *names: str) -> Any:
