@@ -20,7 +20,7 @@ from penstock.ops.registry import GRADIENTS, OPS
 from tests.oracle import programs_shared, records  # noqa: F401
 from tests.oracle.differences import EXPLAINED, WITHOUT_EVIDENCE, unset
 from tests.oracle.programs import PROGRAMS, BuiltProgram
-from tests.oracle.variants import variants
+from tests.registry.variants import variants
 from tests.registry.load import all_samples
 from tests.registry.running import Built
 from tests.registry.sample import SAMPLES, Sample

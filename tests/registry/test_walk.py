@@ -1,4 +1,4 @@
-"""Every sample of every op: value, graph against eager, static shapes, unknown shapes, GraphDef, gradients."""
+"""Every sample of every op: value, graph against eager, static shapes, unknown shapes, GraphDef, dtypes, gradients."""
 import numpy as np
 import pytest
 
@@ -7,6 +7,7 @@ from penstock.graph.gradients import is_trainable
 from penstock.ops.registry import GRADIENTS, OPS
 from tests.registry.load import all_samples, ids
 from tests.registry.running import Built, eager, flat_arrays
+from tests.registry.variants import variants
 
 ALL = all_samples()
 each = pytest.mark.parametrize("sample", ALL, ids=ids(ALL))
@@ -79,6 +80,41 @@ def test_graphdef_round_trip(sample):
         assert g.as_graph_def().node[-1].op == message.node[-1].op
     if not sample.random:
         same(found, eager(sample), 1e-4, 1e-4)
+
+
+# What they give has the bytes of the type in it, or its lowest and highest numbers.
+SHOW_THE_TYPE = {"Bitcast", "SerializeTensor", "SerializeSparse", "SerializeManySparse", "UnsortedSegmentMin", "UnsortedSegmentMax"}
+
+
+def in_other_dtypes(found):
+    return [(label, s, v) for s in found for label, v in variants(s, OPS[s.op]) if v is not s]
+
+
+def check_dtype(sample, variant):
+    """An op runs in every dtype that it declares, or says that it has no kernel; in double precision, as in single."""
+    try:
+        found = Built(variant).run()
+    except (TypeError, ValueError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError):
+        return
+    same_kind = [np.asarray(a).dtype == np.float64 for a in flat_arrays(variant) if np.asarray(a).dtype.kind == "f"]
+    if all(same_kind) and same_kind and not sample.random and sample.op not in SHOW_THE_TYPE:
+        same(found, eager(sample), 2e-3, 2e-3)
+
+
+FIRST = in_other_dtypes([s for s, name in zip(ALL, ids(ALL), strict=True) if name.endswith("-0")])
+OTHERS = in_other_dtypes([s for s, name in zip(ALL, ids(ALL), strict=True) if not name.endswith("-0")])
+
+
+@pytest.mark.parametrize(("sample", "variant"), [c[1:] for c in FIRST], ids=[f"{s.op}-{label}" for label, s, _ in FIRST])
+def test_other_dtypes(sample, variant):
+    check_dtype(sample, variant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sample", "variant"), [c[1:] for c in OTHERS],
+                         ids=[f"{n}-{s.op}-{label}" for n, (label, s, _) in enumerate(OTHERS)])
+def test_other_dtypes_of_other_samples(sample, variant):
+    check_dtype(sample, variant)
 
 
 def differentiable(sample):
