@@ -20,10 +20,10 @@ from penstock.ops.registry import GRADIENTS, OPS
 from tests.oracle import programs_shared, records  # noqa: F401
 from tests.oracle.differences import EXPLAINED, WITHOUT_EVIDENCE, unset
 from tests.oracle.programs import PROGRAMS, BuiltProgram
-from tests.registry.variants import variants
 from tests.registry.load import all_samples
 from tests.registry.running import Built
 from tests.registry.sample import SAMPLES, Sample
+from tests.registry.variants import variants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BAR = 0.97                          # the least part of the ops that are equal, and of those that are tried

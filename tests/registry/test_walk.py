@@ -83,7 +83,8 @@ def test_graphdef_round_trip(sample):
 
 
 # What they give has the bytes of the type in it, or its lowest and highest numbers.
-SHOW_THE_TYPE = {"Bitcast", "SerializeTensor", "SerializeSparse", "SerializeManySparse", "UnsortedSegmentMin", "UnsortedSegmentMax"}
+SHOW_THE_TYPE = {"Bitcast", "SerializeTensor", "SerializeSparse", "SerializeManySparse", "UnsortedSegmentMin",
+                 "UnsortedSegmentMax"}
 
 
 def in_other_dtypes(found):
