@@ -1,5 +1,6 @@
 """The public names and their argument lists, against a record of TensorFlow's (made by scripts/make_api_names.py)."""
 import ast
+import difflib
 import inspect
 import pathlib
 import re
@@ -156,6 +157,8 @@ def difference(api, name, theirs):
     except (AttributeError, TypeError, ValueError) as e:
         return [f"{name}: {e}"]
     wanted = split(theirs)
+    if wanted == ["*", "**"]:       # of a function that decorates: it does not say
+        return []
     extra = ours[len(wanted):]
     if len(ours) < len(wanted) or not all(map(same, ours, wanted)) or not all("=" in a or "*" in a for a in extra):
         return [f"{name}({', '.join(ours)}) should be ({theirs})"]
@@ -173,8 +176,9 @@ def test_bases(api):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["v1", "v2"])
-def test_later_is_not_stale(api):
+def test_later_is_not_stale(api, monkeypatch):
     """No line of later.txt is about names that are all there already."""
+    monkeypatch.setattr(difflib, "get_close_matches", lambda *args, **kwargs: [])      # for a quick "there is no such name"
     names = sorted({name for name, _, _ in record(api)})
     found = {name: exists(api, name) for name in names}
     stale = []

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from penstock import dtypes, errors
-from penstock.graph.messages import ReaderBaseState
+from penstock.api import LazyModule
 from penstock.io import paths
 from penstock.io.record import Inflated, RecordReader
+
+messages = LazyModule("penstock.graph.messages")
 
 _PIECE = 1 << 18              # bytes that are read at once
 Pair = tuple[bytes, bytes]
@@ -164,8 +166,9 @@ class Reader:
         """Where the reader is, for readers of single records."""
         self._check_single("SerializeState")
         with self._turn(ctx):
-            return ReaderBaseState(work_started=self.started, work_finished=self.finished,
-                                   num_records_produced=self.produced, current_work=self._work).SerializeToString()
+            return messages.ReaderBaseState(
+                work_started=self.started, work_finished=self.finished, num_records_produced=self.produced,
+                current_work=self._work).SerializeToString()
 
     def restore(self, state: bytes, ctx: Any) -> None:
         """Goes on from a state; after a bad one the reader is as new."""
@@ -174,7 +177,7 @@ class Reader:
         with self._turn(ctx):
             self._reset()
             try:
-                given = ReaderBaseState.FromString(state)
+                given = messages.ReaderBaseState.FromString(state)
             except DecodeError:
                 raise errors.invalid(f"Could not parse state for {self.name}: {state[:100]!r}") from None
             counts = given.work_started, given.work_finished, given.num_records_produced
