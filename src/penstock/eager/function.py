@@ -206,7 +206,7 @@ class Function:
         function = self._python_function
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            return function(instance(), *args, **kwargs)
+            return context.traced_as(function)(instance(), *args, **kwargs)
         functools.update_wrapper(method, function)
         method.__signature__ = _without_first(function)  # type: ignore[attr-defined]
         return Function(method, self._name, self._given_signature, self._autograph, self._reduce, **self._options)
@@ -304,8 +304,8 @@ class Function:
                 creator.graph = graph
 
             def call(*a: Any, **k: Any) -> Any:
-                with variable_creator_scope(creator):
-                    return self._python_function(*a, **k)
+                with variable_creator_scope(creator), context.autograph(self._autograph):
+                    return context.traced_as(self._python_function)(*a, **k)
             trace(graph, call, call_args, call_kwargs)
         _check_unchanged(call_args, call_kwargs, own)
         graph.inputs = own + graph.internal_captures
@@ -474,8 +474,8 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     >>> f(tf.constant([1., 2.])).numpy()
     5.0
 
-    Python code runs while tracing only: once per combination of dtypes, shapes and Python values. Use tf.cond and
-    tf.while_loop where the way through depends on the value of a tensor.
+    Python code runs while tracing only: once per combination of dtypes, shapes and Python values. With `autograph`,
+    `if`, `while`, `for` and the like may depend on the values of tensors.
     """
     def decorate(f: Callable) -> Function:
         if isinstance(f, Function):

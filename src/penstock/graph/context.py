@@ -23,6 +23,7 @@ class _ThreadState(threading.local):
         self.device: Any = None         # eager device scope
         self.scope_name: str = ""       # eager name scope
         self.watching = False           # inside of process.watch
+        self.autograph = False          # functions that are traced are rewritten first
 
 
 state = _ThreadState()
@@ -109,6 +110,24 @@ def enter(graph: Graph | None) -> Iterator[Graph | None]:
             raise AssertionError(
                 "Nesting violated for default stack of <class 'penstock.Graph'> objects")
         stack.pop()
+
+
+@contextlib.contextmanager
+def autograph(on: bool) -> Iterator[None]:
+    """Whether AutoGraph rewrites the functions that are traced in a block."""
+    old, state.autograph = state.autograph, on
+    try:
+        yield
+    finally:
+        state.autograph = old
+
+
+def traced_as(f: Any) -> Any:
+    """What a function that is about to be traced is traced as: rewritten, where AutoGraph is on."""
+    if not state.autograph:
+        return f
+    from penstock.autograph.convert import converted
+    return converted(f)
 
 
 @export(v1=["enable_eager_execution"])

@@ -137,7 +137,7 @@ def _one_of(new: Any, old: Any, new_name: str, old_name: str) -> Callable:
         raise TypeError(f"cond(): {new_name} argument required")
     if not callable(fn):
         raise TypeError(f"{new_name} must be callable.")
-    return fn
+    return context.traced_as(fn)
 
 
 def _unpack_single(x: Any) -> Any:
@@ -342,7 +342,7 @@ def _indexed_branches(branch_fns: Any, default: Any, branch_index: Any) -> list[
         raise ValueError(f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found "
                          f"{{{','.join(map(str, keys))}}}")
     actions = [f for _, f in sorted(pairs, key=lambda p: p[0])]
-    return actions + ([default] if default is not None else [])
+    return [context.traced_as(f) for f in actions + ([default] if default is not None else [])]
 
 
 # -- loops ----------------------------------------------------------------------------------------------------------
@@ -374,6 +374,7 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
         raise TypeError("body must be callable.")
     if parallel_iterations < 1:
         raise TypeError("parallel_iterations must be a positive integer.")
+    cond, body = context.traced_as(cond), context.traced_as(body)
     if context.executing_eagerly():
         return _eager_loop(cond, body, loop_vars, maximum_iterations, return_same_structure)
     if _functional():

@@ -57,9 +57,11 @@ def _parallel(n: Any) -> int:
     return 10 if n is None or context.executing_eagerly() else n
 
 
-def _check(fn: Any) -> None:
+def _checked(fn: Any) -> Callable:
+    """The function as it is traced."""
     if not callable(fn):
         raise TypeError("fn must be callable.")
+    return context.traced_as(fn)
 
 
 @export(v1=["map_fn"])
@@ -70,7 +72,7 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
 
     >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
     """
-    _check(fn)
+    fn = _checked(fn)
     dtype = dtype if fn_output_signature is None else fn_output_signature
     from penstock.graph.sparse_tensor import SparseTensor
     if isinstance(elems, SparseTensor):
@@ -119,7 +121,7 @@ def _spec_dtype(d: Any) -> Any:
 
 
 def _fold(fn: Callable, elems: Any, initializer: Any, parallel: int, back_prop: bool, swap_memory: bool, reverse: bool) -> Any:
-    _check(fn)
+    fn = _checked(fn)
     rows = _Rows(elems)
     arrays = rows.arrays()
     last = get("Sub")(convert(rows.count), 1)
@@ -170,7 +172,7 @@ def scan(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations:
 
     >>> tf.scan(lambda a, x: a + x, tf.constant([1, 2, 3]))
     """
-    _check(fn)
+    fn = _checked(fn)
     with name_scope(name, "scan", nest.flatten(elems)):
         rows = _Rows(elems)
         arrays = rows.arrays()
