@@ -24,6 +24,7 @@ _MODULES = (
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
     "metrics": "metrics", "image": "image", "data": "data.api",
+    "autograph": "autograph.convert",
 }
 
 
@@ -41,8 +42,6 @@ def _load() -> None:
 
 _load()
 _api.LAZY.update({word: f"{__name__}.{module}" for word, module in _LATER.items()})
-_api.LAZY.update({"flags": "penstock.flags", "app": "penstock.app", "test": "penstock.testing"})     # absl is slow to load
-_api.LAZY.update({"autograph": "penstock.autograph.convert"})
 _api.install(__name__, "v2")
 for _name in sorted({n.split(".")[0] for n in _api.TABLES["v2"] if "." in n}):     # tf.io is also a package of ours
     if f"{__name__}.{_name}" in _sys.modules:

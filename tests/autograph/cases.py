@@ -306,6 +306,21 @@ def try_and_with(x):
     return y + z
 
 
+def _halved(n):
+    if n % 2 == 0:
+        n = n // 2
+    return n
+
+
+def _repeated(n, times):
+    return n if times == 0 else _repeated(_halved(n), times - 1)
+
+
+@case(48, 3)
+def global_recursion(n):
+    return _repeated(n, 3)
+
+
 @case(3, 8)
 def recursion(n):
     def down(k, depth):

@@ -95,7 +95,10 @@ def _compiled(f: types.FunctionType, tree: ast.FunctionDef | ast.Lambda) -> type
     """Compiles a rewritten function inside of one that has its free variables, in a class of the same name as its own."""
     free = [*f.__code__.co_freevars, "ag__"]
     _forget_defaults(tree.args)
-    inner: ast.stmt = tree if isinstance(tree, ast.FunctionDef) else ast.Expr(tree)
+    inner: ast.stmt = ast.Expr(tree) if isinstance(tree, ast.Lambda) else tree
+    target = "<lambda>"
+    if isinstance(tree, ast.FunctionDef):
+        target = tree.name = "ag__function"                     # its own name means what it means outside
     arguments = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in free], kwonlyargs=[], kw_defaults=[], defaults=[])
     outer: ast.stmt = ast.FunctionDef("ag__factory", arguments, [inner], [])
     owner = f.__qualname__.rpartition(".")[0].rpartition(".")[2]
@@ -105,8 +108,9 @@ def _compiled(f: types.FunctionType, tree: ast.FunctionDef | ast.Lambda) -> type
         ast.copy_location(node, tree)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     code = compile(module, f.__code__.co_filename, "exec", dont_inherit=True)
-    for name in ([owner] if owner.isidentifier() else []) + ["ag__factory", f.__code__.co_name]:
+    for name in ([owner] if owner.isidentifier() else []) + ["ag__factory", target]:
         code = next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+    code = code.replace(co_name=f.__code__.co_name, co_qualname=f.__code__.co_qualname)
     _remember(code)
     return code
 
