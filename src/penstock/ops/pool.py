@@ -15,6 +15,7 @@ import torch
 
 from penstock import errors
 from penstock import static_shape as shapes
+from penstock.kernels import triton_nn
 from penstock.ops import windows
 from penstock.ops.array import shape_of
 from penstock.ops.registry import OpDef, get, op
@@ -153,12 +154,20 @@ def _memory_format(like: torch.Tensor) -> torch.memory_format:
     return last if like.is_contiguous(memory_format=last) else torch.contiguous_format
 
 
+def _in_triton(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
+    """Whether our own GPU kernels take it."""
+    return x.is_cuda and data_format == "NHWC" and x.dtype in triton_nn.TYPES and x.is_contiguous() and \
+        p.window[0] * p.window[1] < 255 and triton_nn.available()
+
+
 def _max_pool(input, *, ksize, strides, padding, data_format, name):
     if ksize[windows.channel_axis(data_format)] > 1:
         return _max_over_depth(input, ksize, strides, data_format)
     p = _plan(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result)
+    if _in_triton(input, p, data_format):
+        return triton_nn.max_pool(input, p.window, p.stride, p.full[2::-2], p.output)
     x = to_channels_first(input, data_format)
     if x.dtype is torch.uint16:
         return from_channels_first(_max(x.int(), p).to(x.dtype), data_format)
@@ -186,6 +195,8 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
     _expect("grad", grad, p.result)
     if p.empty:
         return torch.zeros_like(orig_input)
+    if _in_triton(orig_input, p, data_format) and orig_input.dtype is grad.dtype:
+        return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.full[2::-2])
     if not grad.dtype.is_floating_point:        # ATen has no such kernel; doubles hold sums of gradients exactly
         return _max_pool_grad(orig_input.double(), orig_output, grad.double(), ksize=ksize, strides=strides,
                               padding=padding, data_format=data_format, name=name).to(torch.int64).to(grad.dtype)

@@ -1,0 +1,139 @@
+"""GPU kernels where ATen reads or writes more than it has to: pooling and the gradients of bias and ReLU, in Triton.
+
+ATen's max pool writes an index of eight bytes for each maximum, and its gradient scatters with atomic additions. Here the
+forward pass writes maxima alone; the gradient finds, in one pass over the input, the place of each window's first maximum (a
+byte), and then gathers. The gradients of bias and ReLU read the same array: one kernel makes both.
+
+All arrays are NHWC and contiguous. Triton comes with PyTorch's builds for CUDA; `available` says whether it is there.
+"""
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
+_TILE = 1024                       # elements of a tile
+
+
+@functools.cache
+def available() -> bool:
+    """Whether Triton is installed."""
+    import importlib.util
+    return importlib.util.find_spec("triton") is not None
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The kernels: Triton is loaded at first use. Each works on a tile of R places by B channels."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def max_forward(x, y, where, places, H, W, C, OH, OW, PT, PL, K: tl.constexpr, L: tl.constexpr, S: tl.constexpr,
+                    T: tl.constexpr, R: tl.constexpr, B: tl.constexpr, WIDE: tl.constexpr, PLACES: tl.constexpr):
+        at = tl.program_id(0) * R + tl.arange(0, R)
+        at = at.to(tl.int64) if WIDE else at
+        c = (tl.program_id(1) * B + tl.arange(0, B))[None, :]
+        ok = at < places
+        ow, rest = at % OW, at // OW
+        oh, n = rest % OH, rest // OH
+        best = tl.full((R, B), float("-inf"), tl.float32)
+        place = tl.full((R, B), 255, tl.int32)
+        for i in tl.static_range(K):
+            for j in tl.static_range(L):
+                h, w = oh * S - PT + i, ow * T - PL + j
+                here = (ok & (h >= 0) & (h < H) & (w >= 0) & (w < W))[:, None] & (c < C)
+                v = tl.load(x + ((n * H + h) * W + w)[:, None] * C + c, mask=here, other=float("-inf")).to(tl.float32)
+                better = here & ((v > best) | ((v != v) & (best == best)) | (place == 255))
+                best = tl.where(better, v, best)
+                place = tl.where(better, i * L + j, place)
+        to = at[:, None] * C + c
+        keep = ok[:, None] & (c < C)
+        if PLACES:
+            tl.store(where + to, place.to(tl.uint8), mask=keep)
+        else:
+            tl.store(y + to, best, mask=keep)
+
+    @triton.jit
+    def max_backward(where, dy, dx, places, H, W, C, OH, OW, PT, PL, K: tl.constexpr, L: tl.constexpr, S: tl.constexpr,
+                     T: tl.constexpr, R: tl.constexpr, B: tl.constexpr, WIDE: tl.constexpr):
+        at = tl.program_id(0) * R + tl.arange(0, R)
+        at = at.to(tl.int64) if WIDE else at
+        c = (tl.program_id(1) * B + tl.arange(0, B))[None, :]
+        ok = at < places
+        w, rest = at % W, at // W
+        h, n = rest % H, rest // H
+        total = tl.zeros((R, B), tl.float32)
+        for i in tl.static_range((K + S - 1) // S):
+            for j in tl.static_range((L + T - 1) // T):
+                oh, ow = (h + PT) // S - i, (w + PL) // T - j
+                di, dj = h + PT - oh * S, w + PL - ow * T
+                here = ok & (oh >= 0) & (oh < OH) & (ow >= 0) & (ow < OW) & (di < K) & (dj < L)
+                mask = here[:, None] & (c < C)
+                source = ((n * OH + oh) * OW + ow)[:, None] * C + c
+                hit = mask & (tl.load(where + source, mask=mask, other=255).to(tl.int32) == (di * L + dj)[:, None])
+                total += tl.load(dy + source, mask=hit, other=0.0).to(tl.float32)
+        tl.store(dx + at[:, None] * C + c, total, mask=ok[:, None] & (c < C))
+
+    @triton.jit
+    def relu_bias_backward(dy, y, dx, db, M, C, BM: tl.constexpr, BC: tl.constexpr, STEPS: tl.constexpr):
+        c = tl.program_id(1) * BC + tl.arange(0, BC)
+        column = c < C
+        total = tl.zeros((BC,), tl.float32)
+        for k in range(STEPS):
+            m = ((tl.program_id(0) * STEPS + k) * BM + tl.arange(0, BM)).to(tl.int64)
+            at = m[:, None] * C + c[None, :]
+            ok = (m[:, None] < M) & column[None, :]
+            g = tl.load(dy + at, mask=ok, other=0.0)
+            g = tl.where(tl.load(y + at, mask=ok, other=0.0) > 0, g, 0.0)
+            tl.store(dx + at, g, mask=ok)
+            total += tl.sum(g.to(tl.float32), 0)
+        tl.atomic_add(db + c, total, mask=column)
+
+    return max_forward, max_backward, relu_bias_backward
+
+
+def _tiles(x: torch.Tensor) -> tuple[tuple[int, int], tuple[int, int, bool]]:
+    """The grid for an NHWC array, and the tile: rows, channels, whether offsets need 64 bits."""
+    c = x.shape[-1]
+    b = min(128, 1 << max(c - 1, 1).bit_length())
+    r = max(_TILE // b, 1)
+    places = x.numel() // max(c, 1)
+    return (-(-places // r), -(-c // b)), (r, b, x.numel() >= 1 << 31)
+
+
+def max_pool(x: torch.Tensor, window: list[int], stride: list[int], pad: list[int], out: tuple[int, ...]) -> torch.Tensor:
+    """The maxima of windows of an NHWC array; `pad` is what stands before the first row and column."""
+    y = x.new_empty((x.shape[0], *out, x.shape[3]))
+    _pool(x, y, y, window, stride, pad, False)
+    return y
+
+
+def _pool(x: torch.Tensor, y: torch.Tensor, where: torch.Tensor, window: list[int], stride: list[int], pad: list[int],
+          places: bool) -> None:
+    grid, (r, b, _) = _tiles(y)
+    wide = max(x.numel(), y.numel()) >= 1 << 31
+    _kernels()[0][grid](x, y, where, y.numel() // y.shape[3], *x.shape[1:], *y.shape[1:3], *pad, *window, *stride, r, b,
+                        wide, places)
+
+
+def max_pool_grad(x: torch.Tensor, grad: torch.Tensor, window: list[int], stride: list[int], pad: list[int]) -> torch.Tensor:
+    """The gradient of max_pool: it goes to the first maximum of each window."""
+    where = torch.empty(grad.shape, dtype=torch.uint8, device=x.device)
+    _pool(x, where, where, window, stride, pad, True)
+    dx = torch.empty_like(x)
+    grid, tile = _tiles(x)
+    _kernels()[1][grid](where, grad, dx, x.numel() // x.shape[3], *x.shape[1:], *grad.shape[1:3], *pad, *window, *stride, *tile)
+    return dx
+
+
+def relu_bias_grad(grad: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of relu(x + bias) with respect to x and bias, from the result y; channels are last."""
+    c = y.shape[-1]
+    m = y.numel() // c
+    dx, db = torch.empty_like(grad), torch.zeros(c, dtype=torch.float32, device=y.device)
+    rows, columns, steps = 32, 64, 8
+    _kernels()[2][(-(-m // (rows * steps)), -(-c // columns))](grad, y, dx, db, m, c, rows, columns, steps)
+    return dx, db.to(grad.dtype)
