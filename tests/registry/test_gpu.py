@@ -7,6 +7,7 @@ from penstock import dtypes
 from penstock.graph.build import group_inputs
 from penstock.kernels.bridge import to_numpy, to_torch
 from penstock.ops.registry import OPS
+from penstock.place import cuda
 from tests.registry.load import all_samples, ids
 from tests.registry.running import Built
 
@@ -36,6 +37,14 @@ def outputs(op, values):
             flat.append(v)
     add(out)
     return flat
+
+
+@pytest.fixture(autouse=True)
+def _full_precision():
+    allowed = cuda.tf32_allowed()
+    cuda.allow_tf32(False)
+    yield
+    cuda.allow_tf32(allowed)
 
 
 @pytest.mark.parametrize("sample", ALL, ids=ids(ALL))

@@ -168,8 +168,8 @@ for _op, _adapt in ((segment_sum, unsigned.wrapping), (segment_prod, unsigned.wr
 def _wide_extremum(reduce: Callable) -> Callable:
     def run(data, segment_ids):
         ids, n = _sorted_ids(data, segment_ids)
-        out = unsigned.flip(reduce(_flat(unsigned.flip(data), 1), ids, n))
-        return torch.where(_counts(ids, n) == 0, torch.zeros_like(out), out).reshape(n, *data.shape[1:])
+        out = unsigned.signed(unsigned.flip(reduce(_flat(unsigned.flip(data), 1), ids, n)))
+        return unsigned.unsigned(out.masked_fill(_counts(ids, n) == 0, 0)).reshape(n, *data.shape[1:])
     return run
 
 
