@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from penstock.api import export
+from penstock.place import cuda
 from penstock.place.devices import KINDS, DeviceSet, local_devices
 
 PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
@@ -292,3 +293,15 @@ def use_threads(within_an_op: int) -> None:
     """Sets PyTorch's number of threads within one op, if one is given; it is one number for the process."""
     if within_an_op > 0 and torch.get_num_threads() != within_an_op:
         torch.set_num_threads(within_an_op)
+
+
+@export("config.experimental.enable_tensor_float_32_execution")
+def enable_tensor_float_32_execution(enabled: bool) -> None:
+    """Lets float32 matrix products and convolutions on GPUs round their inputs to TensorFloat-32 (the default), or not."""
+    cuda.allow_tf32(enabled)
+
+
+@export("config.experimental.tensor_float_32_execution_enabled")
+def tensor_float_32_execution_enabled() -> bool:
+    """Whether TensorFloat-32 may be used on GPUs."""
+    return cuda.tf32_allowed()

@@ -51,7 +51,7 @@ def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts:
         return _making(bound, device)
     if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)):
         return _where_inputs_are(bound, host, device)
-    return _moving(bound, host, constants - host, device)
+    return _moving(bound, host, constants, device)
 
 
 def _arguments(opdef: OpDef, counts: tuple, values: list) -> list[tuple[str, list]]:
@@ -126,11 +126,10 @@ def _moving(bound: Callable, host: frozenset, constants: frozenset, device: Devi
     kept: dict[int, Any] = {}
 
     def move(i: int, value: Any) -> Any:
-        if i in host:
-            return _each(to_host, value)
-        if i not in constants:
-            return _each(device.put, value)
-        if i not in kept:
-            kept[i] = _each(device.put, value)
-        return kept[i]
+        if i in kept:
+            return kept[i]
+        value = _each(to_host if i in host else device.put, value)
+        if i in constants:
+            kept[i] = value
+        return value
     return lambda *args, **kw: bound(*[move(i, a) for i, a in enumerate(args)], **kw)

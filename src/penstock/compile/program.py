@@ -29,7 +29,7 @@ class Program:
     """A compiled step: `run(ctx, *feeds)` gives the fetched values in order."""
 
     def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation]):
-        self.source, self.lines = source, lines
+        self.source, self.lines, self.scope = source, lines, scope
         self.filename = f"{FILENAME}{next(_counter)}>"
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
         self.run = scope["step"]
@@ -200,7 +200,11 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
     if not several_block and not any(op.opdef.control_flow for op in ops):
         if blocking:
             ops = _after_the_rest(ops, blocking[0], {id(t) for t in feeds})
-        return Writer(ctx, placed).write(ops, fetches, feeds)
+        program = Writer(ctx, placed).write(ops, fetches, feeds)
+        if placed is None:
+            return program
+        from penstock.compile.cuda_graph import replayed
+        return replayed(program, ops, feeds, placed)
     if not several_block:
         from penstock.compile.structured import write_structured
         program = write_structured(ops, fetches, feeds, ctx, placed)

@@ -1,7 +1,8 @@
 """The updates of optimizers: one rule each, on rows or on whole variables, in place.
 
 A rule is written once, over tensors that it may change (the variable and its slots), numbers (learning rates and the
-like) and the gradient. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
+like) and the gradient. Rules of the common optimizers also take numbers that are on a GPU (`device=True`), so that no
+step waits for them. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
 them SparseApply* and ResourceSparseApply*, which run the rule on the rows that the indices name, repeated ones in turn.
 """
 from __future__ import annotations
@@ -25,7 +26,8 @@ from penstock.static_shape import Dims, compatible, show
 _GRADIENTS = ("grad", "delta")
 
 
-def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True) -> Callable:
+def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
+            device: bool = False) -> Callable:
     """Declares the ops of a rule: `states` and `inputs` are their argument names in order."""
     def declare(rule: Callable) -> Callable:
         for is_sparse in (False, True) if sparse else (False,):
@@ -34,13 +36,13 @@ def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool =
                 names = ["grad" if n == "delta" else n for n in names]
                 names.insert(names.index("grad") + 1, "indices")
             for is_ref in (True, False) if ref else (False,):
-                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse)
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, device)
         return rule
     return declare
 
 
 def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
-             is_sparse: bool) -> None:
+             is_sparse: bool, device: bool) -> None:
     kinds = {"indices": "Tindices", "global_step": "int64"}
     args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
     args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
@@ -49,7 +51,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
               f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
               f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
               stateful=not is_ref, foldable=False).no_gradient()
-    made.kernel(_kernel(states, inputs, rule, is_ref))
+    made.kernel(_kernel(states, inputs, rule, is_ref, device))
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
@@ -62,7 +64,7 @@ def _with_signature(fn: Callable, *keywords: str) -> Callable:
 
 
 # -- running a rule ---------------------------------------------------------------------------------------------------
-def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) -> Callable:
+def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
     options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     sparse = "indices" in inputs
@@ -73,7 +75,7 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) 
         names = [n for n in inputs if n != "indices"]
         for i, n in enumerate(names):
             if i != grad_at:
-                given[i] = _number(given[i], n)
+                given[i] = _number(given[i], n, device)
         _check(states, held, given[grad_at], indices)
         with held[0].lock:
             tensors = [h.writable() for h in held]
@@ -85,10 +87,11 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) 
     return _with_signature(run, *options)
 
 
-def _number(value: torch.Tensor, name: str) -> Any:
+def _number(value: torch.Tensor, name: str, device: bool) -> Any:
+    """A number for a rule; one on a GPU stays there if the rule takes it so."""
     if value.ndim:
         raise errors.invalid(f"{name} is not a scalar: {arrays.show(value.shape)}")
-    return value.item()
+    return value if device and not value.is_cpu else value.item()
 
 
 def _check(names: list[str], held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> None:
@@ -177,10 +180,25 @@ def _check_rows(dims: Dims, indices: Dims, grad: Dims) -> None:
 # -- the rules --------------------------------------------------------------------------------------------------------
 def _towards(average: torch.Tensor, value: torch.Tensor, decay: Any) -> None:
     """average = decay * average + (1 - decay) * value."""
-    if average.is_complex():
+    if isinstance(decay, torch.Tensor):
+        average.mul_(decay).addcmul_(value, 1 - decay)
+    elif average.is_complex():
         average.add_(value - average, alpha=1 - decay)
     else:
         average.lerp_(value, 1 - decay)
+
+
+def _less(x: torch.Tensor, y: torch.Tensor, rate: Any) -> torch.Tensor:
+    """x -= rate * y."""
+    return x.addcmul_(y, rate, value=-1) if isinstance(rate, torch.Tensor) else x.sub_(y, alpha=rate)
+
+
+def _squares(average: torch.Tensor, grad: torch.Tensor, decay: Any) -> None:
+    """average = decay * average + (1 - decay) * grad ** 2."""
+    if isinstance(decay, torch.Tensor):
+        average.mul_(decay).addcmul_(grad * (1 - decay), grad)
+    else:
+        average.mul_(decay).addcmul_(grad, grad, value=1 - decay)
 
 
 def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
@@ -188,9 +206,9 @@ def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
     return x.sign() * (x.abs() - by).clamp_(min=0)
 
 
-@_family("GradientDescent", "var", "alpha delta")
+@_family("GradientDescent", "var", "alpha delta", device=True)
 def _(var, alpha, grad):
-    var.sub_(grad, alpha=alpha)
+    _less(var, grad, alpha)
 
 
 @_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True)
@@ -201,13 +219,13 @@ def _(var, alpha, l1, l2, grad):
     var.copy_(moved.div_(1 + l2 * alpha))
 
 
-@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True)
+@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, device=True)
 def _(var, accum, lr, grad, momentum, *, use_nesterov):
     accum.mul_(momentum).add_(grad)
     if use_nesterov:
-        var.sub_(grad, alpha=lr).sub_(accum, alpha=momentum * lr)
+        _less(_less(var, grad, lr), accum, momentum * lr)
     else:
-        var.sub_(accum, alpha=lr)
+        _less(var, accum, lr)
 
 
 @_family("KerasMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, ref=False)
@@ -221,6 +239,8 @@ def _(var, accum, lr, grad, momentum, *, use_nesterov):
 
 def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
     """The step size with both averages' bias from their zero start taken out."""
+    if any(isinstance(n, torch.Tensor) for n in (lr, beta1_power, beta2_power)):
+        return lr * (1 - beta2_power) ** 0.5 / (1 - beta1_power)
     root = cmath.sqrt(1 - beta2_power)
     if not isinstance(beta2_power, complex):
         root = root.real if beta2_power <= 1 else math.nan
@@ -233,13 +253,16 @@ def _ratio(a: Any, b: Any) -> Any:
         return np.divide(a, b).item()
 
 
-@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False")
+@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False", device=True)
 def _(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
     rate = _adam_rate(lr, beta1_power, beta2_power)
     _towards(m, grad, beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    step = m.mul(beta1).add_(grad, alpha=1 - beta1) if use_nesterov else m
-    var.addcdiv_(step, v.sqrt().add_(epsilon), value=-rate)
+    _squares(v, grad, beta2)
+    step = m.mul(beta1).add_(grad * (1 - beta1)) if use_nesterov else m
+    if isinstance(rate, torch.Tensor):
+        var.addcmul_(step / v.sqrt().add_(epsilon), rate, value=-1)
+    else:
+        var.addcdiv_(step, v.sqrt().add_(epsilon), value=-rate)
 
 
 @_family("AdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", ref=False)
@@ -257,11 +280,11 @@ def _(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
     var.addcdiv_(m, v + epsilon, value=-_ratio(lr, 1 - beta1_power))
 
 
-@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True)
+@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, device=True)
 def _(var, accum, lr, grad, *, update_slots):
     if update_slots:
         accum.addcmul_(grad, grad)
-    var.addcmul_(grad, accum.rsqrt(), value=-lr)
+    _less(var, accum.rsqrt().mul_(grad), lr)
 
 
 @_family("AdagradV2", "var accum", "lr epsilon grad", "update_slots: bool = True", sparse=True)
@@ -297,10 +320,13 @@ def _(var, accum, accum_update, lr, rho, epsilon, grad):
     accum_update.mul_(rho).addcmul_(step, step, value=1 - rho)
 
 
-@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True)
+@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True, device=True)
 def _(var, ms, mom, lr, rho, momentum, epsilon, grad):
-    ms.mul_(rho).addcmul_(grad, grad, value=1 - rho)
-    mom.mul_(momentum).addcdiv_(grad, (ms + epsilon).sqrt_(), value=lr)
+    _squares(ms, grad, rho)
+    if isinstance(lr, torch.Tensor):
+        mom.mul_(momentum).addcmul_((ms + epsilon).rsqrt_().mul_(grad), lr)
+    else:
+        mom.mul_(momentum).addcdiv_(grad, (ms + epsilon).sqrt_(), value=lr)
     var.sub_(mom)
 
 

@@ -10,9 +10,25 @@ from typing import Any
 
 import torch
 
+from penstock import errors
 from penstock.place.device import Device
 
 _PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
+
+
+_tf32 = True                        # as TensorFlow has it, unlike PyTorch
+
+
+def allow_tf32(enabled: bool) -> None:
+    """Whether float32 matrix products and convolutions may round their inputs to TensorFloat-32 (about three digits)."""
+    global _tf32
+    _tf32 = enabled
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = enabled
+
+
+def tf32_allowed() -> bool:
+    """Whether TensorFloat-32 may be used."""
+    return _tf32
 
 
 class _Landing:
@@ -39,6 +55,11 @@ class Cuda(Device):
 
     __slots__ = ()
 
+    def __init__(self, *args: Any, **kw: Any):
+        super().__init__(*args, **kw)
+        torch.backends.cudnn.benchmark = True       # as TensorFlow does: the fastest algorithm is found by trying
+        allow_tf32(_tf32)
+
     @classmethod
     def torch_device(cls, physical: int) -> torch.device:
         """PyTorch's name."""
@@ -63,6 +84,8 @@ class Cuda(Device):
         """A value on this GPU; a copy from the host runs on while the host goes on."""
         if not isinstance(value, torch.Tensor) or value.device == self.torch:
             return value
+        if value.is_cpu and torch.cuda.is_current_stream_capturing():
+            raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
         if value.is_cpu and not value.is_pinned() and value.nbytes >= _PIN_FROM:
             value = value.pin_memory()
         return value.to(self.torch, non_blocking=True)
