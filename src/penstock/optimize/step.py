@@ -52,6 +52,7 @@ class StepGraph:
         self.targets = [copies[op] for op in targets]
         self.feeds = [made[id(t)] for t in feeds]
         self.fed = {id(t) for t in self.feeds}
+        self.has_control_flow = any(op.opdef.control_flow for op in ops)
         self._where = placed
 
     @property
