@@ -108,7 +108,7 @@ class Replayed(Program):
         self._moves = 0
         self._lock = threading.Lock()
 
-    def run(self, ctx: Any, *feeds: Any) -> tuple:         # type: ignore[override]
+    def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step."""
         if self._refused:
             return self.program.run(ctx, *feeds)

@@ -207,9 +207,9 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
         return replayed(program, ops, feeds, placed)
     if not several_block:
         from penstock.compile.structured import write_structured
-        program = write_structured(ops, fetches, feeds, ctx, placed)
-        if program is not None:
-            return program
+        structured = write_structured(ops, fetches, feeds, ctx, placed)
+        if structured is not None:
+            return structured
     from penstock.execute.dataflow import Executor
     return Executor(ops, fetches, feeds, ctx, placed)
 

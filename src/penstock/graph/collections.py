@@ -80,7 +80,7 @@ def register_proto_function(collection_name: str, proto_type: Any = None, to_pro
     _messages[collection_name] = Messages(proto_type, to_proto, from_proto)
 
 
-def messages_of(collection_name: str) -> Messages | None:
+def messages_of(collection_name: Any) -> Messages | None:
     """How the items of a collection are exported; None: by name."""
     return _messages.get(collection_name)
 

@@ -196,7 +196,7 @@ def add_collection_def(meta_graph_def: MetaGraphDef, key: Any, graph: Any = None
     except Exception as e:
         logging.warning("Issue encountered when serializing %s.\nType is unsupported, or the types of the items don't match "
                         "field type in CollectionDef. Note this is a warning and probably safe to ignore.\n%s", key, e)
-        del meta_graph_def.collection_def[key]      # type: ignore[arg-type]
+        del meta_graph_def.collection_def[key]
 
 
 def _write_items(out: Any, items: list, messages: Any, export_scope: str | None) -> None:
