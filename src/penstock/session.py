@@ -21,16 +21,19 @@ from penstock.config import session_config
 from penstock.device_config import use_threads
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
+from penstock.execute.lanes import Threads, compile_lanes
 from penstock.execute.trace import TracedRun
 from penstock.fetches import Plan, expand_feed, plan_fetches
-from penstock.graph import context
+from penstock.graph import context, verify
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
 from penstock.kernels import bridge
 from penstock.optimize.options import options_of
 from penstock.optimize.pipeline import optimize, paused_collector
+from penstock.partition.schedule import is_cut, lanes, ordered
+from penstock.partition.split import partition
 from penstock.place.devices import DeviceSet, local_devices
-from penstock.place.placer import Placer, to_stderr
+from penstock.place.placer import Placement, Placer, to_stderr
 
 _stack = threading.local()
 _steps = itertools.count(1)
@@ -70,10 +73,10 @@ class _Default:
 class _Step:
     """A compiled (fetches, feeds) pair; keeps what its key names alive."""
 
-    __slots__ = ("runnable", "elements", "feeds", "slots", "wraps")
+    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps")
 
-    def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int]):
-        self.runnable, self.elements, self.feeds, self.slots = runnable, elements, feeds, slots
+    def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
+        self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
         self.wraps = [(i, e._op.opdef.fetched_as) for i, e in enumerate(elements)
                       if isinstance(e, Tensor) and e._op.opdef.fetched_as is not None]
 
@@ -103,6 +106,8 @@ class BaseSession:
         self._devices = DeviceSet(local_devices(config))
         soft, log = (config.allow_soft_placement, config.log_device_placement) if config is not None else (False, False)
         self._placer = Placer(self._devices, soft, to_stderr if log else None)
+        self._threads = Threads()
+        self._inter_op = config.inter_op_parallelism_threads if config is not None else 0
         use_threads(config.intra_op_parallelism_threads if config is not None else 0)
         self._known = 0                      # how many ops of the graph the placer knows
         self._steps_run = 0
@@ -233,6 +238,8 @@ class BaseSession:
                 raw = self._run_described(step, ctx, values, options, metadata)
             else:
                 raw = step.runnable.run(ctx, *values)
+            if ctx.deadline is not None:
+                ctx.remaining()                      # a step that took longer than it was given has failed
         except BaseException as e:
             raise self._failure(e, step) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
@@ -264,7 +271,7 @@ class BaseSession:
         return out
 
     def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> _Step:
-        """Prune, place, optimize and compile; the result is kept for the next run of the same fetches and feeds."""
+        """Prune, place, optimize, partition and compile; the result is kept for the next run of the same fetches and feeds."""
         with self._lock:
             if self._version != self._graph._version:
                 self._programs.clear()
@@ -279,20 +286,28 @@ class BaseSession:
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
         targets = [e for e in elements if isinstance(e, Operation)]
         ops = needed(fetched, targets, ids)
-        made = optimize(ops, fetched, targets, feeds, self._passes, self._place(ops))
+        placed = self._place(ops)
+        verify.placed(ops, placed)
+        made = optimize(ops, fetched, targets, feeds, self._passes, placed if len(self._devices) > 1 else None)
+        verify.runnable_order(made.ops, made.fed, "optimize")
         ctx = StepContext(self._resources, self, devices=self._devices)
-        return _Step(compile_program(made.ops, made.fetches, made.feeds, ctx, made.placed), elements, feeds, slots)
+        where = made.placed
+        if where is not None and is_cut(made.ops, where, self._inter_op):
+            partitions = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
+            verify.partitioned(partitions)
+            runnable: Any = compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
+        else:
+            runnable = compile_program(made.ops, made.fetches, made.feeds, ctx, where if self._devices.mixed else None)
+        return _Step(runnable, elements, feeds, slots, placed)
 
-    def _place(self, ops: list[Operation]) -> dict[Operation, Any] | None:
-        """Devices for the ops of a step; None if there is only one. Constraints come from the whole graph, or from
-        the step alone with place_pruned_graph."""
+    def _place(self, ops: list[Operation]) -> Placement:
+        """Devices for the ops of a step. Constraints come from the whole graph, or with place_pruned_graph from the step."""
         whole = not self._option("place_pruned_graph") and not isinstance(self, InteractiveSession)
         new = self._graph._ops[self._known:] if whole else ops
         with self._lock:
             self._placer.extend(new)
             self._known += len(new) if whole else 0
-            placed = self._placer.place(ops)
-        return placed if self._devices.mixed else None
+            return self._placer.place(ops)
 
     def explain_placement(self) -> str:
         """Where each op of the graph goes, why, and which op forced it.
@@ -313,20 +328,25 @@ class BaseSession:
         metadata.Clear()
         self._steps_run += 1
         if options is not None and options.output_partition_graphs:
-            metadata.partition_graphs.add().CopyFrom(self.graph_def)
+            self._describe_partitions(step, metadata)
         every = self._option("build_cost_model")
         costs = bool(every) and self._steps_run % every == 0
         traced = options is not None and options.trace_level
-        if not (costs or traced) or not isinstance(step.runnable, Program):
+        if not (costs or traced) or any(op.opdef.control_flow or op.opdef.blocking for op in step.placed):
             return step.runnable.run(ctx, *values)
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        run = TracedRun(fetched, step.feeds, ctx)
+        run = TracedRun(fetched, step.feeds, ctx, step.placed)
         raw = run.trace(fetched, [e for e in step.elements if isinstance(e, Operation)], step.feeds, values)
         if traced:
             run.step_stats(metadata.step_stats)
         if costs:
             run.cost_graph(metadata.cost_graph)
         return raw
+
+    def _describe_partitions(self, step: _Step, metadata: Any) -> None:
+        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
+        for part in partition(list(step.placed), step.placed, fetched, step.feeds):
+            metadata.partition_graphs.add().CopyFrom(part.graph.as_graph_def())
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """The program that runs `fetches`, as source text."""
@@ -374,7 +394,8 @@ class BaseSession:
                     raise ValueError(f"Tensor {t} may not be fed.")
                 feed_tensors.append(t)
         handle = f"partial_run_{next(_steps)}"
-        self._partial[handle] = PartialRun(plan.elements, feed_tensors, self._context(None))
+        self._partial[handle] = PartialRun(plan.elements, feed_tensors, self._context(None),
+                                           self._place if self._devices.mixed else None)
         return handle
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
@@ -400,6 +421,7 @@ class BaseSession:
             ctx.cancellation.cancel(errors.CancelledError(None, None, "Session was closed."))
         for state in self._partial.values():
             state.ctx.cancellation.cancel()
+        self._threads.close()
         self._programs.clear()
         self._plans.clear()
         self._partial.clear()

@@ -94,9 +94,9 @@ class Writer:
     def _op(self, index: int, op: Operation) -> None:
         opdef = op.opdef
         kernel = kernel_of(op)
-        bound = kernel.bind(op.attrs, op)
+        plain = bound = kernel.bind(op.attrs, op)
         if self.placed is not None:
-            bound = adapted(bound, op, self.placed, self.fed)
+            bound = adapted(plain, op, self.placed, self.fed)
         if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
             none: list = [[] for _ in opdef.inputs]                   # lists of inputs, all of them empty
             value = bound(*none, ctx=self.ctx) if kernel.wants_ctx else bound(*none)
@@ -107,7 +107,7 @@ class Writer:
                 self.refs.add(id(op.outputs[0]))
             return
         args = self._args(op)
-        if opdef.forwards and opdef.plain and opdef.forwards(op.attrs):
+        if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:
             call = args[0]
         else:
             k = self._new_name("k")
@@ -214,6 +214,11 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
     return Executor(ops, fetches, feeds, ctx, placed)
 
 
+def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
+    """A runnable for ops of a step that runs on several threads. Their order is part of the step's, and is kept."""
+    return Writer(ctx, placed).write(ops, fetches, feeds)
+
+
 def _after_the_rest(ops: list[Operation], waiting: Operation, fed: set[int]) -> list[Operation]:
     """The same ops with `waiting` and what depends on it last: nothing else has to wait for it."""
     late = {waiting}
@@ -223,4 +228,4 @@ def _after_the_rest(ops: list[Operation], waiting: Operation, fed: set[int]) -> 
     return [op for op in ops if op not in late] + [op for op in ops if op in late]
 
 
-__all__ = ["Program", "Writer", "compile_program", "group_inputs", "kernel_of"]
+__all__ = ["Program", "Writer", "compile_lane", "compile_program", "group_inputs", "kernel_of"]

@@ -120,7 +120,7 @@ class StepContext:
 
     def background(self) -> StepContext:
         """A context with the same resources for work that goes on after the step; cancelled by whoever started it."""
-        return StepContext(self.resources)
+        return StepContext(self.resources, devices=self.devices)
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; DeadlineExceededError when it has passed; None without one."""

@@ -206,7 +206,7 @@ def _make_node(op: Operation, ctx: Any, placed: Any, fed: set[int]) -> _Node:
 
 
 def _set_call(node: _Node, op: Operation, kernel: Kernel, bound: Callable) -> None:
-    node.call, node.wants_ctx, node.blocking = bound, kernel.wants_ctx, op.opdef.blocking
+    node.call, node.wants_ctx, node.blocking = bound, kernel.wants_ctx, op.opdef.blocking or op.opdef.transfer == "recv"
     node.groups = op._counts or None
     lists = [a for a in op.opdef.outputs if a.is_list]
     node.single = len(op.opdef.outputs) == 1 and not lists

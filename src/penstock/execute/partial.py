@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import errors
+from penstock.compile.adapt import loosely
 from penstock.compile.program import kernel_of
 from penstock.execute.failure import typed
 from penstock.graph.build import group_inputs
@@ -16,8 +17,9 @@ from penstock.graph.node import Operation, Tensor
 class PartialRun:
     """One partial step: what may be fetched and fed, and the values known."""
 
-    def __init__(self, elements: list, feeds: list[Tensor], ctx: Any):
+    def __init__(self, elements: list, feeds: list[Tensor], ctx: Any, place: Any = None):
         self.ctx = ctx
+        self._place = place                            # gives devices for a list of ops; None where all is on the host
         self._fetchable = {id(e): e for e in elements}
         self._feedable = {id(t): t for t in feeds}
         self._fetched: set[int] = set()
@@ -81,8 +83,12 @@ class PartialRun:
                 values.append(self._values[id(t)] if arg.is_ref else self._value(t))
             i += 1 if n is None else n
         args = group_inputs(op.opdef, values, op._counts)
+        bound = kernel.bind(op.attrs, op)
+        if self._place is not None:
+            bound = loosely(bound, op.opdef, self._place([op])[op], [t.dtype for t in op._inputs], op._counts,
+                            [t.dtype for t in op.outputs])
         try:
-            out = kernel.bind(op.attrs, op)(*args, **({"ctx": self.ctx} if kernel.wants_ctx else {}))
+            out = bound(*args, **({"ctx": self.ctx} if kernel.wants_ctx else {}))
         except Exception as e:
             raise typed(e, op) from e
         self._done.add(op)

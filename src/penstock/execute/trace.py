@@ -13,14 +13,13 @@ import torch
 from penstock.execute.partial import PartialRun
 from penstock.graph.node import Operation, Tensor
 
-CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-
 
 class TracedRun(PartialRun):
     """Runs the ops of one step in order and remembers when each ran and what it gave."""
 
-    def __init__(self, fetches: list[Tensor], feeds: list[Tensor], ctx: Any):
-        super().__init__(fetches, feeds, ctx)
+    def __init__(self, fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: dict[Operation, Any]):
+        super().__init__(fetches, feeds, ctx, (lambda ops: placed) if ctx.devices.mixed else None)
+        self._placed = placed
         self.times: list[tuple[Operation, int, int]] = []          # op, start and duration in ns
 
     def _execute(self, op: Operation) -> None:
@@ -42,9 +41,12 @@ class TracedRun(PartialRun):
 
     def step_stats(self, message: Any) -> None:
         """Fills a StepStats message."""
-        device = message.dev_stats.add(device=CPU)
+        devices: dict[str, Any] = {}
         for op, start, took in self.times:
-            node = device.node_stats.add(
+            name = self._placed[op].name
+            if name not in devices:
+                devices[name] = message.dev_stats.add(device=name)
+            node = devices[name].node_stats.add(
                 node_name=op.name, all_start_micros=start // 1000, op_start_rel_micros=0, op_end_rel_micros=took // 1000,
                 all_end_rel_micros=max(1, took // 1000), timeline_label=f"{op.name} = {op.type}("
                 f"{', '.join(t.op.name for t in op._inputs)})", scheduled_micros=start // 1000)
@@ -56,7 +58,8 @@ class TracedRun(PartialRun):
         """Fills a CostGraphDef message."""
         number = {op: i for i, (op, _, _) in enumerate(self.times)}
         for i, (op, _, took) in enumerate(self.times):
-            node = message.node.add(name=op.name, id=i, device=CPU, compute_cost=took // 1000, compute_time=took // 1000)
+            node = message.node.add(name=op.name, id=i, device=self._placed[op].name, compute_cost=took // 1000,
+                                    compute_time=took // 1000)
             for t in op._inputs:
                 if t.op in number:
                     node.input_info.add(preceding_node=number[t.op], preceding_port=t.value_index)

@@ -101,7 +101,7 @@ class OpDef:
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
-                 gpu: bool | str = True, host: str = "", metadata: bool = False,
+                 gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
                  constant: bool = False, inert: bool = False,
                  forwards: bool | Callable[[dict], bool] = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
@@ -115,6 +115,7 @@ class OpDef:
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
+        self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions
         self.metadata = metadata                   # looks at shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait

@@ -1,0 +1,209 @@
+"""The cut: one plain graph per device, with a send and a receive for each tensor that crosses.
+
+A tensor goes to each device once, however many ops there use it. A control edge that crosses becomes an empty tensor. Ops
+keep their names, so that resources are found, and each knows which op of the user's graph it stands for.
+
+All partitions are cut from one order of the whole step, in which a send stands behind its producer and a receive before its
+first consumer. Whoever runs the ops of a partition (or of several) in that order cannot be caught in a ring of waiting: of
+all ops not done yet, the first in the order has all it needs.
+"""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from penstock import dtypes
+from penstock.graph.graph import Graph
+from penstock.graph.node import Operation, Tensor
+from penstock.ops.registry import get
+from penstock.place.device import Device
+
+_ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      # see compile/adapt.py
+Position = tuple[int, int]                         # in the order of the step; receives before, sends behind an op
+
+
+@dataclasses.dataclass
+class Transfer:
+    """One tensor on its way from one device to another."""
+    edge: str
+    source: Device
+    target: Device
+    send: Operation
+    recv: Operation
+
+
+@dataclasses.dataclass
+class Partition:
+    """What one device runs in a step."""
+    device: Device
+    graph: Graph
+    positions: dict[Operation, Position] = dataclasses.field(default_factory=dict)
+    feeds: list[tuple[int, Tensor]] = dataclasses.field(default_factory=list)       # (which feed of the step, its tensor)
+    fetches: list[tuple[int, Tensor]] = dataclasses.field(default_factory=list)     # (which fetch of the step, its tensor)
+    sends: list[Transfer] = dataclasses.field(default_factory=list)
+    recvs: list[Transfer] = dataclasses.field(default_factory=list)
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The ops, in the order of the step."""
+        return sorted(self.positions, key=self.positions.__getitem__)
+
+
+def partition(ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor],
+              feeds: list[Tensor]) -> list[Partition]:
+    """The partitions of a step, one per device that has something to do, in the order of their first op."""
+    return _Cut(ops, placed, fetches, feeds).partitions()
+
+
+class _Cut:
+    """One step while it is being cut."""
+
+    def __init__(self, ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor], feeds: list[Tensor]):
+        self.ops, self.placed, self.fetches, self.feeds = ops, placed, fetches, feeds
+        self.parts: dict[Device, Partition] = {}
+        self.made: dict[Operation, Operation] = {}                      # op -> its copy
+        self.local: dict[tuple[int, Device], Tensor] = {}               # (tensor, device) -> what stands for it there
+        self.waits: dict[tuple[Operation, Device], Operation] = {}      # (op, device) -> the receive that says it has run
+        self.fed = {id(t): i for i, t in enumerate(feeds)}
+        self.edges = 0
+
+    def partitions(self) -> list[Partition]:
+        for position, op in enumerate(self.ops):
+            self._copy(op, position)
+        self._close_loops()
+        for i, t in enumerate(self.fetches):
+            device = self.placed[t._op] if id(t) not in self.fed else next(iter(self.parts))
+            self.part(device).fetches.append((i, self._input(t, device, len(self.ops))))
+        return list(self.parts.values())
+
+    def part(self, device: Device) -> Partition:
+        if device not in self.parts:
+            self.parts[device] = Partition(device, Graph())
+        return self.parts[device]
+
+    # -- ops -------------------------------------------------------------------------------------------------------------
+    def _copy(self, op: Operation, position: int) -> None:
+        device = self.placed[op]
+        part = self.part(device)
+        part.graph._functions = op.graph._functions
+        inputs = [self._input(t, device, position) for t in op._inputs if not self._goes_round(t)]
+        made = self._add(part, op.opdef, op.name, inputs, op.attrs, (position, 0), [t.dtype for t in op.outputs], op._counts)
+        made._extra, made.frames, made._control_flow_context = op._extra, op.frames, op._control_flow_context
+        made._origin = op._origin or op
+        self.made[op] = made
+        for t, new in zip(op.outputs, made.outputs, strict=True):
+            new._dims = t._dims
+            self.local.setdefault((id(t), device), new)
+        for c in op._control_inputs:
+            if c in self.placed and c in self.made:
+                self._wait(made, c, device, position)
+
+    def _goes_round(self, t: Tensor) -> bool:
+        """Whether a tensor closes a loop: its op comes later."""
+        return t._op.opdef.back_edge and id(t) not in self.fed and t._op not in self.made
+
+    def _close_loops(self) -> None:
+        """Gives the ops whose inputs were not there yet the rest of them."""
+        for op, made in self.made.items():
+            if len(made._inputs) < len(op._inputs):
+                before, made._inputs = made._inputs, [self._input(t, self.placed[op], len(self.ops)) for t in op._inputs]
+                for t in made._inputs:
+                    if all(t is not b for b in before):
+                        t._consumers.append(made)
+
+    def _add(self, part: Partition, opdef: Any, name: str, inputs: list[Tensor], attrs: dict[str, Any], position: Position,
+             types: list, counts: tuple = ()) -> Operation:
+        name = name if name not in part.graph._by_name else self._name(part, name)
+        made = part.graph.add(opdef, name, inputs, attrs, types, counts, device_and_scopes=False)
+        made._device = part.device.name
+        part.positions[made] = position
+        return made
+
+    def _wait(self, op: Operation, source: Operation, device: Device, position: int) -> None:
+        """`op` runs behind `source`, which may be elsewhere."""
+        if self.placed[source] is device:
+            before = self.made[source]
+        else:
+            key = (source, device)
+            if key not in self.waits:
+                self.waits[key] = self._signal(source, device, position)
+            before = self.waits[key]
+        if before not in op._control_inputs:
+            op._control_inputs.append(before)
+            before._control_outputs.append(op)
+
+    def _signal(self, source: Operation, device: Device, position: int) -> Operation:
+        """Sends an empty tensor when `source` has run."""
+        home = self.placed[source]
+        part = self.part(home)
+        behind = part.positions[self.made[source]]
+        empty = self._add(part, get("Const"), self._name(part, source.name), [],
+                          {"dtype": dtypes.float32, "value": np.zeros([0], np.float32)}, (behind[0], 1), [dtypes.float32])
+        empty.outputs[0]._dims = (0,)
+        sent = self._add(part, get("Identity"), self._name(part, source.name), [empty.outputs[0]], {"T": dtypes.float32},
+                         (behind[0], 2), [dtypes.float32])
+        sent._control_inputs.append(self.made[source])
+        self.made[source]._control_outputs.append(sent)
+        return self._transfer(sent.outputs[0], f"{source.name}^", home, device, position)._op
+
+    # -- tensors ------------------------------------------------------------------------------------------------------------
+    def _input(self, t: Tensor, device: Device, position: int) -> Tensor:
+        """What stands for a tensor on a device."""
+        found = self.local.get((id(t), device)) if id(t) not in self.fed else self.local.get((-1 - self.fed[id(t)], device))
+        if found is not None:
+            return found
+        if id(t) in self.fed:
+            return self._feed(t, device)
+        source = self.made[t._op].outputs[t._value_index]
+        found = self.local[(id(t), device)] = self._transfer(source, t.name, self.placed[t._op], device, position)
+        return found
+
+    def _feed(self, t: Tensor, device: Device) -> Tensor:
+        """A feed comes to each device that uses it; to memory other than the host's it is copied once."""
+        i = self.fed[id(t)]
+        part = self.part(device)
+        kind = t.dtype.base_dtype
+        name = t._op.name
+        arg, = self._add(part, get("_Arg"), self._name(part, name), [], {"T": kind, "index": i}, (-1, 0), [kind]).outputs
+        arg._dims = t._dims
+        part.feeds.append((i, arg))
+        if not device.host and kind not in _ON_HOST:
+            arg, = self._add(part, get("Identity"), self._name(part, name), [arg], {"T": kind}, (-1, 1), [kind]).outputs
+            arg._dims = t._dims
+        self.local[(-1 - i, device)] = arg
+        return arg
+
+    def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int) -> Tensor:
+        """A send behind the op of `t`, and a receive before the op at `position`; gives the received tensor."""
+        here, there = self.part(source), self.part(target)
+        self.edges += 1
+        kind = t.dtype.base_dtype
+        ends = {"tensor_name": f"edge_{self.edges}_{edge}", "send_device": source.name, "recv_device": target.name,
+                "send_device_incarnation": source.incarnation, "client_terminated": False}
+        form = "_Host{}" if kind in _ON_HOST else "_{}"
+        behind = here.positions[t._op]
+        send = self._add(here, get(form.format("Send")), self._name(here, t._op.name), [t], {"T": kind, **ends},
+                         (behind[0], behind[1] + 1), [])
+        recv = self._add(there, get(form.format("Recv")), self._name(there, t._op.name), [], {"tensor_type": kind, **ends},
+                         (position, -1), [kind])
+        recv.outputs[0]._dims = t._dims
+        made = Transfer(ends["tensor_name"], source, target, send, recv)
+        here.sends.append(made)
+        there.recvs.append(made)
+        send._origin = recv._origin = t._op._origin
+        return recv.outputs[0]
+
+    def _name(self, part: Partition, base: str) -> str:
+        n = len(part.graph._ops)
+        while f"{base}/_{n}" in part.graph._by_name:
+            n += 1
+        return f"{base}/_{n}"
+
+
+def cut_edges(ops: Iterable[Operation], placed: dict[Operation, Device], fed: set[int]) -> int:
+    """How many tensors cross from one device to another: one for each destination."""
+    return len({(id(t), placed[op]) for op in ops for t in op._inputs
+                if id(t) not in fed and placed[t._op] is not placed[op]})
