@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "graph": CORE,
     "fetches": BASE | {"graph"},
     "queues": BASE | {"kernels"},
-    "pipelines": BASE | {"kernels"},
+    "pipelines": BASE | {"kernels", "io"},
     "ops": CORE | PUBLIC | {"kernels", "queues", "pipelines"},
     "optimize": CORE,
     "partition": CORE | {"place"},

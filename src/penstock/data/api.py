@@ -1,4 +1,4 @@
 """Everything under tf.data: importing this module makes the names known."""
-from penstock.data import dataset, dataset_v1, iterators, options, scanning
+from penstock.data import dataset, dataset_v1, iterators, options, readers, scanning
 
-__all__ = ["dataset", "dataset_v1", "iterators", "options", "scanning"]
+__all__ = ["dataset", "dataset_v1", "iterators", "options", "readers", "scanning"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import penstock.compat.v1 as tf
 from penstock import dtypes
 from penstock.api import export
 from penstock.data import structure
@@ -96,6 +97,14 @@ class DatasetV2:
     @property
     def _type_spec(self) -> DatasetSpec:
         return DatasetSpec(self.element_spec)
+
+    @staticmethod
+    def _stacked(datasets: list) -> Any:
+        """Several datasets of one type as one value."""
+        spec = datasets[0].element_spec
+        for d in datasets[1:]:
+            spec = structure.map_structure(lambda a, b: a.most_specific_compatible_type(b), spec, d.element_spec)
+        return _NestedVariant(tf.stack([d._variant_tensor for d in datasets]), spec, TensorShape([len(datasets)]))
 
     @property
     def _flat_types(self) -> list:
@@ -242,10 +251,8 @@ class DatasetV2:
 
         >>> tf.data.Dataset.counter(start=2, step=3)
         """
-        from penstock.ops.cast import cast
-        from penstock.ops.math import add
         start, step = convert(start, dtype, "start"), convert(step, dtype, "step")
-        return cls.range(0, dtypes.int64.max).map(lambda i: add(start, cast(i, dtype) * step))
+        return cls.range(0, dtypes.int64.max).map(lambda i: start + tf.cast(i, dtype) * step)
 
     @classmethod
     def choose_from_datasets(cls, datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:

@@ -78,7 +78,7 @@ def _generator_dataset(cls: Any, running: _Running, args: tuple, spec: Any) -> A
         return _typed(numpy_function(running.start, list(args), dtypes.int64), number)
 
     def following(n: Any) -> Any:
-        return structure.pack(spec, _next_values(running, n, structure.flatten(spec)))
+        return structure.pack(spec, _next_values(running, n, spec))
 
     def end(n: Any) -> Any:
         return _typed(numpy_function(running.end, [n], dtypes.int64), number)
@@ -100,12 +100,13 @@ def _typed(t: Any, spec: TensorSpec) -> Any:
     return t
 
 
-def _next_values(running: _Running, number: Any, specs: list) -> list:
-    """The components of the next element, each of its spec."""
+def _next_values(running: _Running, number: Any, spec: Any) -> list:
+    """The components of the next element, each of its type."""
+    specs = structure.flatten(spec)
     flat = [t for s in specs for t in _parts(s)]
 
     def read(n: Any) -> Any:
-        return _arrays(running.next(n), specs)
+        return _arrays(running.next(n), spec)
     tensors = numpy_function(read, [number], [t.dtype for t in flat])
     tensors = [tensors] if not isinstance(tensors, (list, tuple)) else list(tensors)
     for t, s in zip(tensors, flat, strict=True):
@@ -122,16 +123,15 @@ def _parts(spec: Any) -> list:
     return [spec] if isinstance(spec, TensorSpec) else list(spec._component_specs)
 
 
-def _arrays(value: Any, specs: list) -> list:
-    """What a generator yielded, as arrays that fit the specs."""
-    expected = specs[0] if len(specs) == 1 and not structure.is_nested(value) else None
+def _arrays(value: Any, spec: Any) -> list:
+    """What a generator yielded, as arrays that fit its type."""
+    specs = structure.flatten(spec)
     try:
-        leaves = [value] if expected is not None else structure.flatten(value)
-        if len(leaves) != len(specs):
-            raise ValueError("another number of components")
+        leaves = structure.flatten_up_to(spec, tuple(value) if isinstance(value, list) and type(spec) is tuple else value)
     except (TypeError, ValueError):
+        types = structure.map_structure(lambda s: getattr(s, "dtype", s), spec)
         raise TypeError(f"`generator` yielded an element that did not match the expected structure. The expected structure was "
-                        f"{tuple(specs)}, but the yielded element was {value}.") from None
+                        f"{types}, but the yielded element was {value}.") from None
     out: list = []
     for leaf, spec in zip(leaves, specs, strict=True):
         if isinstance(spec, TensorSpec):

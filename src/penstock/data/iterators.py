@@ -12,7 +12,6 @@ from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.graph.type_spec import TensorSpec, TypeSpec
 from penstock.ops.registry import get
-from penstock.static_shape import TensorShape
 
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
 GET_NEXT_CALL_WARNING_MESSAGE = (
@@ -47,12 +46,13 @@ class Iterator(_Typed):
         if iterator_resource is None or isinstance(iterator_resource, str):
             raise ValueError("`iterator_resource` must be a tensor")
         self._spec = structure.from_legacy(output_types, output_shapes, output_classes)
-        self._calls = 0
+        self._calls, self._handle = 0, None
 
     @classmethod
     def _of(cls, resource: Any, initializer: Any, spec: Any) -> Iterator:
         out = cls.__new__(cls)
         out._iterator_resource, out._initializer, out._spec, out._calls = resource, initializer, spec, 0
+        out._handle = None
         return out
 
     @staticmethod
@@ -60,8 +60,6 @@ class Iterator(_Typed):
                        output_classes: Any = None) -> Iterator:
         """An iterator without a dataset, for elements of a given type; see `make_initializer`."""
         types = structure.map_structure(dtypes.as_dtype, output_types) if not _has_specs(output_types) else output_types
-        if output_shapes is not None:
-            structure.assert_same(*_aligned(types, output_shapes))
         spec = structure.from_legacy(types, output_shapes, output_classes)
         resource = get("IteratorV2")(container="", shared_name=shared_name or "", **structure.outputs(spec))
         return Iterator._of(resource, None, spec)
@@ -71,8 +69,6 @@ class Iterator(_Typed):
                            output_classes: Any = None) -> Iterator:
         """The iterator that a string names when the step runs."""
         types = structure.map_structure(dtypes.as_dtype, output_types) if not _has_specs(output_types) else output_types
-        if output_shapes is not None:
-            structure.assert_same(*_aligned(types, output_shapes))
         spec = structure.from_legacy(types, output_shapes, output_classes)
         handle = convert(string_handle, dtypes.string, "string_handle")
         return Iterator._of(get("IteratorFromStringHandleV2")(handle, **structure.outputs(spec)), None, spec)
@@ -108,7 +104,11 @@ class Iterator(_Typed):
 
     def string_handle(self, name: str | None = None) -> Any:
         """A string that names this iterator in its session."""
-        return get("IteratorToStringHandle")(self._iterator_resource, name=name or "string_handle")
+        if name is None:
+            if self._handle is None:
+                self._handle = get("IteratorToStringHandle")(self._iterator_resource, name="string_handle")
+            return self._handle
+        return get("IteratorToStringHandle")(self._iterator_resource, name=name)
 
     def _gather_saveables_for_checkpoint(self) -> dict:
         from penstock.data.saving import IteratorSaveable
@@ -117,12 +117,6 @@ class Iterator(_Typed):
 
 def _has_specs(types: Any) -> bool:
     return any(isinstance(t, TypeSpec) for t in structure.flatten(types))
-
-
-def _aligned(types: Any, shapes: Any) -> tuple[Any, Any]:
-    """Both as structures of leaves: a list among shapes is one shape."""
-    return types, structure.pack(shapes, [TensorShape(s) if not isinstance(s, TypeSpec) else s
-                                          for s in structure.flatten(shapes)])
 
 
 class OwnedIterator(_Typed):

@@ -104,6 +104,10 @@ def _is_composite(x: Any) -> bool:
     return hasattr(type(x), "_type_spec") and not isinstance(x, Tensor) or getattr(x, "_is_tensor_array", False)
 
 
+def _is_dataset(x: Any) -> bool:
+    return hasattr(x, "_variant_tensor") and hasattr(x, "element_spec")
+
+
 def normalize(element: Any) -> Any:
     """The element with everything that is not composite as a tensor."""
     def leaf(x: Any) -> Any:
@@ -112,6 +116,8 @@ def normalize(element: Any) -> Any:
         if isinstance(x, RaggedTensorValue):
             from penstock.ragged.tensor import convert_to_tensor_or_ragged_tensor
             return convert_to_tensor_or_ragged_tensor(x)
+        if isinstance(x, list) and x and all(_is_dataset(d) for d in x):
+            return x[0]._stacked(x)
         return x if _is_composite(x) else convert(x)
     return pack(element, [leaf(x) for x in flatten(element)])
 

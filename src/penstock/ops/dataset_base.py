@@ -75,6 +75,19 @@ class Body:
     def __init__(self, function: GraphFunction, captured: list):
         self.function, self.captured = function, tuple(captured)
         self._at_once: bool | None = None
+        self._pure: bool | None = None
+
+    @property
+    def pure(self) -> bool:
+        """Whether nothing but time tells one order of calls from another: no state, no waiting, no Python."""
+        if self._pure is None:
+            self._pure = all(o.opdef.foldable or o.outputs and any(o.outputs[0] is t for t in self.function.inputs)
+                             for o in self._ops())
+        return self._pure
+
+    def _ops(self) -> list:
+        f = self.function
+        return needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
 
     def runner(self, ctx: Any) -> Callable:
         """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
@@ -106,14 +119,12 @@ class Body:
         self._at_once = False
 
     def _may_see_blocks(self) -> bool:
-        """Whether nothing but time tells calls on elements from a call on a block: pure ops over numbers."""
+        """Whether the function may be called on a block at once: pure ops over numbers."""
         f = self.function
         if any(t.dtype.torch is None for t in (*f.inputs, *f.outputs)) or len(f.inputs) == len(self.captured):
             return False
-        ops = needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
-        return len(ops) <= _MOST_OPS and all(
-            o.opdef.foldable and all(t.dtype.torch is not None for t in o.outputs) for o in ops if o._inputs or not o.outputs
-            or not any(o.outputs[0] is t for t in f.inputs))
+        ops = self._ops()
+        return self.pure and len(ops) <= _MOST_OPS and all(t.dtype.torch is not None for o in ops for t in o.outputs)
 
 
 def body(function: Any, node: Any, captured: list) -> Body:

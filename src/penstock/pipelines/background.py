@@ -92,7 +92,7 @@ class _Buffer:
 
 
 class _PrefetchCursor(Cursor):
-    """Reads its input directly while that is quick, and through a thread from then on."""
+    """Reads its input directly where that is quick, and on a thread otherwise."""
 
     def __init__(self, source: Cursor, size: int, ctx: Any):
         self.inputs, self._source, self._size = (source,), source, size
@@ -102,16 +102,19 @@ class _PrefetchCursor(Cursor):
         self._ended = False
         self._restored: collections.deque = collections.deque()
         self._thread: threading.Thread | None = None
+        self._inline = source.quick
 
     @property
     def blocks(self) -> bool:        # type: ignore[override]
-        return self._buffer is None and not self._restored and self._source.blocks
+        return self._inline and self._buffer is None and not self._restored and self._source.blocks
 
     def next(self, ctx: Any) -> tuple | None:
         if self._restored:
             return given(self._restored.popleft())
         if self._ended:
             return None
+        if self._buffer is None and not self._inline:
+            self._start()
         if self._buffer is not None:
             item = given(self._buffer.take(ctx))
             self._ended = item is None
@@ -127,7 +130,7 @@ class _PrefetchCursor(Cursor):
         return item
 
     def block(self, ctx: Any, limit: int) -> tuple | None:
-        if self._buffer is not None or self._restored:
+        if self._buffer is not None or self._restored or not self._inline:
             return super().block(ctx, limit)
         start = time.perf_counter()
         columns = self._source.block(ctx, limit)
@@ -297,6 +300,8 @@ class _Workers:
 
 
 class _ParallelCursor(Cursor):
+    quick = False
+
     def __init__(self, stage: ParallelMap, source: Cursor, ctx: Any):
         self.inputs, self._stage, self._source = (source,), stage, source
         self._workers = _Workers(source, stage.body.runner(ctx), stage.parallel, ctx.background())
@@ -417,6 +422,8 @@ def _tell(news: threading.Condition) -> None:
 
 
 class _ParallelInterleaveCursor(Cursor):
+    quick = False
+
     def __init__(self, stage: ParallelInterleave, source: Cursor, ctx: Any):
         self.inputs, self._stage, self._source = (source,), stage, source
         self._run, self._background = stage.body.runner(ctx), ctx.background()

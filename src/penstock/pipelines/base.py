@@ -44,6 +44,11 @@ class Cursor:
     blocks = False
     inputs: tuple = ()              # the cursors that this one reads
 
+    @property
+    def quick(self) -> bool:
+        """Whether elements come without waiting, files and side effects: then nobody can tell when they are made."""
+        return bool(self.inputs) and all(c.quick for c in self.inputs)
+
     def next(self, ctx: Any) -> tuple | None:
         """The next element; None at the end."""
         raise NotImplementedError

@@ -241,6 +241,8 @@ class Elements(Stage):
 
 
 class _ElementsCursor(Cursor):
+    quick = True
+
     def __init__(self, elements: list):
         self._elements, self._at = elements, 0
 

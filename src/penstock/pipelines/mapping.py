@@ -40,6 +40,10 @@ class Calling(BlockCursor):
         self._stash: collections.deque = collections.deque()       # elements of a block that could not be called at once
         self._most_rows = 0
 
+    @property
+    def quick(self) -> bool:
+        return self._body.pure and self._source.quick
+
     def next(self, ctx: Any) -> tuple | None:
         return super().next(ctx) if self._many is not None or self._rows else self.one(ctx)
 
@@ -172,6 +176,8 @@ class FlatMap(Stage):
 
 
 class _FlatMapCursor(Cursor):
+    quick = False
+
     def __init__(self, source: Cursor, body: Any, ctx: Any):
         self.inputs, self._source, self._run = (source,), source, body.runner(ctx)
         self._current: Cursor | None = None
@@ -246,6 +252,8 @@ class Interleave(Stage):
 
 
 class _InterleaveCursor(Cursor):
+    quick = False
+
     def __init__(self, source: Cursor, body: Any, cycle: int, block: int, ctx: Any):
         self.inputs, self._source, self._run = (source,), source, body.runner(ctx)
         self._cycle, self._length = cycle, block
@@ -314,6 +322,8 @@ class Scan(Stage):
 
 
 class _ScanCursor(Cursor):
+    quick = False
+
     def __init__(self, source: Cursor, state: tuple, body: Any, preserve: bool, ctx: Any):
         self.inputs, self._source, self._run = (source,), source, body.runner(ctx)
         self._state, self._preserve, self._done = state, preserve, False
@@ -352,6 +362,8 @@ class TakeWhile(Stage):
 
 
 class _TakeWhileCursor(Cursor):
+    quick = False
+
     def __init__(self, source: Cursor, body: Any, ctx: Any):
         self.inputs, self._source, self._run, self._done = (source,), source, body.runner(ctx), False
 

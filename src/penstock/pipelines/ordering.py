@@ -39,6 +39,7 @@ class _TakeCursor(Cursor):
 
     def next(self, ctx: Any) -> tuple | None:
         if self._left <= 0:
+            self.close()
             return None
         element = self._source.next(ctx)
         self._left = self._left - 1 if element is not None else 0
@@ -46,6 +47,7 @@ class _TakeCursor(Cursor):
 
     def block(self, ctx: Any, limit: int) -> tuple | None:
         if self._left <= 0:
+            self.close()
             return None
         columns = self._source.block(ctx, min(limit, self._left))
         self._left = self._left - len(columns[0]) if columns is not None else 0

@@ -27,6 +27,8 @@ class Tensors(Stage):
 
 
 class _Once(Cursor):
+    quick = True
+
     def __init__(self, element: tuple):
         self._element, self._done = element, False
 
@@ -45,6 +47,8 @@ class _Once(Cursor):
 
 class _Counting(BlockCursor):
     """A cursor over a known number of rows."""
+
+    quick = True
 
     def __init__(self, size: int):
         super().__init__()

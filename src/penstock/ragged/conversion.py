@@ -270,6 +270,8 @@ def _(rt_nested_splits, rt_dense_values, *, batched_input):
 
 @from_variant_op.kernel
 def _(encoded_ragged, *, input_ragged_rank, output_ragged_rank, Tvalues, Tsplits):
+    if isinstance(encoded_ragged, EncodedRagged):            # one variant, by itself
+        encoded_ragged = _vector([encoded_ragged]).reshape(())
     items = encoded_ragged.ravel().tolist()
     for e in items:
         if not isinstance(e, EncodedRagged):

@@ -93,17 +93,19 @@ class RaggedTensorSpec(BatchableTypeSpec):
         return [TensorSpec(None, dtypes.variant)]
 
     def _to_tensor_list(self, value: Any) -> list:
-        if self._ragged_rank > 0:
+        if isinstance(value, RaggedTensor):
             return [value._to_variant(batched_input=False)]
-        return [value]
+        from penstock.ragged.conversion import to_variant_op
+        return [to_variant_op([], value, batched_input=False)]
 
     def _to_batched_tensor_list(self, value: Any) -> list:
         return [value._to_variant(batched_input=True)]
 
     def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
-        if self._ragged_rank == 0:
-            return tensor_list[0]
-        return RaggedTensor._from_variant(tensor_list[0], self._dtype, self._ragged_rank)
+        out = RaggedTensor._from_variant(tensor_list[0], self._dtype, self._ragged_rank)
+        if isinstance(out, Tensor):
+            out.set_shape(self._shape)
+        return out
 
     def _batch(self, batch_size: Any) -> RaggedTensorSpec:
         return RaggedTensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype, self._ragged_rank + 1,

@@ -1,0 +1,205 @@
+"""Stages that keep elements: in memory, or in a file of records."""
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from penstock import errors
+from penstock.io import paths
+from penstock.io.record import RecordReader, TFRecordWriter
+from penstock.pipelines import codec, values
+from penstock.pipelines.base import Cursor, Stage
+from penstock.pipelines.batching import _ElementsCursor
+from penstock.pipelines.sources import _SliceCursor
+
+
+class MemoryCache(Stage):
+    """The elements of a dataset, kept once an iteration has seen all of them."""
+
+    def __init__(self, source: Stage):
+        self.inputs = (source,)
+        self.kept: Any = None                      # a list of elements, or columns
+        self.lock = threading.Lock()
+
+    def keep(self, parts: list, as_blocks: bool) -> None:
+        """Keeps what the first complete iteration gave."""
+        with self.lock:
+            if self.kept is None:
+                self.kept = values.join(parts) if as_blocks and parts else list(parts)
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return self.replay() if self.kept is not None else _KeepingCursor(self, self.inputs[0].iterate(ctx))
+
+    def replay(self) -> Cursor:
+        """A cursor over what is kept."""
+        kept = self.kept
+        return _SliceCursor(kept, len(kept[0])) if isinstance(kept, tuple) else _ElementsCursor(kept)
+
+    def cardinality(self) -> int:
+        return self.cardinality_of_input()
+
+
+class _KeepingCursor(Cursor):
+    """Passes elements on and remembers them: as blocks while all of them come in blocks of one shape."""
+
+    def __init__(self, stage: MemoryCache, source: Cursor):
+        self.inputs, self._source, self._stage = (source,), source, stage
+        self._parts: list = []
+        self._as_blocks = source.blocks
+        self._replay: Cursor | None = None
+        self._ended = False
+
+    @property
+    def blocks(self) -> bool:                      # type: ignore[override]
+        return self._replay.blocks if self._replay is not None else self._as_blocks and self._source.blocks
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._replay is not None:
+            return self._replay.next(ctx)
+        element = None if self._ended else self._source.next(ctx)
+        if element is None:
+            self._complete()
+        else:
+            self._parts.append(tuple(map(values.single, element)) if self._as_blocks else element)
+        return element
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        if self._replay is not None:
+            return self._replay.block(ctx, limit)
+        if not self._as_blocks or not self._source.blocks:
+            if self._as_blocks:
+                self._parts = [e for p in self._parts for e in values.elements(p)]
+                self._as_blocks = False
+            return super().block(ctx, limit)
+        columns = None if self._ended else self._source.block(ctx, limit)
+        if columns is None:
+            self._complete()
+        else:
+            self._parts.append(columns)
+        return columns
+
+    def _complete(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        shapes = {tuple(values.shape_of(c)[1:] for c in p) for p in self._parts} if self._as_blocks else {()}
+        if len(shapes) > 1:
+            self._parts = [e for p in self._parts for e in values.elements(p)]
+            self._as_blocks = False
+        self._stage.keep(self._parts, self._as_blocks)
+        self._parts = []
+
+    def save(self) -> Any:
+        return {"blocks": self._as_blocks, "parts": self._parts, "ended": self._ended,
+                "input": self._source.save() if self._replay is None else None,
+                "replay": None if self._replay is None else self._replay.save()}
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._as_blocks, self._ended = state["blocks"], state["ended"]
+        self._parts = [tuple(p) for p in state["parts"]]
+        if state["input"] is not None:
+            self._source.restore(state["input"], ctx)
+
+
+class FileCache(Stage):
+    """The elements of a dataset, kept in a file that a complete iteration writes and later ones read."""
+
+    def __init__(self, source: Stage, prefix: str):
+        self.inputs, self.prefix = (source,), prefix
+
+    @property
+    def path(self) -> str:
+        """The file of a complete cache."""
+        return self.prefix + ".index"
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _FileCursor(self, ctx)
+
+    def cardinality(self) -> int:
+        return self.cardinality_of_input()
+
+
+class _FileCursor(Cursor):
+    """Reads the file if it is there, and writes it otherwise; which of the two is decided by the first element."""
+
+    def __init__(self, stage: FileCache, ctx: Any):
+        self._stage, self._ctx = stage, ctx
+        self._reader: RecordReader | None = None
+        self._writer: _Writer | None = None
+        self._ended = False
+
+    def _start(self, ctx: Any) -> None:
+        if paths.exists(self._stage.path):
+            self._reader = RecordReader(self._stage.path)
+        else:
+            self._writer = _Writer(self._stage.prefix, self._stage.path)
+            self._source = self._stage.inputs[0].iterate(ctx)
+            self.inputs = (self._source,)
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._ended:
+            return None
+        if self._reader is None and self._writer is None:
+            self._start(ctx)
+        if self._reader is not None:
+            record = self._reader.read()
+            self._ended = record is None
+            return None if record is None else tuple(codec.decode(record))
+        element = self._source.next(ctx)
+        writer: _Writer = self._writer                           # type: ignore[assignment]
+        if element is None:
+            self._ended = True
+            writer.finish()
+        else:
+            writer.write(element)
+        return element
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.abandon()
+        if self._reader is not None:
+            self._reader.close()
+        super().close()
+
+    def __del__(self) -> None:
+        if self._writer is not None:
+            self._writer.abandon()
+
+
+class _Writer:
+    """A cache file on its way: nobody else writes it, and it appears when it is complete."""
+
+    def __init__(self, prefix: str, path: str):
+        self._lock, self._path, self._temporary = prefix + ".lockfile", path, f"{prefix}.tmp-{os.getpid()}"
+        self._open = False
+        if paths.exists(self._lock):
+            raise errors.AlreadyExistsError(
+                None, None, f"There appears to be a concurrent caching iterator running - cache lockfile already exists "
+                            f"('{self._lock}'). If you are sure no other running computations are using this cache prefix, "
+                            "delete the lockfile and re-initialize the iterator.")
+        paths.write_atomically(self._lock, b"%d" % os.getpid())
+        self._writer = TFRecordWriter(self._temporary)
+        self._open = True
+
+    def write(self, element: tuple) -> None:
+        """Adds an element."""
+        if self._open:
+            self._writer.write(codec.encode(list(element)))
+
+    def finish(self) -> None:
+        """Makes the file appear."""
+        if self._open:
+            self._open = False
+            self._writer.close()
+            paths.rename(self._temporary, self._path)
+            paths.remove(self._lock)
+
+    def abandon(self) -> None:
+        """Removes what was written, if it is not complete."""
+        if self._open:
+            self._open = False
+            self._writer.close()
+            for path in (self._temporary, self._lock):
+                if paths.exists(path):
+                    paths.remove(path)
