@@ -504,7 +504,11 @@ class DatasetV2:
 
     def with_options(self, options: Options, name: str | None = None) -> Any:
         """The same dataset with options set."""
-        out = self._made(self._variant_tensor, self.element_spec, (self,))
+        variant = self._variant_tensor
+        if options.deterministic is not None:
+            variant = call_op("OptionsDataset", variant, serialized_options=options._serialized(),
+                              **structure.outputs(self.element_spec))
+        out = self._made(variant, self.element_spec, (self,))
         out._options = merged(self.options(), options)
         return out
 

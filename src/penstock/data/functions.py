@@ -62,12 +62,9 @@ class ElementFunction:
 
 
 def _converted(function: Callable) -> Callable:
-    """The function with its Python control flow over tensors made into graphs, where that is available."""
-    try:
-        from penstock.autograph.api import tf_convert
-    except ImportError:
-        return function
-    return tf_convert(function)
+    """The function with its Python control flow over tensors made into graphs."""
+    from penstock.autograph.convert import converted
+    return converted(function)
 
 
 def call_op(name: str, *inputs: Any, functions: dict[str, ElementFunction] | None = None, **attrs: Any) -> Any:

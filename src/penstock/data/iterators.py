@@ -46,13 +46,13 @@ class Iterator(_Typed):
         if iterator_resource is None or isinstance(iterator_resource, str):
             raise ValueError("`iterator_resource` must be a tensor")
         self._spec = structure.from_legacy(output_types, output_shapes, output_classes)
-        self._calls, self._handle = 0, None
+        self._calls, self._handle = 0, get("IteratorToStringHandle")(iterator_resource)
 
     @classmethod
     def _of(cls, resource: Any, initializer: Any, spec: Any) -> Iterator:
         out = cls.__new__(cls)
         out._iterator_resource, out._initializer, out._spec, out._calls = resource, initializer, spec, 0
-        out._handle = None
+        out._handle = get("IteratorToStringHandle")(resource)
         return out
 
     @staticmethod
@@ -104,11 +104,7 @@ class Iterator(_Typed):
 
     def string_handle(self, name: str | None = None) -> Any:
         """A string that names this iterator in its session."""
-        if name is None:
-            if self._handle is None:
-                self._handle = get("IteratorToStringHandle")(self._iterator_resource, name="string_handle")
-            return self._handle
-        return get("IteratorToStringHandle")(self._iterator_resource, name=name)
+        return self._handle if name is None else get("IteratorToStringHandle")(self._iterator_resource, name=name)
 
     def _gather_saveables_for_checkpoint(self) -> dict:
         from penstock.data.saving import IteratorSaveable

@@ -198,6 +198,10 @@ class Options(OptionsBase):
     framework_type = _Option((list, tuple), "For reports.")
     threading = _Option(ThreadingOptions, "Threads.", ThreadingOptions)
 
+    def _serialized(self) -> bytes:
+        """What a pipeline must know of them at run time, as a message of TensorFlow's kind: field 1 is `deterministic`."""
+        return b"" if self.deterministic is None else b"\x08" + bytes([self.deterministic])
+
     @property
     def experimental_deterministic(self) -> Any:
         """The older name of `deterministic`."""

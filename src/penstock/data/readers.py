@@ -32,7 +32,8 @@ def _names_dataset(api: Any, filenames: Any) -> Any:
         return filenames
     names = convert(filenames, dtype_hint_string(filenames), "filenames")
     if names.dtype != dtypes.string:
-        raise TypeError("`filenames` must be a `tf.Tensor` of dtype `tf.string` or a `tf.data.Dataset` of `tf.string` elements.")
+        raise TypeError("`filenames` must be a `tf.Tensor` of dtype `tf.string` or a `tf.data.Dataset` of `tf.string` "
+                        "elements.")
     return api.from_tensor_slices(tf.reshape(names, [-1]))
 
 
@@ -94,8 +95,9 @@ class _FixedLength(_Reader):
     def __init__(self, filenames: Any, record_bytes: Any, header_bytes: Any = None, footer_bytes: Any = None,
                  buffer_size: Any = None, compression_type: Any = None, num_parallel_reads: Any = None,
                  name: str | None = None):
+        size = _BUFFER if buffer_size is None else buffer_size
         parts = [int64(header_bytes or 0, "header_bytes"), int64(record_bytes, "record_bytes"),
-                 int64(footer_bytes or 0, "footer_bytes"), int64(_BUFFER if buffer_size is None else buffer_size, "buffer_size")]
+                 int64(footer_bytes or 0, "footer_bytes"), int64(size, "buffer_size")]
         kind = _compression(compression_type)
         if num_parallel_reads is None and not isinstance(filenames, DatasetV2):
             names = convert(filenames, dtype_hint_string(filenames), "filenames")

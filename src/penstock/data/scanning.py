@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock import errors
 from penstock.api import export
 from penstock.data import structure
 from penstock.data.functions import ElementFunction
@@ -43,6 +44,9 @@ def _traced(dataset: Any, spec: Any, function: Callable, where: str) -> ElementF
 def _check(spec: Any, out: Any, where: str) -> None:
     """The new state is of the same structure, classes and types."""
     word = where.strip("()")
+    if len(structure.flatten(spec)) != len(structure.flatten(out)):
+        raise errors.invalid(f"The new state must have the structure of the initial state in {word}. Expected {spec}; got "
+                             f"{out}.")
     structure.assert_same(spec, out)
     for what in ("classes", "types"):
         old, new = structure.legacy(spec, what), structure.legacy(out, what)

@@ -84,7 +84,7 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
             raise
         raise _typed(e, made_as, opdef, inputs, attrs, counts, name) from e
     types = output_types(opdef, attrs)
-    if len(types) == 1 and not opdef.list_output:
+    if len(opdef.outputs) == 1 and not opdef.list_output:
         outputs = [EagerTensor(out, types[0])]
     elif not types:
         return [] if opdef.list_output else None

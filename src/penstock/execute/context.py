@@ -105,7 +105,7 @@ class StepContext:
     """One step's surroundings, given to kernels that name a parameter `ctx`."""
 
     __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end",
-                 "devices", "rendezvous")
+                 "devices", "rendezvous", "streams")
 
     def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0,
                  devices: Any = None):
@@ -114,13 +114,24 @@ class StepContext:
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.locals: dict[Any, Any] = {}           # per-step state (stacks, tensor arrays)
         self.functions: Any = None
+        self.streams: dict | None = None           # of random numbers, where an iterator has its own
         self.devices = devices                     # the DeviceSet that the bodies of functions are placed on
         self.rendezvous: Any = None                # where the partitions of the step meet, if it has several
         self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
 
     def background(self) -> StepContext:
         """A context with the same resources for work that goes on after the step; cancelled by whoever started it."""
-        return StepContext(self.resources, devices=self.devices)
+        made = StepContext(self.resources, devices=self.devices)
+        made.streams = self.streams
+        return made
+
+    def within(self, streams: dict | None) -> StepContext:
+        """The context of one element in this step: its own per-step state, and an iterator's random numbers."""
+        made = StepContext.__new__(StepContext)
+        made.resources, made.session, made.step_id, made.devices = self.resources, self.session, self.step_id, self.devices
+        made.cancellation, made.deadline, made.rendezvous = self.cancellation, self.deadline, None
+        made.locals, made.functions, made.at_end, made.streams = {}, None, self.at_end, streams
+        return made
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; DeadlineExceededError when it has passed; None without one."""

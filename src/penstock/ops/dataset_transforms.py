@@ -30,16 +30,16 @@ def _(input_dataset, other_arguments, *, f, preserve_cardinality, node):
          attrs=f"{_MAP}, use_inter_op_parallelism: bool = True, sloppy: bool = False, preserve_cardinality: bool = False")
 def _(input_dataset, other_arguments, num_parallel_calls, *, f, sloppy, preserve_cardinality, node):
     return background.ParallelMap(stage_of(input_dataset), body(f, node, other_arguments),
-                                  parallelism(integer(num_parallel_calls, "num_parallel_calls")), not sloppy,
-                                  preserve_cardinality)
+                                  parallelism(integer(num_parallel_calls, "num_parallel_calls")),
+                                  False if sloppy else None, preserve_cardinality)
 
 
 @dataset("ParallelMapDatasetV2", inputs=f"{_CALL}, num_parallel_calls: int64",
          attrs=f"{_MAP}, use_inter_op_parallelism: bool = True, {_DETERMINISTIC}, preserve_cardinality: bool = False")
 def _(input_dataset, other_arguments, num_parallel_calls, *, f, deterministic, preserve_cardinality, node):
     return background.ParallelMap(stage_of(input_dataset), body(f, node, other_arguments),
-                                  parallelism(integer(num_parallel_calls, "num_parallel_calls")), deterministic != "false",
-                                  preserve_cardinality)
+                                  parallelism(integer(num_parallel_calls, "num_parallel_calls")),
+                                  {"true": True, "false": False}.get(deterministic), preserve_cardinality)
 
 
 @dataset("FilterDataset", inputs=_CALL, attrs=f"predicate: func, {ARGUMENTS}")
@@ -67,7 +67,7 @@ def _(input_dataset, other_arguments, cycle_length, block_length, num_parallel_c
         from penstock import errors
         raise errors.invalid("num_parallel_calls must be greater than zero.")
     return background.ParallelInterleave(stage_of(input_dataset), mapped, parallelism(cycle),
-                                         integer(block_length, "block_length"), sloppy, 2)
+                                         integer(block_length, "block_length"), sloppy or None, 2)
 
 
 @dataset("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset",
@@ -193,3 +193,11 @@ def _(input_dataset, initial_state, other_arguments, *, f, preserve_cardinality,
 @dataset("TakeWhileDataset", "ExperimentalTakeWhileDataset", inputs=_CALL, attrs=f"predicate: func, {ARGUMENTS}")
 def _(input_dataset, other_arguments, *, predicate, node):
     return mapping.TakeWhile(stage_of(input_dataset), body(predicate, node, other_arguments))
+
+
+@dataset("OptionsDataset", inputs=_IN, attrs="serialized_options: string, metadata: string = ''")
+def _(input_dataset, *, serialized_options):
+    source = stage_of(input_dataset)
+    chosen = serialized_options.encode() if isinstance(serialized_options, str) else serialized_options
+    order = {b"\x08\x00": False, b"\x08\x01": True}.get(chosen[:2])
+    return ordering.Take(source if order is None else background.with_order(source, order), -1)

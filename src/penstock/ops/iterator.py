@@ -77,7 +77,7 @@ class _OneShot(IteratorResource):
             return
         try:
             self._stage = stage_of(factory.run(ctx, ())[0])
-            self._cursor = self._stage.iterate(ctx)
+            self._cursor = self._stage.iterate(ctx.within(self._streams))
         except Exception as e:
             self.fail(e)
 

@@ -6,6 +6,7 @@ does the thread. Waiting ends with the step that waits, or with the iterator.
 from __future__ import annotations
 
 import collections
+import copy
 import threading
 import time
 import weakref
@@ -202,7 +203,7 @@ def _read_ahead(source: Cursor, buffer: _Buffer, ctx: Any) -> None:
     item: Any = ()
     while item is not None:
         try:
-            item = source.next(ctx)
+            item = source.next(ctx.within(ctx.streams))
         except BaseException as e:
             item = Failed(e)
         if not buffer.put(item):
@@ -215,7 +216,7 @@ def _read_ahead(source: Cursor, buffer: _Buffer, ctx: Any) -> None:
 class ParallelMap(Stage):
     """A function of every element, several at a time."""
 
-    def __init__(self, source: Stage, body: Any, parallel: int, ordered: bool, preserve_cardinality: bool):
+    def __init__(self, source: Stage, body: Any, parallel: int, ordered: bool | None, preserve_cardinality: bool):
         if parallel < 1:
             raise errors.invalid("num_parallel_calls must be greater than zero.")
         self.inputs, self.body, self.parallel = (source,), body, parallel
@@ -259,7 +260,7 @@ class _Workers:
             if job is None:
                 return
             try:
-                job.result = self.run(self.ctx, job.element)
+                job.result = self.run(self.ctx.within(self.ctx.streams), job.element)
             except BaseException as e:
                 job.result = Failed(e)
             with self.changed:
@@ -276,7 +277,7 @@ class _Workers:
                     return None
             failed = None
             try:
-                element = self.source.next(self.ctx)
+                element = self.source.next(self.ctx.within(self.ctx.streams))
             except BaseException as e:
                 element, failed = (), Failed(e)
             with self.changed:
@@ -340,7 +341,7 @@ class _ParallelCursor(Cursor):
     def _first(self) -> Any:
         """The job to hand out: the oldest, or any that is done where the order does not matter."""
         jobs = self._workers.jobs
-        if self._stage.ordered:
+        if self._stage.ordered is not False:
             return jobs[0] if jobs and jobs[0].done else None
         return next((j for j in jobs if j.done), None)
 
@@ -372,7 +373,7 @@ class ParallelInterleave(Stage):
     In order, they come as from `Interleave`; sloppily, whatever is there first.
     """
 
-    def __init__(self, source: Stage, body: Any, cycle_length: int, block_length: int, sloppy: bool, ahead: int):
+    def __init__(self, source: Stage, body: Any, cycle_length: int, block_length: int, sloppy: bool | None, ahead: int):
         if cycle_length <= 0:
             raise errors.invalid(f"`cycle_length` must be > 0, got {cycle_length}")
         if block_length <= 0:
@@ -406,7 +407,7 @@ def _read_branch(run: Any, element: tuple, buffer: _Buffer, ctx: Any, news: thre
     try:
         while item is not None:
             try:
-                item = cursor.next(ctx)
+                item = cursor.next(ctx.within(ctx.streams))
             except BaseException as e:
                 item = Failed(e)
             if not buffer.put(item):
@@ -497,3 +498,14 @@ def _stop_all(buffers: list, ctx: Any) -> None:
     ctx.cancellation.cancel(errors.CancelledError(None, None, "The iterator was closed."))
     for b in list(buffers):
         b.stop()
+
+
+def with_order(stage: Stage, ordered: bool) -> Stage:
+    """A copy of a pipeline in which parallel stages that left it open keep the order of elements, or do not."""
+    stage = copy.copy(stage)
+    stage.inputs = tuple(with_order(s, ordered) for s in stage.inputs)
+    if isinstance(stage, ParallelMap) and stage.ordered is None:
+        stage.ordered = ordered
+    if isinstance(stage, ParallelInterleave) and stage.sloppy is None:
+        stage.sloppy = not ordered
+    return stage

@@ -23,15 +23,17 @@ class IteratorResource:
         self._stage: Stage | None = None
         self._turn = threading.Condition(threading.Lock())
         self._busy = False
+        self._streams: dict = {}
         self._failed: Exception | None = None
 
     def start(self, stage: Stage, ctx: Any) -> None:
         """Goes to the start of a dataset of the right types."""
         check_types(self.types, self.shapes, stage.types, stage.shapes)
-        cursor = stage.iterate(ctx)
+        streams: dict = {}
+        cursor = stage.iterate(ctx.within(streams))
         self._enter(ctx)
         try:
-            old, self._cursor, self._stage = self._cursor, cursor, stage
+            old, self._cursor, self._stage, self._streams = self._cursor, cursor, stage, streams
         finally:
             self._leave()
         if old is not None:
@@ -52,7 +54,7 @@ class IteratorResource:
         """The next element; None at the end."""
         self._enter(ctx)
         try:
-            return self._ready().next(ctx)
+            return self._ready().next(ctx.within(self._streams))
         finally:
             self._leave()
 
@@ -90,8 +92,9 @@ class IteratorResource:
         try:
             if self._stage is None:
                 self._ready()
-            cursor = self._stage.iterate(ctx)                    # type: ignore[union-attr]
-            cursor.restore(state, ctx)
+            within = ctx.within(self._streams)
+            cursor = self._stage.iterate(within)                 # type: ignore[union-attr]
+            cursor.restore(state, within)
             old, self._cursor = self._cursor, cursor
         finally:
             self._leave()
