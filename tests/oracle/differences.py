@@ -18,6 +18,8 @@ EXPLAINED: dict[str, str] = {
     "Eig": "the eigenvalues of a general matrix come in no order",
     "ClipByValue": "TensorFlow 2.21 clips real and imaginary parts of complex numbers; 1.15 has no kernel for them",
     "Dilation2DBackpropFilter": "of unsigned zeros at a padded border, TensorFlow credits an element outside of the input",
+    "FusedPadConv2D": "of a batch, TensorFlow pads the second image with rows of the first",
+    "ParameterizedTruncatedNormal": "the same distribution, drawn by its inverse here and by rejection there",
     "Round": "TensorFlow's kernel for integers gives zeros; the public function never calls it for them",
     "DecodeJSONExample": "the bytes differ, the message is the same: TensorFlow writes repeated numbers unpacked here",
     "MatrixDiagV2": _BANDS,

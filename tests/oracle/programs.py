@@ -246,6 +246,21 @@ def stack() -> list:
 
 
 @program
+def old_stack() -> list:
+    s = get("Stack")(elem_type=tf.float32, stack_name="old")
+    with after(get("StackPush")(s, tf.constant([1., 2.]))):
+        second = get("StackPush")(s, tf.constant([3., 4.]))
+    with after(second):
+        top = get("StackPop")(s, elem_type=tf.float32)
+    with after(top):
+        below = get("StackPop")(s, elem_type=tf.float32)
+    with after(below):
+        closed = get("StackClose")(s)
+    with after(closed):
+        return [tf.identity(top), tf.identity(below)]
+
+
+@program
 def tensor_array() -> list:
     h, flow = raw.TensorArrayV3(size=3, dtype=tf.float32, tensor_array_name="ta", clear_after_read=False)
     flow = raw.TensorArrayWriteV3(handle=h, index=0, value=tf.constant([1., 2.]), flow_in=flow)

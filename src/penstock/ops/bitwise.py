@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import torch
 
+from penstock import errors
 from penstock import static_shape as shapes
 from penstock.kernels import unsigned
 from penstock.ops.registry import OpDef, op
@@ -73,3 +74,29 @@ def _(x):
     for shift in (8, 16, 32):
         low = low + (low >> shift)
     return (count + (low & 0x7F)).to(torch.uint8)
+
+
+compare_and_bitpack = op("CompareAndBitpack", "input: T, threshold: T -> output: uint8",
+                         "T: type in {bool half float32 float64 int8 int16 int32 int64}").no_gradient()
+
+
+@compare_and_bitpack.shape
+def _(input, threshold):
+    if threshold is not None and len(threshold):
+        raise ValueError(f"Shape must be rank 0 but is rank {len(threshold)}: threshold")
+    if input is None:
+        return None
+    if not input or (input[-1] or 0) % 8:
+        raise ValueError(f"Inner dimension of input must be divisible by 8, but saw shape: {list(input)}")
+    return (*input[:-1], None if input[-1] is None else input[-1] // 8)
+
+
+@compare_and_bitpack.kernel
+def _(input, threshold):
+    if threshold.ndim:
+        raise errors.invalid(f"Compare must be a scalar, but saw shape: {list(threshold.shape)}")
+    if not input.ndim or input.shape[-1] % 8:
+        raise errors.invalid(f"Inner dimension of input should be divisible by 8, but saw shape: {list(input.shape)}")
+    bits = (input if input.dtype is torch.bool else input > threshold).unflatten(-1, (-1, 8))
+    weights = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=input.device)
+    return (bits * weights).sum(-1, dtype=torch.uint8)

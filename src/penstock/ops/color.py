@@ -106,6 +106,10 @@ adjust_saturation = op("AdjustSaturation", "images: T, scale: float32 -> output:
                        "T: type in {half float32} = float32").no_gradient()
 
 
+old_adjust_contrast = op("AdjustContrast", "images: T, contrast_factor: float32, min_value: float32, max_value: float32 -> "
+                         "output: float32", "T: type in {uint8 int8 int16 int32 int64 float32 float64}").no_gradient()
+
+
 def _image_and_scalar(images, factor):
     images = rank_at_least(images, 3)
     if factor is not None and len(factor) != 0:
@@ -132,6 +136,22 @@ def _(images, contrast_factor):
     x = images.to(torch.float32)
     mean = x.mean((-3, -2), keepdim=True)
     return ((x - mean) * contrast_factor + mean).to(images.dtype)
+
+
+@old_adjust_contrast.shape
+def _(images, contrast_factor, min_value, max_value):
+    for limit in (min_value, max_value):
+        _image_and_scalar(None, limit)
+    return _image_and_scalar(images, contrast_factor)
+
+
+@old_adjust_contrast.kernel
+def _(images, contrast_factor, min_value, max_value):
+    for factor in (contrast_factor, min_value, max_value):
+        _check(images, factor, False)
+    x = images.to(torch.float32)
+    mean = x.mean((-3, -2), keepdim=True)
+    return torch.minimum(torch.maximum((x - mean) * contrast_factor + mean, min_value), max_value)
 
 
 @adjust_hue.kernel

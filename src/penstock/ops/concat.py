@@ -489,6 +489,27 @@ def _(op, grad):
     return (out if known(x._dims) else reshape_op(out, shape_of(x))), None
 
 
+tile_grad = op("TileGrad", "input: T, multiples: int32 -> output: T", "T: type").no_gradient()
+
+
+@tile_grad.shape
+def _(input, multiples, *, c):
+    (n,) = rank_is(multiples, 1)
+    rank = len(input) if input is not None else n
+    return None if rank is None else (None,) * rank
+
+
+@tile_grad.kernel
+def _(input, multiples):
+    dims, times = arrays.dims_of(input), arrays.ints(multiples)
+    if multiples.dim() != 1 or len(times) != len(dims):
+        raise errors.invalid(f"Expected multiples argument to be a vector of length {len(dims)}, got {times}")
+    if any(m < 1 or d % m for d, m in zip(dims, times, strict=True)):
+        raise errors.invalid(f"Expected multiples that divide {arrays.show(dims)}, got {times}")
+    pairs = [n for d, m in zip(dims, times, strict=True) for n in (m, d // m)]
+    return input.reshape(pairs).sum(tuple(range(0, len(pairs), 2)), dtype=input.dtype) if dims else input
+
+
 @export("tile", v1=["manip.tile"])
 @dispatched
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:

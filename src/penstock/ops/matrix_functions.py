@@ -123,6 +123,16 @@ def _pade(matrix: Tensor, order: int) -> tuple[Tensor, Tensor]:
     return tf.matmul(matrix, part(1)), part(0)
 
 
+matrix_exponential_op = op("MatrixExponential", "input: T -> output: T", "T: type in {float64 float32 half complex}").no_gradient()
+matrix_exponential_op.shape(square_shape)
+
+
+@matrix_exponential_op.kernel
+def _(input):
+    check_matrix(input)
+    return torch.linalg.matrix_exp(input) if input.dtype is not torch.float16 else torch.linalg.matrix_exp(input.float()).half()
+
+
 @export("linalg.expm")
 def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
     """The exponential of square matrices: a Pade approximant of the matrix over 2^k, squared k times.

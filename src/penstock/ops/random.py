@@ -346,6 +346,34 @@ def _swapped(gen: philox.Philox, size: int) -> list[int]:
     return order
 
 
+random_crop_op = op("RandomCrop", "image: T, size: int64 -> output: T", "T: type in {uint8 int8 int16 int32 int64 float32 "
+                    "float64}, seed: int = 0, seed2: int = 0", stateful=True).no_gradient()
+
+
+@random_crop_op.shape
+def _(image, size, *, c):
+    wanted = c.const("size")
+    height, width = (None, None) if wanted is None or wanted.shape != (2,) else (int(d) for d in wanted)
+    return (height, width, rank_is(image, 3)[2])
+
+
+@random_crop_op.kernel
+def _(image, size, *, seed, seed2, T, node, ctx):
+    if image.ndim != 3 or tuple(size.shape) != (2,):
+        raise errors.invalid(f"image must be 3-dimensional and size have two elements, got {list(image.shape)} and "
+                             f"{list(size.shape)}")
+    source = stream(ctx, node, "RandomCrop", seed, seed2, T.name)
+    words = iter((torch.randint(2 ** 32, (4,)) if source is None else source.reserve(1).words(1).flatten()).tolist())
+    starts = []
+    for axis, name in ((1, "width"), (0, "height")):
+        whole, part = image.shape[axis], int(size[axis])
+        if not 0 <= part <= whole:
+            raise errors.FailedPreconditionError(None, None, f"{name} must be >= target_{name}: {name} = {whole}, "
+                                                             f"target_{name} = {part}")
+        starts.append(next(words) % (whole - part + 1) if whole > part else 0)
+    return image.narrow(1, starts[0], int(size[1])).narrow(0, starts[1], int(size[0])).contiguous()
+
+
 _LOGITS = "T: type in {real}"
 multinomial_op = op("Multinomial", "logits: T, num_samples: int32 -> output: output_dtype",
                     f"seed: int = 0, seed2: int = 0, {_LOGITS}, output_dtype: type in {{index}} = int64",

@@ -13,9 +13,17 @@ push = op("StackPushV2", "handle: resource, elem: T -> output: T", "T: type, swa
 pop = op("StackPopV2", "handle: resource -> elem: elem_type", "elem_type: type", stateful=True).no_gradient()
 close = op("StackCloseV2", "handle: resource ->", stateful=True).no_gradient()
 
+old_stack = op("Stack", "-> handle: Ref(string)", "elem_type: type, stack_name: string = ''", stateful=True).no_gradient()
+old_push = op("StackPush", "handle: Ref(string), elem: T -> output: T", "T: type, swap_memory: bool = False",
+              foldable=False).no_gradient()
+old_pop = op("StackPop", "handle: Ref(string) -> elem: elem_type", "elem_type: type", foldable=False).no_gradient()
+old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradient()
+
+old_stack.shape(lambda: (2,))
 stack.shape(lambda max_size: ())
-push.shape(lambda handle, elem: elem)
-pop.shape(lambda handle: None)
+for _push, _pop in ((push, pop), (old_push, old_pop)):
+    _push.shape(lambda handle, elem: elem)
+    _pop.shape(lambda handle: None)
 
 
 class Stack:
@@ -45,6 +53,12 @@ def _(max_size, *, elem_type, stack_name):
     return Stack(stack_name or "stack", elem_type, int(max_size))
 
 
+@old_stack.kernel
+def _(*, elem_type, stack_name):
+    return Stack(stack_name or "stack", elem_type, -1)
+
+
+@old_push.kernel
 @push.kernel
 def _(handle, elem, *, T):
     target = _checked(handle)
@@ -57,6 +71,7 @@ def _(handle, elem, *, T):
     return elem
 
 
+@old_pop.kernel
 @pop.kernel
 def _(handle):
     items = _checked(handle).open_items()
@@ -65,6 +80,7 @@ def _(handle):
     return items.pop()
 
 
+@old_close.kernel
 @close.kernel
 def _(handle):
     _checked(handle).items = None

@@ -29,22 +29,29 @@ _MASK = (1 << 64) - 1
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
-def advance(resource: Any, algorithm: torch.Tensor, count: int) -> tuple[philox.Philox, torch.Tensor]:
-    """Takes the numbers of `count` outputs: the place in the stream, and the state as it was."""
-    if algorithm.dim() or int(algorithm) not in (PHILOX, AUTO_SELECT):
+def advance(resource: Any, algorithm: torch.Tensor | None, count: int) -> tuple[philox.Philox, torch.Tensor]:
+    """Takes the numbers of `count` outputs: the place in the stream, and the state as it was.
+
+    Old ops have no algorithm as an argument: the state begins with it.
+    """
+    first = [] if algorithm is not None else [PHILOX]
+    if algorithm is not None and (algorithm.dim() or int(algorithm) not in (PHILOX, AUTO_SELECT)):
         raise errors.invalid(f"Unsupported algorithm id: {algorithm.tolist()}")
     if count < 0:
         raise errors.invalid(f"The counter cannot go back: {count}")
     with resource.lock:
         state = resource.read()
-        if state.dtype is not torch.int64 or tuple(state.shape) != (3,):
-            raise errors.invalid(f"The state of a Philox generator is an int64 vector of 3, got {state.dtype} of shape "
-                                 f"{list(state.shape)}")
-        low, high, key = (v & _MASK for v in state.tolist())
+        size = 3 + len(first)
+        if state.dtype is not torch.int64 or tuple(state.shape) != (size,):
+            raise errors.invalid(f"The state of a Philox generator is an int64 vector of {size}, got {state.dtype} of "
+                                 f"shape {list(state.shape)}")
+        if state[:len(first)].tolist() != first:
+            raise errors.invalid(f"Unsupported algorithm id: {int(state[0])}")
+        low, high, key = (v & _MASK for v in state[-3:].tolist())
         here = philox.Philox(key, low | high << 64)
         after = here.skip(count * philox.RESERVED).counter
         halves = [h - (1 << 64) if h >= 1 << 63 else h for h in (after & _MASK, after >> 64)]
-        resource.assign(torch.tensor([*halves, state[2].item()], dtype=torch.int64))
+        resource.assign(torch.tensor([*first, *halves, state[-1].item()], dtype=torch.int64))
     return here, state
 
 
@@ -71,6 +78,21 @@ def _filler(name: str, draw: Any, default: str = "float32") -> Any:
 
 stateful_uniform = _filler("StatefulUniform", philox.uniform)
 stateful_standard_normal = _filler("StatefulStandardNormalV2", philox.normal)
+old_standard_normal = op("StatefulStandardNormal", "resource: resource, shape: shape_dtype -> output: dtype",
+                         "dtype: type = float32, shape_dtype: type = int64", stateful=True).no_gradient()
+
+
+@old_standard_normal.shape
+def _(resource, shape, *, c):
+    rank_is(resource, 0), rank_is(shape, 1)
+    return c.dims("shape")
+
+
+@old_standard_normal.kernel
+def _(resource, shape, *, dtype):
+    return stateful_standard_normal.kernels["any"].fn(resource, None, shape, dtype=dtype)
+
+
 stateful_truncated_normal = _filler("StatefulTruncatedNormal", philox.truncated_normal)
 stateful_uniform_full_int = _filler("StatefulUniformFullInt", philox.full_int, "uint64")
 

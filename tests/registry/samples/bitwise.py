@@ -1,7 +1,7 @@
 """Operations on bits."""
 import numpy as np
 
-from tests.registry.sample import i, sample
+from tests.registry.sample import b, f, i, sample
 
 TYPES = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 for t in TYPES:
@@ -13,3 +13,6 @@ for t in TYPES:
     sample("Invert", i(4, low=low, high=100, dtype=t), expect=np.invert, atol=0)
     sample("PopulationCount", np.array([0, 1, 5, np.iinfo(t).max, np.iinfo(t).min], t), expect=lambda x: np.array(
         [bin(int(v) & (2 ** (8 * x.itemsize) - 1)).count("1") for v in x], np.uint8))
+sample("CompareAndBitpack", f(2, 16), np.float32(0.2), expect=lambda x, t: np.packbits(x > t, axis=-1))
+sample("CompareAndBitpack", i(3, 1, 8), np.int32(1), expect=lambda x, t: np.packbits(x > t, axis=-1))
+sample("CompareAndBitpack", b(8), np.bool_(True), expect=lambda x, t: np.packbits(x, axis=-1))

@@ -21,3 +21,5 @@ sample("SplitV", f(5, 2), np.array([1, -1, 2], np.int32), ZERO, num_split=3,
        expect=lambda x, n, a: [x[:1], x[1:3], x[3:]])
 sample("Tile", f(2, 3), np.array([2, 2], np.int32), expect=np.tile)
 sample("Tile", s("a", "b"), np.array([2], np.int32), expect=np.tile)
+sample("TileGrad", f(4, 6), np.array([2, 3], np.int32), expect=lambda x, m: x.reshape(2, 2, 3, 2).sum((0, 2)))
+sample("TileGrad", f(6), np.array([1], np.int32), expect=lambda x, m: x)

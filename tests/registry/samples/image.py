@@ -24,6 +24,9 @@ sample("ScaleAndTranslateGrad", f(2, 3, 4, 3), IMAGE, np.array([0.6, 0.57], np.f
 sample("RGBToHSV", IMAGE)
 sample("HSVToRGB", IMAGE)
 sample("AdjustContrastv2", IMAGE, np.float32(1.5))
+sample("AdjustContrast", IMAGE, np.float32(1.5), np.float32(0.1), np.float32(0.8),
+       expect=lambda x, c, low, high: np.clip((x - x.mean((1, 2), keepdims=True)) * c + x.mean((1, 2), keepdims=True), low, high))
+sample("AdjustContrast", (IMAGE * 255).astype(np.uint8), np.float32(0.5), np.float32(0), np.float32(255))
 sample("AdjustHue", IMAGE, np.float32(0.2))
 sample("AdjustSaturation", IMAGE, np.float32(0.5))
 

@@ -18,3 +18,6 @@ sample("MatrixSquareRoot", complexes(3, 3))
 sample("MatrixSquareRoot", np.float64([[1, 1], [0, 1]]), expect=lambda a: np.float64([[1, 0.5], [0, 1]]))
 sample("MatrixLogarithm", definite(2, 3, 3).astype(np.complex64), expect=by_eigenvalues(np.log), rtol=1e-4)
 sample("MatrixLogarithm", complexes(3, 3))
+sample("MatrixExponential", np.stack([np.zeros((3, 3)), np.diag([1, 2, 3])]).astype(np.float32),
+       expect=lambda a: np.stack([np.eye(3), np.diag(np.exp([1, 2, 3]))]), rtol=1e-4)
+sample("MatrixExponential", complexes(3, 3))
