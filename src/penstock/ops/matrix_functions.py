@@ -123,7 +123,8 @@ def _pade(matrix: Tensor, order: int) -> tuple[Tensor, Tensor]:
     return tf.matmul(matrix, part(1)), part(0)
 
 
-matrix_exponential_op = op("MatrixExponential", "input: T -> output: T", "T: type in {float64 float32 half complex}").no_gradient()
+matrix_exponential_op = op("MatrixExponential", "input: T -> output: T",
+                           "T: type in {float64 float32 half complex}").no_gradient()
 matrix_exponential_op.shape(square_shape)
 
 

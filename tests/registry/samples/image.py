@@ -25,7 +25,7 @@ sample("RGBToHSV", IMAGE)
 sample("HSVToRGB", IMAGE)
 sample("AdjustContrastv2", IMAGE, np.float32(1.5))
 sample("AdjustContrast", IMAGE, np.float32(1.5), np.float32(0.1), np.float32(0.8),
-       expect=lambda x, c, low, high: np.clip((x - x.mean((1, 2), keepdims=True)) * c + x.mean((1, 2), keepdims=True), low, high))
+       expect=lambda x, c, low, high: np.clip(x * c + (1 - c) * x.mean((1, 2), keepdims=True), low, high))
 sample("AdjustContrast", (IMAGE * 255).astype(np.uint8), np.float32(0.5), np.float32(0), np.float32(255))
 sample("AdjustHue", IMAGE, np.float32(0.2))
 sample("AdjustSaturation", IMAGE, np.float32(0.5))
