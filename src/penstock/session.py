@@ -30,6 +30,7 @@ from penstock.graph.prune import needed
 from penstock.kernels import bridge
 from penstock.optimize.options import options_of
 from penstock.optimize.pipeline import optimize, paused_collector
+from penstock.partition.joined import join
 from penstock.partition.schedule import is_cut, lanes, ordered
 from penstock.partition.split import partition
 from penstock.place.devices import DeviceSet, local_devices
@@ -292,12 +293,13 @@ class BaseSession:
         verify.runnable_order(made.ops, made.fed, "optimize")
         ctx = StepContext(self._resources, self, devices=self._devices)
         where = made.placed
-        if where is not None and is_cut(made.ops, where, self._inter_op):
+        if where is not None and is_cut(made.ops, where, self._devices.host, self._inter_op):
             partitions = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
             verify.partitioned(partitions)
             runnable: Any = compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
         else:
-            runnable = compile_program(made.ops, made.fetches, made.feeds, ctx, where if self._devices.mixed else None)
+            where = join(made, where, self._devices.host) if where is not None and self._devices.mixed else None
+            runnable = compile_program(made.ops, made.fetches, made.feeds, ctx, where)
         return _Step(runnable, elements, feeds, slots, placed)
 
     def _place(self, ops: list[Operation]) -> Placement:

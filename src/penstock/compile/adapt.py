@@ -111,7 +111,7 @@ def _making(bound: Callable, device: Device) -> Callable:
 def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Callable:
     """For int32 kernels: on the device if an input is there, else on the host."""
     def there(value: Any) -> bool:
-        return type(value) is torch.Tensor and not value.is_cpu
+        return isinstance(value, torch.Tensor) and not value.is_cpu
 
     def call(*args: Any, **kw: Any) -> Any:
         data = [a for i, a in enumerate(args) if i not in host]

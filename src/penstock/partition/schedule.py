@@ -2,7 +2,8 @@
 
 Kernels of a GPU run asynchronously: one thread, the caller's, drives the host and all GPUs, and loses no time as long as
 it launches all it can before it waits. So ops that wait for a value from a GPU come behind those that do not, and what waits
-for a queue comes last of all. Every further logical CPU has a thread of its own: that is what several CPUs are for.
+for a queue comes last of all. Every further logical CPU has a thread of its own: that is what several CPUs are for. A step that
+needs no second thread is not cut (`joined.py`).
 """
 from __future__ import annotations
 
@@ -30,15 +31,11 @@ def ordered(ops: list[Operation], placed: dict[Operation, Device], fed: set[int]
     return sorted(ops, key=rank.__getitem__)
 
 
-def is_cut(ops: list[Operation], placed: dict[Operation, Device], threads: int = 0) -> bool:
-    """Whether a step runs as partitions: on several CPUs, unless there is only one thread, or where memory is not the host's.
-
-    Control flow is one program over all devices, in which kernels move values (compile/adapt.py).
-    """
-    used = set(placed.values())
-    if any(op.opdef.control_flow for op in ops):
-        return False
-    return any(not d.host for d in used) or len(used) > 1 and threads != 1
+def is_cut(ops: list[Operation], placed: dict[Operation, Device], host: Device, threads: int = 0) -> bool:
+    """Whether a step runs as partitions on several threads. What one thread can drive is one program over all its devices
+    (`joined.py`), and so is control flow."""
+    driven = {d if d.host else host for d in placed.values()}
+    return len(driven) > 1 and threads != 1 and not any(op.opdef.control_flow for op in ops)
 
 
 def _waits(t: object, source: Device, target: Device) -> bool:

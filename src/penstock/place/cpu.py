@@ -11,7 +11,7 @@ from penstock.place.device import Device
 
 def to_host(value: Any) -> Any:
     """A tensor in the host's memory, copied only if it is elsewhere."""
-    return value.cpu() if type(value) is torch.Tensor and not value.is_cpu else value
+    return value.cpu() if isinstance(value, torch.Tensor) and not value.is_cpu else value
 
 
 class Cpu(Device):

@@ -1,0 +1,124 @@
+"""Steps on a host and a GPU, with a pretended GPU (fake_gpu.py): values are where kernels want them, and come back."""
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+import penstock.compat.v1 as tf
+from penstock.graph import context
+from penstock.place import devices
+from penstock.place.cpu import Cpu
+from tests.partition.test_partition import build, programs
+from tests.place.fake_gpu import FakeGpu, OnGpu
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+    monkeypatch.setattr("penstock.session.local_devices",
+                        lambda config=None: [Cpu(0, 0, 1), Cpu(1, 0, 1), FakeGpu(0, 0, 1), FakeGpu(1, 0, 1)])
+    monkeypatch.setattr("penstock.compile.cuda_graph.can_replay", lambda ops: False)     # there is nothing to capture
+    context.process.v2_control_flow = False
+    with tf.Graph().as_default():
+        yield
+
+
+def test_devices_are_as_expected():
+    with tf.Session() as sess:
+        assert [d.device_type for d in sess.list_devices()] == ["CPU", "CPU", "GPU", "GPU"]
+
+
+def test_variables_live_on_the_gpu():
+    v = tf.get_variable("v", [2, 3], initializer=tf.random_normal_initializer(seed=1))
+    n = tf.get_variable("n", [], tf.int32, initializer=tf.zeros_initializer())
+    x = tf.placeholder(tf.float32, [None, 2])
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, v) - 1.0))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with tf.control_dependencies([train]):
+        count = tf.assign_add(n, 1)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        held = {key[1]: getattr(item, "value", None) for key, item in sess._resources.items()}
+        assert isinstance(held["v"], OnGpu)
+        assert not isinstance(held["n"], OnGpu)
+        feed = {x: np.ones([4, 2], np.float32)}
+        losses = [sess.run([loss, count], feed)[0] for _ in range(5)]
+        assert losses == sorted(losses, reverse=True)
+        assert losses[-1] < 0.5 * losses[0]
+        assert sess.run(n) == 5
+
+
+def test_shape_arithmetic_stays_on_the_host():
+    x = tf.placeholder(tf.float32, [None, None])
+    n = tf.shape(x)[0] * tf.shape(x)[1]
+    y = tf.reshape(x, [n])
+    i = tf.cast(tf.argmax(y), tf.int32) + 1
+    with tf.Session() as sess:
+        out = sess.run([y, n, i], {x: np.arange(6.0).reshape(2, 3)})
+    np.testing.assert_array_equal(out[0], np.arange(6.0))
+    assert out[1:] == [6, 6]
+
+
+def test_strings_and_queues_stay_on_the_host():
+    q = tf.FIFOQueue(3, [tf.float32, tf.string])
+    put = q.enqueue([tf.placeholder(tf.float32, [], name="x") * 2.0, tf.strings.lower(tf.placeholder(tf.string, [], name="s"))])
+    a, b = q.dequeue()
+    with tf.Session() as sess:
+        sess.run(put, {"x:0": 3.0, "s:0": "ABC"})
+        assert sess.run([a + 1.0, b]) == [7.0, b"abc"]
+
+
+def test_loops_and_functions():
+    def body(i, x):
+        return i + 1, tf.matmul(x, x) * 0.5 + tf.constant(1.0)
+    x = tf.placeholder(tf.float32, [2, 2])
+    _, y = tf.while_loop(lambda i, _: i < 3, body, [0, x])
+    z = tf.cond(tf.reduce_sum(y) > 0, lambda: y * 2.0, lambda: -y)
+    context.process.v2_control_flow = True
+    _, w = tf.while_loop(lambda i, _: i < 3, body, [0, x])
+    data = np.array([[0.1, 0.2], [0.3, 0.4]], np.float32)
+    expected = data
+    for _ in range(3):
+        expected = expected @ expected * 0.5 + 1
+    with tf.Session() as sess:
+        got = sess.run([y, z, w], {x: data})
+    np.testing.assert_allclose(got[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(got[1], expected * 2, rtol=1e-5)
+    np.testing.assert_allclose(got[2], expected, rtol=1e-5)
+
+
+def test_partial_and_traced_runs():
+    x = tf.placeholder(tf.float32, [2], name="x")
+    v = tf.get_variable("v", [2], initializer=tf.ones_initializer())
+    y = x * v + 1.0
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        metadata = tf.RunMetadata()
+        np.testing.assert_array_equal(
+            sess.run(y, {x: [1, 2]}, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata), [2, 3])
+        assert any(d.device.endswith("GPU:0") for d in metadata.step_stats.dev_stats)
+        handle = sess.partial_run_setup([y], [x])
+        np.testing.assert_array_equal(sess.partial_run(handle, y, {x: [1, 2]}), [2, 3])
+
+
+@given(program=programs())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_graphs_on_host_and_gpus(program):
+    nodes, fetched = program
+    feed = np.array([[0.5, -1.0], [2.0, 0.25]], np.float32)
+    results = []
+    for places in (["/cpu:0"] * 3, ["/cpu:0", "/gpu:0", "/gpu:1"], [None, "/gpu:1", "/cpu:1"]):
+        with tf.Graph().as_default():
+            x, values, _ = build(nodes, places)
+            with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as sess:
+                sess.run(tf.global_variables_initializer())
+                results.append([sess.run(values[-fetched:], {x: feed}) for _ in range(2)])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            for p, q in zip(a, b, strict=True):
+                assert isinstance(q, np.ndarray)
+                np.testing.assert_allclose(p, q, rtol=1e-5, atol=1e-6)
+
+
+def test_the_pretended_gpu_refuses_mixtures():
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.add(torch.ones(2).as_subclass(OnGpu), torch.ones(2))
