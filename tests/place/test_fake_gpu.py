@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 
 import penstock.compat.v1 as tf
 from penstock.graph import context
-from penstock.place import devices
 from penstock.place.cpu import Cpu
 from tests.partition.test_partition import build, programs
 from tests.place.fake_gpu import FakeGpu, OnGpu
