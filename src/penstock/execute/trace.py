@@ -26,6 +26,8 @@ class TracedRun(PartialRun):
         start = time.time_ns()
         t = time.perf_counter_ns()
         super()._execute(op)
+        if op in self._placed and not self._placed[op].host:
+            self._placed[op].synchronize()         # its kernels were only launched
         self.times.append((op, start, time.perf_counter_ns() - t))
 
     def trace(self, fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor], values: list) -> tuple:
