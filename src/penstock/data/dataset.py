@@ -493,10 +493,16 @@ class DatasetV2:
         out = call_op("DatasetToSingleElement", self._variant_tensor, **structure.outputs(self.element_spec))
         return structure.from_tensors(self.element_spec, out)
 
+    def ragged_batch(self, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64,
+                     name: str | None = None) -> Any:
+        """A dataset of batches of elements whose sizes differ, as ragged tensors."""
+        from penstock.data.extras import dense_to_ragged_batch
+        return dense_to_ragged_batch(batch_size, drop_remainder, row_splits_dtype)(self)
+
     def sparse_batch(self, batch_size: Any, row_shape: Any, name: str | None = None) -> Any:
         """A dataset of batches of elements of several shapes, as sparse tensors."""
-        from penstock.data.batching import dense_to_ragged_or_sparse
-        return dense_to_ragged_or_sparse(self, batch_size, row_shape)
+        from penstock.data.extras import sparse_batch
+        return sparse_batch(self, batch_size, row_shape)
 
     def options(self) -> Options:
         """The options that were set on this dataset and on those that it is made from."""

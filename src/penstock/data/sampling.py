@@ -1,0 +1,135 @@
+"""Datasets that choose among datasets, and rejection resampling."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import penstock.compat.v1 as tf
+from penstock import dtypes
+from penstock.api import export
+from penstock.data import structure
+from penstock.data.dataset import DatasetV2
+from penstock.data.dataset_v1 import as_v1
+from penstock.graph.constant import constant_value
+from penstock.graph.convert import convert
+from penstock.graph.type_spec import TensorSpec
+from penstock.ops.registry import get
+
+
+def _directed(selector: Any, datasets: list, stop_on_empty: bool) -> Any:
+    """The dataset that takes each element from the dataset which `selector` names."""
+    first = datasets[0]
+    for d in datasets[1:]:
+        if structure.legacy(d.element_spec, "types") != structure.legacy(first.element_spec, "types") or \
+                structure.legacy(d.element_spec, "classes") != structure.legacy(first.element_spec, "classes"):
+            raise TypeError("All datasets must have the same type and class: "
+                            f"{structure.legacy(first.element_spec, 'types')} and {structure.legacy(d.element_spec, 'types')}.")
+    spec = first.element_spec
+    for d in datasets[1:]:
+        spec = structure.map_structure(lambda a, b: a.most_specific_compatible_type(b), spec, d.element_spec)
+    variant = get("DirectedInterleaveDataset")(selector._variant_tensor, [d._variant_tensor for d in datasets],
+                                               stop_on_empty_dataset=stop_on_empty, **structure.outputs(spec))
+    return first._made(variant, spec, (selector, *datasets))
+
+
+@export(v2=["data.experimental.sample_from_datasets"])
+def sample_from_datasets(datasets: Any, weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False) -> Any:
+    """A dataset that takes each element from a dataset chosen at random, with given weights.
+
+    >>> tf.data.Dataset.sample_from_datasets([a, b], weights=[0.5, 0.5])
+    """
+    datasets = list(datasets)
+    if not datasets:
+        raise ValueError("`datasets` must have at least one dataset.")
+    if not isinstance(weights, DatasetV2):
+        weights = np.full(len(datasets), 1 / len(datasets), np.float32) if weights is None else weights
+        weights = convert(weights, None if hasattr(weights, "dtype") else dtypes.float32, "weights")
+        if weights.dtype not in (dtypes.float32, dtypes.float64):
+            raise TypeError(f"`weights` must be convertible to a tensor of `tf.float32` or `tf.float64` elements, got "
+                            f"{weights.dtype}.")
+        if not weights.shape.is_compatible_with([len(datasets)]):
+            raise ValueError(f"`weights` must be a vector of length `len(datasets)` = {len(datasets)}.")
+        logits = tf.expand_dims(tf.log(weights), 0)
+        known = constant_value(weights)
+        if known is not None and len(datasets) == 1:
+            return datasets[0]
+        selector = DatasetV2.random(seed).batch(2).map(
+            lambda s: tf.squeeze(tf.random.stateless_categorical(logits, 1, seed=s), axis=[0, 1]))
+    else:
+        spec = weights.element_spec
+        if not isinstance(spec, TensorSpec) or not spec.shape.is_compatible_with([len(datasets)]):
+            raise ValueError("`weights` must be a dataset of vectors of length `len(datasets)`.")
+        logits_ds = weights.map(lambda p: tf.expand_dims(tf.log(p), 0))
+        selector = DatasetV2.zip((logits_ds, DatasetV2.random(seed).batch(2))).map(
+            lambda p, s: tf.squeeze(tf.random.stateless_categorical(p, 1, seed=s), axis=[0, 1]))
+    return _directed(selector, datasets, stop_on_empty_dataset)
+
+
+@export(v1=["data.experimental.sample_from_datasets"])
+def sample_from_datasets_v1(datasets: Any, weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False) -> Any:
+    """A dataset that takes each element from a dataset chosen at random."""
+    return as_v1(sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset))
+
+
+@export(v2=["data.experimental.choose_from_datasets"])
+def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:
+    """A dataset that takes each element from the dataset whose index `choice_dataset` says.
+
+    >>> tf.data.Dataset.choose_from_datasets([a, b], tf.data.Dataset.range(2).repeat())
+    """
+    datasets = list(datasets)
+    if not datasets:
+        raise ValueError("`datasets` must have at least one dataset.")
+    spec = choice_dataset.element_spec
+    if not isinstance(spec, TensorSpec) or spec.dtype != dtypes.int64 or not spec.shape.is_compatible_with([]):
+        raise TypeError(f"`choice_dataset` must be a dataset of scalar `tf.int64` tensors, got {spec}.")
+    return _directed(choice_dataset, datasets, stop_on_empty_dataset)
+
+
+@export(v1=["data.experimental.choose_from_datasets"])
+def choose_from_datasets_v1(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
+    """A dataset that takes each element from the dataset whose index `choice_dataset` says."""
+    return as_v1(choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset))
+
+
+@export("data.experimental.rejection_resample")
+def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: Any = None) -> Callable:
+    """A transformation: drops elements at random so that classes occur as often as `target_dist` says.
+
+    The result has pairs of a class and an element. Without `initial_dist`, what came so far is counted.
+    """
+    def apply(dataset: Any) -> Any:
+        target = tf.cast(convert(target_dist, None, "target_dist"), dtypes.float32)
+        one = type(dataset.element_spec) is not tuple
+
+        def with_class(*args: Any) -> Any:
+            return tf.cast(class_func(*args), dtypes.int64), args[0] if one else args
+        classed = dataset.map(with_class)
+        if initial_dist is None:
+            classed = _estimated(classed, target)
+        else:
+            start = tf.cast(convert(initial_dist, None, "initial_dist"), dtypes.float32)
+            classed = classed.map(lambda c, e: (c, e, start))
+
+        def accepted(c: Any, e: Any, dist: Any) -> Any:
+            tiny = np.finfo(np.float32).tiny
+            ratio = target / tf.maximum(dist, tiny)
+            chance = tf.where(tf.equal(target, 0), tf.zeros_like(ratio), ratio / tf.reduce_max(
+                tf.where(dist > 0, ratio, tf.zeros_like(ratio))))
+            return tf.random.uniform([], seed=seed) < tf.gather(chance, c)
+        return classed.filter(accepted).map(lambda c, e, dist: (c, e))
+    return apply
+
+
+def _estimated(dataset: Any, target: Any) -> Any:
+    """The elements with the share of each class among those that came so far."""
+    n = target.shape.as_list()[0]
+    from penstock.data.scanning import scan
+
+    def count(counts: Any, element: Any) -> Any:
+        c, e = element
+        counts = counts + tf.one_hot(c, n, dtype=dtypes.float32)
+        return counts, (c, e, counts / tf.reduce_sum(counts))
+    return dataset.apply(scan(tf.ones([n], dtypes.float32), count))
