@@ -249,6 +249,10 @@ class BaseSession:
                 call()
         return self._results(step, raw)
 
+    def running_steps(self) -> list[int]:
+        """The numbers of the steps that run now."""
+        return [ctx.step_id for ctx in list(self._running.values())]
+
     def _context(self, options: Any) -> StepContext:
         timeout = options.timeout_in_ms / 1000 if options is not None and options.timeout_in_ms else self._timeout
         return StepContext(self._resources, self, timeout or None, next(_steps), self._devices)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import types
+import weakref
 from typing import Any
 
 from penstock import errors
@@ -33,6 +34,7 @@ class Program:
         self.filename = f"{FILENAME}{next(_counter)}>"
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
         self.run = scope["step"]
+        _programs[self.filename] = self
 
     def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
         """The op whose statement raised."""
@@ -42,6 +44,18 @@ class Program:
                 found = self.lines.get(traceback.tb_lineno)
             traceback = traceback.tb_next
         return found
+
+
+_programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+
+
+def operation_at(frame: types.FrameType) -> Operation | None:
+    """The op that a frame is at, if it is one of a program, or of the executor."""
+    program = _programs.get(frame.f_code.co_filename)
+    if program is not None:
+        return program.lines.get(frame.f_lineno)
+    op = frame.f_locals.get("op") if frame.f_globals.get("__name__") == "penstock.execute.dataflow" else None
+    return op if isinstance(op, Operation) else None
 
 
 def kernel_of(op: Operation, device: str = "cpu") -> Kernel:

@@ -143,7 +143,12 @@ class StepContext:
             raise errors.DeadlineExceededError(None, None, "Timed out waiting for notification")
         return left
 
-    def wait(self, condition: threading.Condition, ready: Callable[[], bool]) -> None:
+    def waiting(self, about: Callable[[], str]) -> Any:
+        """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long."""
+        from penstock.execute.watchdog import Wait
+        return Wait(self, about)
+
+    def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:
         """Waits, holding `condition`, until ready(); ends with the step's cancellation or deadline."""
         if ready():
             return
@@ -153,8 +158,9 @@ class StepContext:
                 condition.notify_all()
         release = self.cancellation.on_cancel(wake)
         try:
-            while not ready():
-                condition.wait(self.remaining())
+            with self.waiting(about or (lambda: "its turn")):
+                while not ready():
+                    condition.wait(self.remaining())
         finally:
             release()
 

@@ -73,9 +73,11 @@ class Rendezvous:
 def wait(there: threading.Event, ctx: Any, key: str) -> None:
     """Waits for an event in a step; ends with the step's cancellation or deadline, which says what it waited for."""
     release = ctx.cancellation.on_cancel(there.set)
+    source, _, target, edge, _ = parse_key(key)
     try:
-        if not there.wait(ctx.remaining()):
-            source, _, target, edge, _ = parse_key(key)
+        with ctx.waiting(lambda: f"{edge} from {source} to {target}"):
+            came = there.wait(ctx.remaining())
+        if not came:
             raise errors.DeadlineExceededError(
                 None, None, f"Timed out waiting for notification: {edge} from {source} did not come to {target}")
         ctx.cancellation.check()

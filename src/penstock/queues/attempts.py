@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from penstock import errors
@@ -59,6 +60,7 @@ class Lines:
     def __init__(self, count: int):
         self.lock = threading.Lock()
         self.lines: tuple[collections.deque, ...] = tuple(collections.deque() for _ in range(count))
+        self.about: Callable[[], str] = lambda: "its turn"       # what those who wait, wait for
 
     def run(self, attempt: Attempt, line: collections.deque, ctx: Any) -> Any:
         """Carries out an attempt, waiting for its turn, and gives its result."""
@@ -72,7 +74,8 @@ class Lines:
             gate = attempt.gate = queue.SimpleQueue()
         release = ctx.cancellation.on_cancel(lambda: self._leave(attempt, line, ctx.cancellation.error))
         try:
-            self._wait(attempt, gate, ctx)
+            with ctx.waiting(self.about):
+                self._wait(attempt, gate, ctx)
         except errors.OpError as e:
             self._leave(attempt, line, e)
         except BaseException as e:                        # a signal

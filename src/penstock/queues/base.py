@@ -37,6 +37,8 @@ class Queue(Shared):
         self.closed = False
         self.waiting = Lines(2)
         self.enqueues, self.dequeues = self.waiting.lines
+        self.waiting.about = lambda: (f"{'closed' if self.closed else 'open'} queue {self.name!r} with {len(self)} of at most "
+                                      f"{self.capacity} elements")
 
     # -- the order of rows ------------------------------------------------------------------------------------------
     def __len__(self) -> int:

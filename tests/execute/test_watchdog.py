@@ -1,0 +1,52 @@
+"""The watchdog tells what a stuck step waits for."""
+import logging
+import threading
+
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock import errors
+from penstock.execute import watchdog
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(watchdog, "PATIENCE", 0.2)
+
+
+def test_a_stuck_step_is_reported_once_with_its_line_and_who_could_feed_it(quick, caplog):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        q = tf.FIFOQueue(5, tf.float32, name="inputs")
+        q.enqueue(1.0, name="feeder")
+        x = q.dequeue(name="taker")
+        with caplog.at_level(logging.WARNING, "penstock"), pytest.raises(errors.DeadlineExceededError):
+            sess.run(x, options=tf.RunOptions(timeout_in_ms=1500))
+    reports = [r.getMessage() for r in caplog.records if "No step" in r.getMessage()]
+    assert len(reports) == 1
+    for part in ("taker", "test_watchdog.py", "open queue 'inputs' with 0 of at most 5 elements", "feeder"):
+        assert part in reports[0]
+
+
+def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        q = tf.FIFOQueue(5, tf.float32)
+        x, put = q.dequeue(), q.enqueue(1.0)
+        slow = tf.py_func(lambda: threading.Event().wait(1) and None or 0.0, [], tf.double)
+        taking = threading.Thread(target=sess.run, args=(x,))
+        with caplog.at_level(logging.WARNING, "penstock"):
+            taking.start()
+            sess.run(slow)
+            sess.run(put)
+            taking.join(20)
+    assert not taking.is_alive() and not any("No step" in r.getMessage() for r in caplog.records)
+
+
+def test_the_thread_ends_when_nothing_waits(quick):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.FIFOQueue(5, tf.float32).dequeue()
+        with pytest.raises(errors.DeadlineExceededError):
+            sess.run(x, options=tf.RunOptions(timeout_in_ms=50))
+    thread = watchdog._watchdog._thread
+    if thread is not None:
+        thread.join(10)
+        assert not thread.is_alive()
