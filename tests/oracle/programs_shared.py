@@ -145,3 +145,14 @@ def reference_in_a_loop() -> list:
     merged.op._update_input(1, following)
     merged_ref.op._update_input(1, get("RefNextIteration")(added))
     return [get("Exit")(done), tf.identity(get("RefExit")(done_ref))]
+
+
+@program
+def batches() -> list:
+    limits = {"num_batch_threads": 1, "max_batch_size": 4, "batch_timeout_micros": 1000, "allowed_batch_sizes": [3, 4]}
+    batched, index, call = raw.Batch(in_tensors=[tf.constant([1., 2.])], grad_timeout_micros=0, **limits)
+    rows = raw.Unbatch(batched_tensor=batched[0] * 2., batch_index=index, id=call, timeout_micros=1000000)
+    back = raw.UnbatchGrad(original_input=batched[0], batch_index=index, grad=rows, id=call)
+    double = tf.function(lambda x: x * 2.).get_concrete_function(tf.TensorSpec([None], tf.float32))
+    out = raw.BatchFunction(in_tensors=[tf.constant([3., 4.])], captured_tensors=[], f=double, Tout=[tf.float32], **limits)
+    return [*batched, index[:, 1:], rows, back, *out]
