@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock import errors
 from penstock.compile.adapt import adapted
+from penstock.compile.numbers import tensor_maker
 from penstock.graph.build import group_inputs
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import Kernel
@@ -77,6 +78,7 @@ class Writer:
         self.body: list[str] = []
         self.lines: dict[int, Operation] = {}
         self.names: dict[int, str] = {}            # tensor id -> local or global name
+        self.numbers: dict[int, str] = {}          # tensor id -> local name of a Python number (compile/numbers.py)
         self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
@@ -138,7 +140,9 @@ class Writer:
         names, i = [], 0
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
             if n is None:
-                names.append(self._value(op._inputs[i], arg.is_ref))
+                t = op._inputs[i]
+                names.append(self.numbers[id(t)] if id(t) in self.numbers and arg.name in op.opdef.number_inputs
+                             else self._value(t, arg.is_ref))
                 i += 1
             else:
                 names.append("[" + ", ".join(self._value(t, arg.is_ref) for t in op._inputs[i:i + n]) + "]")
@@ -146,8 +150,17 @@ class Writer:
         return names
 
     def _value(self, t: Tensor, as_ref: bool = False) -> str:
-        name = self.names[id(t)]
+        name = self.names.get(id(t))
+        if name is None:
+            return self._made_of_number(t)
         return name if as_ref or id(t) not in self.refs else f"{name}.read()"
+
+    def _made_of_number(self, t: Tensor) -> str:
+        """A tensor of what is a Python number in the program."""
+        make = f"make_{t._dtype.name}"
+        if make not in self.scope:
+            self.scope[make] = tensor_maker(t._dtype)
+        return f"{make}({self.numbers[id(t)]})"
 
     def _outputs(self, op: Operation, index: int) -> str:
         if not op.outputs:

@@ -18,6 +18,7 @@ import torch
 
 from penstock import errors
 from penstock.compile.frames import Frame, Frames
+from penstock.compile.numbers import expression, find_numbers, literal, may_be_number, number, wrap
 from penstock.compile.program import Program, Writer
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
@@ -61,6 +62,7 @@ class _Structured(Writer):
         self.guards: dict[Any, Guard] = {}         # op or loop -> guard
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
+        self.in_numbers: set[int] = set()          # tensors of loops that are Python numbers there
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -78,7 +80,7 @@ class _Structured(Writer):
         self._find_last_uses(self.ops, self.fetches, self.feeds)
         self._block(self._order(self.frames.root), ALWAYS)
         values = "".join(self._result(i, t) + ", " for i, t in enumerate(self.fetches))
-        self.scope.update(truth=_truth, dead=self._dead)
+        self.scope.update(truth=_truth, dead=self._dead, number=number, wrap=wrap)
         self._drop_after_last_use(values)
         return self.finish(self.feeds, values)
 
@@ -298,6 +300,10 @@ class _Structured(Writer):
                 self._same(t, op._inputs[0])
 
     def _same(self, t: Tensor, source: Tensor) -> None:
+        if id(source) in self.numbers:
+            self.numbers[id(t)] = self.numbers[id(source)]
+            if id(source) not in self.names:
+                return
         self.names[id(t)] = self.names[id(source)]
         if id(source) in self.refs:
             self.refs.add(id(t))
@@ -309,6 +315,8 @@ class _Structured(Writer):
         kind = item.opdef.control_flow
         if kind == "merge":
             self._write_merge(item)
+        elif item.outputs and id(item.outputs[0]) in self.in_numbers:
+            self._write_number(item)
         elif kind in ("switch", "exit", "next", "loop_cond"):
             name = self._new_name()
             self._line(f"{name} = {self._value(item._inputs[0])}", item)
@@ -319,9 +327,23 @@ class _Structured(Writer):
             for t in item.outputs:
                 self._note_outcome(t)
 
+    def _write_number(self, op: Operation) -> None:
+        """An op of which the result is a Python number in its loop."""
+        t = op.outputs[0]
+        if op.opdef.constant:
+            self.numbers[id(t)] = literal(op)
+        elif not op.opdef.number:                                   # an identity
+            self._same(t, op._inputs[0])
+        else:
+            name = self.numbers[id(t)] = self._new_name("n")
+            self._line(f"{name} = {expression(op, [self.numbers[id(s)] for s in op._inputs])}", op)
+        self._note_outcome(t)
+
     def _note_outcome(self, t: Tensor) -> None:
         """After the definition of a predicate, its outcome as a bool."""
-        if id(t) in self.preds and id(t) in self.names and id(t) not in self.outcomes:
+        if id(t) in self.preds and id(t) in self.numbers:
+            self.outcomes[id(t)] = self.numbers[id(t)]
+        elif id(t) in self.preds and id(t) in self.names and id(t) not in self.outcomes:
             name = self.outcomes[id(t)] = self._new_name("b")
             self._text(f"{name} = truth({self._value(t)})")
         elif id(t) in self.outcomes:
@@ -334,7 +356,11 @@ class _Structured(Writer):
         on, off = (first, second) if outcome else (second, first)
         b = self._outcome(pred)
         value, index = op.outputs
-        if id(value) not in self.fed:
+        if id(value) in self.in_numbers:
+            name = self.numbers[id(value)] = self._new_name("n")
+            self._line(f"{name} = {self.numbers[id(on)]} if {b} else {self.numbers[id(off)]}", op)
+            self._note_outcome(value)
+        elif id(value) not in self.fed:
             name = self.names[id(value)] = self._new_name()
             self._line(f"{name} = {self._value(on, wants_ref)} if {b} else {self._value(off, wants_ref)}", op)
             if wants_ref:
@@ -345,9 +371,40 @@ class _Structured(Writer):
             self.scope.setdefault("merge_index", [torch.tensor(i, dtype=torch.int32) for i in range(2)])
             self._line(f"{name} = merge_index[{int(not outcome)} if {b} else {int(outcome)}]", op)
 
+    def _find_numbers(self, loop: _Loop) -> None:
+        """Notes which tensors of a loop are Python numbers."""
+        if self.placed is not None:
+            return                                                  # they may be on another device
+        frame = loop.frame
+
+        def passes_on(op: Operation) -> list[Tensor] | None:
+            kind = op.opdef.control_flow
+            if kind == "merge" and id(op.outputs[1]) not in self.last_use:
+                return op._inputs
+            return op._inputs[:1] if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity else None
+        self.in_numbers |= find_numbers((op for op in frame.ops if op not in self.frames.child and not any(
+            id(t) in self.fed for t in op.outputs)), passes_on, lambda t: self.frames.child.get(t._op) is frame)
+
+    def _as_number(self, t: Tensor) -> str:
+        """A number that comes into a loop, as one."""
+        if id(t) in self.numbers:
+            return self.numbers[id(t)]
+        return f"number({self._value(t)})"
+
     def _write_loop(self, loop: _Loop) -> None:
         test = id(loop.test)
+        self._find_numbers(loop)
+        counted = [op for op in loop.variables if id(op.outputs[0]) in self.in_numbers]
+        first = {id(op._inputs[0]) for op in counted}
+        wanted = {id(t) for op in loop.frame.ops if op not in counted and op.outputs and id(op.outputs[0]) in self.in_numbers
+                  for t in op._inputs}
         for op in loop.frame.enters:                                # invariants keep their name
+            t = op.outputs[0]
+            if may_be_number(t) and (id(t) in first or id(t) in wanted):
+                name = self.numbers[id(t)] = self._new_name("n")
+                self._line(f"{name} = {self._as_number(op._inputs[0])}", op)
+                if id(t) in first:
+                    continue
             if op.attrs["is_constant"] and not self._read_first(op):
                 self._same(op.outputs[0], op._inputs[0])
             else:
@@ -357,10 +414,15 @@ class _Structured(Writer):
                     self.refs.add(id(op.outputs[0]))
             self._note_outcome(op.outputs[0])
         for op in loop.variables:
+            if op in counted:
+                name = self.numbers[id(op.outputs[0])] = self._new_name("n")
+                self._line(f"{name} = {self.numbers[id(op._inputs[0])]}", op)
+                continue
             name = self.names[id(op.outputs[0])] = self._new_name("v")
-            self._line(f"{name} = {self.names[id(op._inputs[0])]}", op)
+            self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
             if id(op._inputs[0]) in self.refs:
                 self.refs.add(id(op.outputs[0]))
+        self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
         self._text(f"while True:  # {loop.frame.name}")
         self.depth += 1
         for op in loop.variables:
@@ -375,9 +437,11 @@ class _Structured(Writer):
         self._text(f"if not {self._outcome(test)}: break")
         self._block([i for i in items if (test, True) in self.guards[i]], frozenset({(test, True)}), loop.frame)
         if loop.variables:
-            left = ", ".join(self.names[id(op.outputs[0])] for op in loop.variables)
-            self._text(f"{left} = {', '.join(self.names[id(op._inputs[1])] for op in loop.variables)}")
-        self._text("ctx.remaining()")
+            pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op._inputs[1])]) if op in counted else
+                     (self.names[id(op.outputs[0])], self._value(op._inputs[1], op.opdef.inputs[0].is_ref))
+                     for op in loop.variables]
+            self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+        self._text("if stop.error is not None or limited: ctx.remaining()")
         self.depth -= 1
         for op in loop.frame.ops:
             if op.opdef.control_flow == "exit":

@@ -33,6 +33,7 @@ less = _ordering("Less", torch.lt, "Whether x < y, elementwise.")
 less_equal = _ordering("LessEqual", torch.le, "Whether x <= y, elementwise.")
 greater = _ordering("Greater", torch.gt, "Whether x > y, elementwise.")
 greater_equal = _ordering("GreaterEqual", torch.ge, "Whether x >= y, elementwise.")
+less.number, less_equal.number, greater.number, greater_equal.number = "{} < {}", "{} <= {}", "{} > {}", "{} >= {}"
 
 
 # -- equality ---------------------------------------------------------------------------------------------------------
@@ -66,6 +67,7 @@ def _equality(name: str, kernel: Callable, on_strings: Callable, unequal: bool) 
 
 equal_op = _equality("Equal", torch.eq, lambda x, y: torch.from_numpy(np.array(x == y)), False)
 not_equal_op = _equality("NotEqual", torch.ne, lambda x, y: torch.from_numpy(np.array(x != y)), True)
+equal_op.number, not_equal_op.number = "{} == {}", "{} != {}"
 
 
 @export("math.equal", "equal")
@@ -115,6 +117,7 @@ logical_or = _logical("LogicalOr", torch.logical_or, "Whether x or y is true, el
 logical_not_op = op("LogicalNot", "x: bool -> y: bool").no_gradient()
 logical_not_op.shape(lambda x: x)
 logical_not_op.kernel(torch.logical_not)
+logical_and.number, logical_or.number, logical_not_op.number = "{} and {}", "{} or {}", "not {}"
 
 
 @export("math.logical_not", "logical_not")

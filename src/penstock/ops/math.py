@@ -137,6 +137,8 @@ add_v1.kernel(lambda x, y: np.add(x, y, dtype=object), types="string")
 add_v2 = binary("AddV2", torch.add, "numeric", commutative=True, wide=unsigned.wrapping)
 sub = binary("Sub", torch.sub, "numeric", wide=unsigned.wrapping)
 mul = binary("Mul", torch.mul, "numeric", commutative=True, wide=unsigned.wrapping)
+add_v1.number = add_v2.number = "{} + {}"
+sub.number, mul.number = "{} - {}", "{} * {}"
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
 
 add_v1.gradient(lambda op, grad: both(op, grad, grad))
@@ -250,6 +252,7 @@ def _(op, grad):
 
 maximum = binary("Maximum", torch.maximum, "real", commutative=True, wide=unsigned.ordered)
 minimum = binary("Minimum", torch.minimum, "real", commutative=True, wide=unsigned.ordered)
+maximum.number, minimum.number = "max({}, {})", "min({}, {})"
 
 
 def _selected(op, grad, compare: str) -> tuple:

@@ -126,6 +126,8 @@ class OpDef:
         self.shape_rule: Callable | None = None
         self.shape_wants: tuple[str, ...] = ()
         self.value_rule: Callable | None = None
+        self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
+        self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc

@@ -41,6 +41,7 @@ make.shape(lambda size: [(), ()])
 grad_op.shape(lambda handle, flow_in: [(), ()])
 grad_with_shape.shape(lambda handle, flow_in, shape_to_prepend: [(), ()])
 write.shape(lambda handle, index, value, flow_in: ())
+write.number_inputs = read.number_inputs = frozenset(["index"])
 read.shape(lambda handle, index, flow_in: None)
 scatter.shape(lambda handle, indices, value, flow_in: ())
 split.shape(lambda handle, value, lengths, flow_in: ())
@@ -203,7 +204,7 @@ def _(handle, flow_in, shape_to_prepend, *, source):
 def _(handle, index, value, flow_in, *, T):
     array = _array(handle)
     array.check_type(T, "is trying to write")
-    if index.ndim:
+    if type(index) is not int and index.ndim:
         raise errors.invalid(f"TensorArray index must be scalar, but had shape: {show(tuple(index.shape))}")
     array.write(int(index), value)
     return flow_in
