@@ -1,4 +1,4 @@
-"""Random programs with control flow: compiled, on the dataflow executor, as functional ops, in functions, eagerly, in TensorFlow.
+"""Random programs with control flow: compiled, on the dataflow executor, as functional ops, in functions, eagerly, there.
 
 All of them have to agree, gradients included.
 """
@@ -90,7 +90,8 @@ def eagerly(program, given_inputs, wrap=lambda f: f):
 
 def agree(found, expected, program, given_inputs, what):
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"{what}: {(ORDER * 2)[i]} of {program} on {given_inputs}")
+        text = f"{what}: {(ORDER * 2)[i]} of {program} on {given_inputs}"
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=text)
 
 
 def compare(program, given_inputs):

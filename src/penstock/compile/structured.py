@@ -10,16 +10,16 @@ what runs before the test, the body, and the exits. Each op is then written unde
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from penstock import errors
+from penstock.compile.blocks import BlockWriter
 from penstock.compile.frames import Frame, Frames
-from penstock.compile.numbers import expression, find_numbers, literal, may_be_number, number, wrap
-from penstock.compile.program import Program, Writer
+from penstock.compile.numbers import find_numbers, may_be_number
+from penstock.compile.program import Program
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
 
@@ -49,7 +49,7 @@ def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Te
         return None
 
 
-class _Structured(Writer):
+class _Structured(BlockWriter):
     """Writes one program."""
 
     def __init__(self, ctx: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], placed: Any = None):
@@ -62,7 +62,6 @@ class _Structured(Writer):
         self.guards: dict[Any, Guard] = {}         # op or loop -> guard
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
-        self.in_numbers: set[int] = set()          # tensors of loops that are Python numbers there
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -80,7 +79,7 @@ class _Structured(Writer):
         self._find_last_uses(self.ops, self.fetches, self.feeds)
         self._block(self._order(self.frames.root), ALWAYS)
         values = "".join(self._result(i, t) + ", " for i, t in enumerate(self.fetches))
-        self.scope.update(truth=_truth, dead=self._dead, number=number, wrap=wrap)
+        self.scope.update(dead=self._dead)
         self._drop_after_last_use(values)
         return self.finish(self.feeds, values)
 
@@ -299,15 +298,6 @@ class _Structured(Writer):
             if op._inputs and id(t) not in self.fed:
                 self._same(t, op._inputs[0])
 
-    def _same(self, t: Tensor, source: Tensor) -> None:
-        if id(source) in self.numbers:
-            self.numbers[id(t)] = self.numbers[id(source)]
-            if id(source) not in self.names:
-                return
-        self.names[id(t)] = self.names[id(source)]
-        if id(source) in self.refs:
-            self.refs.add(id(t))
-
     def _item(self, item: Any) -> None:
         if isinstance(item, _Loop):
             self._write_loop(item)
@@ -317,6 +307,7 @@ class _Structured(Writer):
             self._write_merge(item)
         elif item.outputs and id(item.outputs[0]) in self.in_numbers:
             self._write_number(item)
+            self._note_outcome(item.outputs[0])
         elif kind in ("switch", "exit", "next", "loop_cond"):
             name = self._new_name()
             self._line(f"{name} = {self._value(item._inputs[0])}", item)
@@ -326,18 +317,6 @@ class _Structured(Writer):
             self._op(self.place[item], item)
             for t in item.outputs:
                 self._note_outcome(t)
-
-    def _write_number(self, op: Operation) -> None:
-        """An op of which the result is a Python number in its loop."""
-        t = op.outputs[0]
-        if op.opdef.constant:
-            self.numbers[id(t)] = literal(op)
-        elif not op.opdef.number:                                   # an identity
-            self._same(t, op._inputs[0])
-        else:
-            name = self.numbers[id(t)] = self._new_name("n")
-            self._line(f"{name} = {expression(op, [self.numbers[id(s)] for s in op._inputs])}", op)
-        self._note_outcome(t)
 
     def _note_outcome(self, t: Tensor) -> None:
         """After the definition of a predicate, its outcome as a bool."""
@@ -384,12 +363,6 @@ class _Structured(Writer):
             return op._inputs[:1] if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity else None
         self.in_numbers |= find_numbers((op for op in frame.ops if op not in self.frames.child and not any(
             id(t) in self.fed for t in op.outputs)), passes_on, lambda t: self.frames.child.get(t._op) is frame)
-
-    def _as_number(self, t: Tensor) -> str:
-        """A number that comes into a loop, as one."""
-        if id(t) in self.numbers:
-            return self.numbers[id(t)]
-        return f"number({self._value(t)})"
 
     def _write_loop(self, loop: _Loop) -> None:
         test = id(loop.test)
@@ -460,49 +433,3 @@ class _Structured(Writer):
         t = self.fetches[i]
         raise errors.InvalidArgumentError(
             None, t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
-
-    # -- dropping values ------------------------------------------------------------------------------------------------
-    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
-        """Not while writing: where a value is used last is known when all blocks are there."""
-        if unwanted:
-            self._text("del _")
-
-    def _drop_after_last_use(self, results: str) -> None:
-        """Lets go of each value behind the last statement that uses it, in the block around all its uses."""
-        depths = [(len(line) - len(line.lstrip())) // 4 for line in self.body]
-        kept = set(_NAME.findall(results))
-        uses: dict[str, list[int]] = {}
-        for i, line in enumerate(self.body):
-            for name in set(_NAME.findall(line.split("  # ")[0])) - kept:
-                uses.setdefault(name, []).append(i)
-        after: dict[int, list[tuple[int, str]]] = {}
-        for name, lines in uses.items():
-            # the block that holds the definition (of a feed: the function's) and all uses
-            around = 1 if name[0] == "f" else min(depths[lines[0]:lines[-1] + 1])
-            last = lines[-1]
-            while last + 1 < len(depths) and depths[last + 1] > around:
-                last += 1
-            after.setdefault(last, []).append((around, name))
-        self._insert(after)
-
-    def _insert(self, after: dict[int, list[tuple[int, str]]]) -> None:
-        body: list[str] = []
-        lines: dict[int, Operation] = {}
-        for i, line in enumerate(self.body):
-            body.append(line)
-            if i + 2 in self.lines:
-                lines[len(body) + 1] = self.lines[i + 2]
-            by_depth: dict[int, list[str]] = {}
-            for depth, name in after.get(i, ()):
-                by_depth.setdefault(depth, []).append(name)
-            for depth in sorted(by_depth, reverse=True):
-                body.append("    " * depth + " = ".join([*sorted(by_depth[depth]), "None"]))
-        self.body, self.lines = body, lines
-
-
-_NAME = re.compile(r"\b[tvf]\d+\b")
-
-
-def _truth(value: Any) -> bool:
-    """The outcome of a predicate."""
-    return bool(value)

@@ -1,0 +1,92 @@
+"""Programs with blocks: what writers of `if` and `while` share.
+
+Where a value is used last is known when all blocks are there: it is dropped then, in the block around all of its uses.
+"""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.compile.numbers import expression, literal, number, wrap
+from penstock.compile.program import Writer
+from penstock.graph.node import Operation, Tensor
+
+_NAME = re.compile(r"\b[tvf]\d+\b")
+
+
+class BlockWriter(Writer):
+    """Writes one program with blocks."""
+
+    def __init__(self, ctx: Any, placed: Any = None):
+        super().__init__(ctx, placed)
+        self.in_numbers: set[int] = set()          # tensors of loops that are Python numbers there
+        self.scope.update(truth=truth, number=number, wrap=wrap)
+
+    def _same(self, t: Tensor, source: Tensor) -> None:
+        if id(source) in self.numbers:
+            self.numbers[id(t)] = self.numbers[id(source)]
+            if id(source) not in self.names:
+                return
+        self.names[id(t)] = self.names[id(source)]
+        if id(source) in self.refs:
+            self.refs.add(id(t))
+
+    def _write_number(self, op: Operation) -> None:
+        """An op of which the result is a Python number in its loop."""
+        t = op.outputs[0]
+        if op.opdef.constant:
+            self.numbers[id(t)] = literal(op)
+        elif not op.opdef.number:                                   # an identity
+            self._same(t, op._inputs[0])
+        else:
+            name = self.numbers[id(t)] = self._new_name("n")
+            self._line(f"{name} = {expression(op, [self.numbers[id(s)] for s in op._inputs])}", op)
+
+    def _as_number(self, t: Tensor) -> str:
+        """A number that comes into a loop, as one."""
+        if id(t) in self.numbers:
+            return self.numbers[id(t)]
+        return f"number({self._value(t)})"
+
+    # -- dropping values ------------------------------------------------------------------------------------------------
+    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
+        """Not while writing: where a value is used last is known when all blocks are there."""
+        if unwanted:
+            self._text("del _")
+
+    def _drop_after_last_use(self, results: str) -> None:
+        """Lets go of each value behind the last statement that uses it, in the block around all its uses."""
+        depths = [(len(line) - len(line.lstrip())) // 4 for line in self.body]
+        kept = set(_NAME.findall(results))
+        uses: dict[str, list[int]] = {}
+        for i, line in enumerate(self.body):
+            for name in set(_NAME.findall(line.split("  # ")[0])) - kept:
+                uses.setdefault(name, []).append(i)
+        after: dict[int, list[tuple[int, str]]] = {}
+        for name, lines in uses.items():
+            # the block that holds the definition (of a feed: the function's) and all uses
+            around = 1 if name[0] == "f" else min(depths[lines[0]:lines[-1] + 1])
+            last = lines[-1]
+            while last + 1 < len(depths) and depths[last + 1] > around:
+                last += 1
+            after.setdefault(last, []).append((around, name))
+        self._insert(after)
+
+    def _insert(self, after: dict[int, list[tuple[int, str]]]) -> None:
+        body: list[str] = []
+        lines: dict[int, Operation] = {}
+        for i, line in enumerate(self.body):
+            body.append(line)
+            if i + 2 in self.lines:
+                lines[len(body) + 1] = self.lines[i + 2]
+            by_depth: dict[int, list[str]] = {}
+            for depth, name in after.get(i, ()):
+                by_depth.setdefault(depth, []).append(name)
+            for depth in sorted(by_depth, reverse=True):
+                body.append("    " * depth + " = ".join([*sorted(by_depth[depth]), "None"]))
+        self.body, self.lines = body, lines
+
+
+def truth(value: Any) -> bool:
+    """The outcome of a predicate."""
+    return bool(value)
