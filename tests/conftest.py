@@ -21,6 +21,7 @@ _MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality")
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_and_tracebacks():
     torch.set_num_threads(1)
+    penstock.debugging.disable_traceback_filtering()
     if not faulthandler.is_enabled():
         faulthandler.enable()
     yield

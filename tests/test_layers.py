@@ -12,7 +12,7 @@ import penstock
 from penstock.ops.registry import OPS
 
 ROOT = pathlib.Path(penstock.__file__).parent
-BASE = {"api", "version", "dtypes", "errors", "nest", "static_shape", "tf_logging"}
+BASE = {"api", "version", "dtypes", "errors", "nest", "static_shape", "tf_logging", "tracebacks"}
 REGISTRY = {"ops.registry", "ops.signature"}       # how ops are declared; graph and the stages know no family of ops
 PUBLIC = {"", "compat"}                            # the public names, for what is written in terms of them
 CORE = BASE | REGISTRY | {"graph", "fetches", "io"}
@@ -21,6 +21,7 @@ LIBRARY = CORE | PUBLIC | {"ops", "weights"}
 MAY_IMPORT = {
     "": BASE,
     "api": set(), "version": {"api"}, "errors": {"api"}, "dtypes": {"api"}, "nest": {"api"}, "tf_logging": {"api"},
+    "tracebacks": {"api"},
     "static_shape": {"api", "dtypes"},
     "kernels": BASE,
     "io": BASE | {"kernels", "graph.messages"},

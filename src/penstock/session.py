@@ -35,6 +35,7 @@ from penstock.partition.schedule import is_cut, lanes, ordered
 from penstock.partition.split import partition
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placement, Placer, to_stderr
+from penstock.tracebacks import shorten
 
 _stack = threading.local()
 _steps = itertools.count(1)
@@ -154,7 +155,11 @@ class BaseSession:
         self._check_open()
         plan = self._plan(fetches)
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
-        return plan.build(self._run(plan.elements, feeds, values, options, run_metadata))
+        try:
+            return plan.build(self._run(plan.elements, feeds, values, options, run_metadata))
+        except Exception as e:
+            shorten(e)
+            raise
 
     def _check_open(self) -> None:
         if self._closed:
@@ -326,8 +331,21 @@ class BaseSession:
             return Placer(self._devices, self._placer.soft).explain(self._graph.get_operations())
 
     def _failure(self, error: BaseException, step: _Step) -> BaseException:
-        op = step.runnable.failing_op(error.__traceback__)
-        return typed(error, op)
+        op = step.runnable.failing_op(error.__traceback__) or self._unread(error, step)
+        return typed(error, op, self._device_of(op) if op is not None else "")
+
+    @staticmethod
+    def _unread(error: BaseException, step: _Step) -> Operation | None:
+        """The fetched variable whose value was not there when the program handed it out."""
+        refs = [e.op for e in step.elements if isinstance(e, Tensor) and e.dtype._is_ref_dtype]
+        words = error.message.split() if isinstance(error, errors.FailedPreconditionError) else ()
+        return next((op for op in refs if op.name in words), None)
+
+    def _device_of(self, op: Operation) -> str:
+        """Where an op of a step is, for reports."""
+        with self._lock:
+            found = self._placer.place([op._origin or op])
+        return next(iter(found.values())).name
 
     def _run_described(self, step: _Step, ctx: StepContext, values: list, options: Any, metadata: Any) -> tuple:
         """Runs a step and fills RunMetadata with what was asked for: partitions, times, costs."""

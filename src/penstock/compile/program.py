@@ -33,6 +33,7 @@ class Program:
     def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation]):
         self.source, self.lines, self.scope = source, lines, scope
         self.filename = f"{FILENAME}{next(_counter)}>"
+        scope["PROGRAM"] = source                             # for reports of errors
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
         self.run = scope["step"]
         _programs[self.filename] = self

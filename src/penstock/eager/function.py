@@ -31,6 +31,7 @@ from penstock.graph.functions import GraphFunction, function_name
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import init_scope
 from penstock.graph.type_spec import TensorSpec, TypeSpec
+from penstock.tracebacks import shorten
 
 
 class _Settings:
@@ -216,8 +217,12 @@ class Function:
         """Runs the trace that fits the arguments."""
         if _Settings.eagerly:
             return self._python_function(*args, **kwargs)
-        concrete, tensors = self._choose(args, kwargs)
-        return concrete.call_flat(tensors)
+        try:
+            concrete, tensors = self._choose(args, kwargs)
+            return concrete.call_flat(tensors)
+        except Exception as e:
+            shorten(e)
+            raise
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The trace for some arguments; TensorSpecs may stand for tensors.

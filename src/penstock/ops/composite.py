@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from penstock.tracebacks import shorten
+
 
 def dispatched(fn: Callable) -> Callable:
     """Lets a public function take composite tensors where their class knows how to."""
@@ -20,7 +22,11 @@ def dispatched(fn: Callable) -> Callable:
                 out = handler(fn, args, kwargs)
                 if out is not NotImplemented:
                     return out
-        return fn(*args, **kwargs)
+        try:
+            return fn(*args, **kwargs)
+        except Exception as e:
+            shorten(e)
+            raise
     return call
 
 

@@ -43,6 +43,7 @@ from typing import Any
 from penstock.api import export
 from penstock.dtypes import as_dtype
 from penstock.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
+from penstock.tracebacks import shorten
 
 OPS: dict[str, OpDef] = {}
 
@@ -238,7 +239,11 @@ class OpDef:
             name = bound.pop("name", None)
             inputs = tuple(bound.pop(a) for a in self.input_names)
             kwargs = bound
-        return apply(self, inputs, kwargs, name)
+        try:
+            return apply(self, inputs, kwargs, name)
+        except Exception as e:
+            shorten(e)
+            raise
 
     def raw(self, **kwargs: Any) -> Any:
         """The op under ``tf.raw_ops``: keyword arguments only."""
