@@ -343,9 +343,11 @@ class BaseSession:
 
     def _device_of(self, op: Operation) -> str:
         """Where an op of a step is, for reports."""
+        op = op._origin or op
+        if op.graph is not self._graph:
+            return op.device
         with self._lock:
-            found = self._placer.place([op._origin or op])
-        return next(iter(found.values())).name
+            return self._placer.place([op])[op].name
 
     def _run_described(self, step: _Step, ctx: StepContext, values: list, options: Any, metadata: Any) -> tuple:
         """Runs a step and fills RunMetadata with what was asked for: partitions, times, costs."""
