@@ -196,3 +196,22 @@ def test_control_dependencies_hold(sess):
         after = tf.identity(v.read_value())
     sess.run(v.initializer)
     assert [sess.run(after) for _ in range(3)] == [1.0, 2.0, 3.0]
+
+
+def test_a_graph_that_grows_in_the_loop_is_reported_once(caplog):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.constant(1.0)
+        for _ in range(120):
+            sess.run(v + 1.0)
+    said = [r.getMessage() for r in caplog.records if "has grown" in r.getMessage()]
+    assert len(said) == 1 and "test_session.py" in said[0] and "finalize" in said[0]
+
+
+def test_the_first_nan_is_named(monkeypatch):
+    monkeypatch.setattr("penstock.compile.program.CHECK_NUMERICS", True)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [2])
+        y = tf.sqrt(tf.log(x, name="culprit"), name="later") * 2.0
+        np.testing.assert_allclose(sess.run(y, {x: [np.e, 1.0]}), [2.0, 0.0], rtol=1e-6)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"first to give a NaN: 1 of 2[\s\S]*culprit"):
+            sess.run(y, {x: [-1.0, 1.0]})

@@ -7,6 +7,7 @@ in the structure that was asked for.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ from penstock.place.placer import Placement, Placer, to_stderr
 from penstock.tracebacks import shorten
 
 _stack = threading.local()
+_GROWTHS = 50                       # steps that found the graph grown before it is reported
 _steps = itertools.count(1)
 
 
@@ -113,6 +115,8 @@ class BaseSession:
         use_threads(config.intra_op_parallelism_threads if config is not None else 0)
         self._known = 0                      # how many ops of the graph the placer knows
         self._steps_run = 0
+        self._newest: Operation | None = None       # the last op of the graph when a step was compiled
+        self._growths = 0
         if self._target not in (b"", b"local"):
             raise errors.NotFoundError(None, None, "No session factory registered for the given session options: "
                                        f'{{target: "{self._target.decode(errors="replace")}"}}. Local sessions have the '
@@ -286,9 +290,23 @@ class BaseSession:
             if self._version != self._graph._version:
                 self._programs.clear()
                 self._version = self._graph._version
+        self._watch_growth()
         with paused_collector():
             step = self._programs[key] = self._compiled(elements, feeds)
         return step
+
+    def _watch_growth(self) -> None:
+        """Says once, with the line, that a loop adds operations between its steps: each makes the next step slower."""
+        newest = self._graph._ops[-1] if self._graph._ops else None
+        if newest is self._newest or self._growths >= _GROWTHS:
+            return
+        self._newest = newest
+        self._growths += 1
+        if self._growths == _GROWTHS and newest is not None:
+            at = f"{newest.traceback[-1][0]}:{newest.traceback[-1][1]}" if newest.traceback else "an unknown place"
+            logging.getLogger("penstock").warning(
+                "The graph has grown between steps %d times: %r was added at %s. Build the graph before the loop, and call "
+                "tf.get_default_graph().finalize() there to find such places.", _GROWTHS, newest.name, at)
 
     def _compiled(self, elements: list, feeds: list[Tensor]) -> _Step:
         ids = {id(t) for t in feeds}
@@ -480,7 +498,6 @@ class Session(BaseSession):
     def __exit__(self, exc_type: Any, exc: Any, tb: Any) -> None:
         graph_scope, default = self._open.pop()
         if exc_type is errors.OpError:
-            import logging
             logging.getLogger("penstock").error("Session closing due to error %s", exc)
         try:
             default.__exit__(exc_type, exc, tb)

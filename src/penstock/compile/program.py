@@ -12,9 +12,12 @@ nothing for error reports.
 from __future__ import annotations
 
 import itertools
+import os
 import types
 import weakref
 from typing import Any
+
+import torch
 
 from penstock import errors
 from penstock.compile.adapt import adapted
@@ -25,6 +28,7 @@ from penstock.ops.registry import Kernel
 
 _counter = itertools.count()
 FILENAME = "<penstock step "
+CHECK_NUMERICS = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"      # look for NaNs after every op; slow
 
 
 class Program:
@@ -58,6 +62,13 @@ def operation_at(frame: types.FrameType) -> Operation | None:
         return program.lines.get(frame.f_lineno)
     op = frame.f_locals.get("op") if frame.f_globals.get("__name__") == "penstock.execute.dataflow" else None
     return op if isinstance(op, Operation) else None
+
+
+def no_nan(*values: Any) -> None:
+    """InvalidArgumentError if one of the values holds a NaN."""
+    for value in values:
+        if isinstance(value, torch.Tensor) and bool(value.isnan().any()):
+            raise errors.invalid(f"This op is the first to give a NaN: {int(value.isnan().sum())} of {value.numel()} elements.")
 
 
 def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
