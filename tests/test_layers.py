@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "ops": CORE | PUBLIC | {"kernels", "queues", "pipelines"},
     "optimize": CORE,
     "partition": CORE | {"place"},
-    "compile": CORE | {"place"},
+    "compile": CORE | {"kernels", "place"},
     "execute": CORE | {"compile", "partition", "place"},
     "eager": CORE | {"kernels", "compile", "execute", "device_config", "place"},
     "session": CORE | {"kernels", "place", "config", "device_config", "optimize", "compile", "execute", "partition"},

@@ -31,6 +31,8 @@ from penstock.graph.prune import needed
 from penstock.kernels import bridge
 from penstock.optimize.options import options_of
 from penstock.optimize.pipeline import optimize, paused_collector
+from penstock.optimize.step import StepGraph
+from penstock.optimize.variants import Variants
 from penstock.partition.joined import join
 from penstock.partition.schedule import is_cut, lanes, ordered
 from penstock.partition.split import partition
@@ -77,12 +79,19 @@ class _Default:
 class _Step:
     """A compiled (fetches, feeds) pair; keeps what its key names alive."""
 
-    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps")
+    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "variants")
 
-    def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
+    def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement,
+                 variants: Any = None):
         self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
+        self.variants = variants             # programs for shapes that are fed again and again
         self.wraps = [(i, e._op.opdef.fetched_as) for i, e in enumerate(elements)
                       if isinstance(e, Tensor) and e._op.opdef.fetched_as is not None]
+
+
+def _open_shapes(feeds: list[Tensor]) -> bool:
+    """Whether the shapes of feeds, all of them arrays, are partly left open by the graph."""
+    return all(t._dtype.torch is not None for t in feeds) and any(t._dims is None or None in t._dims for t in feeds)
 
 
 class BaseSession:
@@ -240,6 +249,7 @@ class BaseSession:
         step = self._programs.get(key)
         if step is None or self._version != self._graph._version:
             step = self._compile(key, elements, feeds)
+        runnable = step.runnable if step.variants is None else step.variants.pick(values)
         ctx = self._context(options)
         token = id(ctx)
         self._running[token] = ctx
@@ -247,11 +257,11 @@ class BaseSession:
             if metadata is not None:
                 raw = self._run_described(step, ctx, values, options, metadata)
             else:
-                raw = step.runnable.run(ctx, *values)
+                raw = runnable.run(ctx, *values)
             if ctx.deadline is not None:
                 ctx.remaining()                      # a step that took longer than it was given has failed
         except BaseException as e:
-            raise self._failure(e, step) from (e if not isinstance(e, errors.OpError) else e.__cause__)
+            raise self._failure(e, step, runnable) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
             del self._running[token]
             for call in tuple(ctx.at_end.values()):
@@ -316,18 +326,25 @@ class BaseSession:
         ops = needed(fetched, targets, ids)
         placed = self._place(ops)
         verify.placed(ops, placed)
-        made = optimize(ops, fetched, targets, feeds, self._passes, placed if len(self._devices) > 1 else None)
-        verify.runnable_order(made.ops, made.fed, "optimize")
         ctx = StepContext(self._resources, self, devices=self._devices)
+
+        def build(dims: list | None = None) -> Any:
+            return self._built(optimize(ops, fetched, targets, feeds, self._passes,
+                                        placed if len(self._devices) > 1 else None, dims), ctx)
+        general = build()
+        variants = Variants(general, build) if self._passes.shape_optimization and _open_shapes(feeds) else None
+        return _Step(general, elements, feeds, slots, placed, variants)
+
+    def _built(self, made: StepGraph, ctx: StepContext) -> Any:
+        """What runs an optimized step: one program, or one for each device with what they send to each other."""
+        verify.runnable_order(made.ops, made.fed, "optimize")
         where = made.placed
         if where is not None and is_cut(made.ops, where, self._devices.host, self._inter_op):
             partitions = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
             verify.partitioned(partitions)
-            runnable: Any = compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
-        else:
-            where = join(made, where, self._devices.host) if where is not None and self._devices.mixed else None
-            runnable = compile_program(made.ops, made.fetches, made.feeds, ctx, where)
-        return _Step(runnable, elements, feeds, slots, placed)
+            return compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
+        where = join(made, where, self._devices.host) if where is not None and self._devices.mixed else None
+        return compile_program(made.ops, made.fetches, made.feeds, ctx, where)
 
     def _place(self, ops: list[Operation]) -> Placement:
         """Devices for the ops of a step. Constraints come from the whole graph, or with place_pruned_graph from the step."""
@@ -348,8 +365,8 @@ class BaseSession:
         with self._lock:
             return Placer(self._devices, self._placer.soft).explain(self._graph.get_operations())
 
-    def _failure(self, error: BaseException, step: _Step) -> BaseException:
-        op = step.runnable.failing_op(error.__traceback__) or self._unread(error, step)
+    def _failure(self, error: BaseException, step: _Step, runnable: Any) -> BaseException:
+        op = runnable.failing_op(error.__traceback__) or self._unread(error, step)
         return typed(error, op, self._device_of(op) if op is not None else "")
 
     @staticmethod

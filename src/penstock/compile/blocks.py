@@ -5,6 +5,7 @@ Where a value is used last is known when all blocks are there: it is dropped the
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from penstock.compile.numbers import expression, literal, number, wrap
@@ -49,6 +50,10 @@ class BlockWriter(Writer):
         return f"number({self._value(t)})"
 
     # -- dropping values ------------------------------------------------------------------------------------------------
+    def _reusing(self, index: int, op: Operation, bound: Callable) -> Callable:
+        """Not in blocks: values are not used last in the order of the ops."""
+        return bound
+
     def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
         """Not while writing: where a value is used last is known when all blocks are there."""
         if unwanted:

@@ -12,9 +12,11 @@ nothing for error reports.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +26,8 @@ from penstock.compile.adapt import adapted
 from penstock.compile.numbers import tensor_maker
 from penstock.graph.build import group_inputs
 from penstock.graph.node import Operation, Tensor
-from penstock.ops.registry import Kernel
+from penstock.kernels import reuse
+from penstock.ops.registry import Kernel, Known
 
 _counter = itertools.count()
 FILENAME = "<penstock step "
@@ -122,7 +125,8 @@ class Writer:
     def _op(self, index: int, op: Operation) -> None:
         opdef = op.opdef
         kernel = kernel_of(op)
-        plain = bound = kernel.bind(op.attrs, op)
+        prepared = None if opdef.prepare_rule is None else opdef.prepare_rule(Known(op, self.fed))
+        plain = bound = prepared or kernel.bind(op.attrs, op)
         if self.placed is not None:
             bound = adapted(plain, op, self.placed, self.fed)
         if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
@@ -134,18 +138,35 @@ class Writer:
             if op.outputs[0].dtype._is_ref_dtype:
                 self.refs.add(id(op.outputs[0]))
             return
+        if opdef.inert:
+            return
+        if opdef.overwriting and self.placed is None:
+            bound = self._reusing(index, op, bound)
         args = self._args(op)
         if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:
             call = args[0]
         else:
             k = self._new_name("k")
             self.scope[k] = bound
-            if kernel.wants_ctx:
+            if kernel.wants_ctx and prepared is None:
                 args.append("ctx=ctx")
             call = f"{k}({', '.join(args)})"
         outputs = self._outputs(op, index)
         self._line(f"{outputs} = {call}" if outputs else call, op)
         self._drop(index, op, "_" in outputs.split(", "))
+
+    def _reusing(self, index: int, op: Operation, bound: Callable) -> Callable:
+        """The kernel, writing over an input that is large, used for the last time, and made by a kernel of this program."""
+        out = op.outputs[0]
+        if out._dims is None or None in out._dims or not out._dtype.is_floating \
+                or math.prod(out._dims) * out._dtype.size < reuse.LEAST:
+            return bound
+        for at, over in op.opdef.overwriting.items():
+            t = op._inputs[at]
+            if t._dims == out._dims and t._dtype == out._dtype and self.last_use.get(id(t)) == index and \
+                    t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and op._inputs.count(t) == 1:
+                return reuse.reusing(bound, over, at)
+        return bound
 
     def _args(self, op: Operation) -> list[str]:
         counts = op._counts or tuple(None for _ in op._inputs)

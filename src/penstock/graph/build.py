@@ -482,22 +482,25 @@ class ShapeContext:
         return constant_dims(self.input(name))
 
 
-def infer_shapes(op: Operation) -> None:
-    """Sets the static shapes of an operation's outputs from its rule."""
+def ruled_shapes(op: Operation) -> Any:
+    """What the shape rule of an operation (which has one) says of its outputs."""
     opdef = op.opdef
-    rule = opdef.shape_rule
-    if rule is None:
-        return
     shapes: list = [t._dims for t in op._inputs]
     if op._counts:
         shapes = group_inputs(opdef, shapes, op._counts)
     wants = opdef.shape_wants
+    if not wants:
+        return opdef.shape_rule(*shapes)                        # type: ignore[misc]
+    attrs = op.attrs
+    return opdef.shape_rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in wants})  # type: ignore[misc]
+
+
+def infer_shapes(op: Operation) -> None:
+    """Sets the static shapes of an operation's outputs from its rule."""
+    if op.opdef.shape_rule is None:
+        return
     try:
-        if wants:
-            attrs = op.attrs
-            out = rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in wants})
-        else:
-            out = rule(*shapes)
+        out = ruled_shapes(op)
     except ValueError as e:
         discard(op)
         inputs = ", ".join(str(t.shape) for t in op._inputs)

@@ -67,6 +67,28 @@ def _(gradients, features):
     return unsigned.unsigned(torch.where(unsigned.signed(features) != 0, unsigned.signed(gradients), 0))
 
 
+@relu_grad.prepare
+def _(known):
+    if known.dims(0) is None or known.dims(0) != known.dims(1) or not known.floating():
+        return None
+    threshold_backward = aten.threshold_backward.default
+    return lambda gradients, features: threshold_backward(gradients, features, 0)
+
+
+relu.overwrites(0, torch.relu_)
+relu_grad.overwrites(0, lambda gradients, features: aten.threshold_backward.grad_input(gradients, features, 0,
+                                                                                       grad_input=gradients))
+
+
+@relu.fuse
+def _(op, f):
+    """The last part of a fused product or convolution."""
+    made = f.only(op._inputs[0], op)
+    if made is None or made.attrs.get("fused_ops") != ["BiasAdd"]:
+        return None
+    return f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made._counts)
+
+
 relu.gradient(lambda op, grad: relu_grad(grad, op.outputs[0]))
 relu_grad.gradient(lambda op, grad: (relu_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
 

@@ -240,6 +240,14 @@ def _(tensor, shape):
     return (tensor if hasattr(tensor, "shape") else arrays.boxed(tensor)).reshape(dims)
 
 
+@reshape_op.prepare
+def _(known):
+    dims = known.out()
+    if known.dims(0) is None or dims is None or known.const(1) is None or not known.floating():
+        return None
+    return lambda tensor, shape: tensor.reshape(dims)
+
+
 def _missing_size(source: tuple, dims: list[int]) -> int:
     """The size that -1 stands for. Where sizes of 0 are asked for, the other sizes are matched without them."""
     empty = 0 in dims

@@ -50,6 +50,26 @@ def _bias_add_kernel(value, bias, *, data_format):
     return value + bias
 
 
+bias_add_op.overwrites(0, lambda value, bias: value.add_(bias))
+
+
+@bias_add_op.prepare
+def _(known):
+    value, bias = known.dims(0), known.dims(1)
+    if value is None or bias is None or _channel_axis(len(value), known.attrs["data_format"]) != len(value) - 1:
+        return None
+    return torch.add if value[-1:] == bias and known.floating() else None
+
+
+@bias_add_op.fuse
+def _(op, f):
+    from penstock.ops import conv, matmul
+    if op._inputs[0]._dims is None or _channel_axis(len(op._inputs[0]._dims), op.attrs["data_format"]) \
+            != len(op._inputs[0]._dims) - 1:
+        return None
+    return matmul.fuse_bias(op, f, *op._inputs) or conv.fuse_bias(op, f, *op._inputs)
+
+
 bias_add_v1.shape(lambda value, bias: _bias_add_shape(value, bias, data_format="NHWC"))
 bias_add_v1.kernel(lambda value, bias: _bias_add_kernel(value, bias, data_format="NHWC"))
 

@@ -46,6 +46,14 @@ def _(input, shape):
     return arrays.expand(input, wanted)
 
 
+@broadcast_to_op.prepare
+def _(known):
+    dims = known.out()
+    if known.dims(0) is None or dims is None or known.const(1) is None or not known.floating():
+        return None
+    return lambda input, shape: input.expand(dims)
+
+
 broadcast_to_op.gradient(lambda op, grad: (unbroadcast(grad, op.inputs[0], op.outputs[0]), None))
 
 broadcast_args = op("BroadcastArgs", "s0: T, s1: T -> r0: T", "T: type in {index} = int32").no_gradient()

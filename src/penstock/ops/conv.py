@@ -18,7 +18,7 @@ from penstock import errors
 from penstock import static_shape as shapes
 from penstock.ops import windows
 from penstock.ops.array import shape_of
-from penstock.ops.registry import OpDef, op
+from penstock.ops.registry import OpDef, internal, op
 from penstock.ops.windows import channels_first
 
 aten = torch.ops.aten
@@ -58,12 +58,16 @@ class _Plan:
         """The filter as ATen takes it; a view."""
         return (w if self.merged is None else w.reshape(self.merged)).permute(self.window)
 
-    def convolve(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    def convolve(self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None = None, relu: bool = False) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.output)
         if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
-        return torch.convolution(x, w, None, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
+        if relu and x.device.type == "cpu" and x.dtype is torch.float32 and _onednn():
+            return torch.ops.mkldnn._convolution_pointwise(x, w, bias, self.pad, self.stride, self.dilation, self.groups,
+                                                           "relu", [], "")
+        out = torch.convolution(x, w, bias, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
+        return out.relu_() if relu else out
 
     def to_input(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
@@ -84,6 +88,12 @@ class _Plan:
 
     def _cropped(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
+
+
+@functools.cache
+def _onednn() -> bool:
+    """Whether convolutions can end with an activation in the same pass."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -227,6 +237,25 @@ def _to_filter(input, filter_sizes, out_backprop, *, strides, padding, explicit_
     return grad.reshape(sizes).contiguous()          # optimizers read it several times: one copy is cheaper than strides
 
 
+def fuse_bias(op, f, value, bias):
+    """A bias per channel, the last axis, added to a convolution that is used nowhere else."""
+    made = f.only(value, op)
+    if made is None or made.opdef is not conv2d_op or channels_first(made.attrs["data_format"]):
+        return None
+    attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
+    return f.make("_FusedConv2D", [*made._inputs, bias], attrs, op, (None, None, 1))
+
+
+def _fused_conv2d(input, filter, args, *, strides, padding, explicit_paddings, data_format, dilations, fused_ops):
+    p = _plan("Conv2D", input.shape, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations))
+    bias = args[0]
+    if bias.ndim != 1 or bias.shape[0] != filter.shape[3]:
+        raise errors.invalid(f"Must provide as many biases as the last dimension of the input tensor: "
+                             f"{tuple(bias.shape)} vs. {p.result}")
+    return p.leave(p.convolve(p.enter(input), p.weights(filter), bias, "Relu" in fused_ops))
+
+
 # -- gradients -------------------------------------------------------------------------------------------------------
 _GEOMETRY = ("strides", "use_cudnn_on_gpu", "padding", "explicit_paddings", "data_format", "dilations")
 
@@ -278,10 +307,14 @@ _3D = (_T + "strides: list(int) >= 5, padding: string in {SAME VALID}, data_form
 _DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID}, data_format: string in {NHWC NCHW} = 'NHWC', "
               "dilations: list(int) = [1, 1, 1, 1]")
 
+fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T -> output: T",
+                        _2D + ", num_args: int >= 0, fused_ops: list(string) = []")
 conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
 conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
+fused_conv2d.kernel(_fused_conv2d)
+fused_conv2d.shape(lambda input, filter, args, **attrs: _forward_shape(input, filter, **attrs))
 
 conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
 conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",

@@ -61,6 +61,10 @@ def _(x):
     return torch.where(torch.isnan(x), x, torch.sgn(x))
 
 
+for _op, _over in ((abs_op, torch.abs_), (neg, torch.neg_), (square, torch.square_), (sqrt, torch.sqrt_),
+                   (rsqrt, torch.rsqrt_), (reciprocal, torch.reciprocal_)):
+    _op.overwrites(0, _over)
+
 abs_op.gradient(lambda op, grad: grad * sign(op.inputs[0]))
 neg.gradient(lambda op, grad: -grad)
 sign.gradient(lambda op, grad: get("ZerosLike")(op.inputs[0]))
@@ -89,6 +93,10 @@ log = unary("Log", torch.log, "floating", "math.log", "log", doc="The natural lo
 log1p = unary("Log1p", torch.log1p, "floating", "math.log1p", "log1p", doc="log(1 + x), exact for small x.")
 sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
 tanh = unary("Tanh", torch.tanh, "floating", "math.tanh nn.tanh tanh", doc="The hyperbolic tangent of x.")
+
+for _op, _over in ((exp, torch.exp_), (expm1, torch.expm1_), (log, torch.log_), (log1p, torch.log1p_),
+                   (sigmoid, torch.sigmoid_), (tanh, torch.tanh_)):
+    _op.overwrites(0, _over)
 
 exp.gradient(lambda op, grad: grad * conj(op.outputs[0]))
 expm1.gradient(lambda op, grad: grad * exp(conj(op.inputs[0])))
@@ -233,6 +241,27 @@ def _conj(y: torch.Tensor) -> torch.Tensor:
 
 tanh_grad = _from_result("TanhGrad", lambda y, dy: dy * (1 - y * y))
 sigmoid_grad = _from_result("SigmoidGrad", lambda y, dy: dy * y * (1 - y))
+
+
+@tanh_grad.prepare
+def _(known):
+    backward = torch.ops.aten.tanh_backward.default
+    return (lambda y, dy: backward(dy, y)) if _alike(known) else None
+
+
+@sigmoid_grad.prepare
+def _(known):
+    backward = torch.ops.aten.sigmoid_backward.default
+    return (lambda y, dy: backward(dy, y)) if _alike(known) else None
+
+
+def _alike(known: Any) -> bool:
+    """Whether both inputs are real and of one shape."""
+    return known.floating() and known.dims(0) is not None and known.dims(0) == known.dims(1)
+
+
+tanh_grad.overwrites(1, lambda y, dy: torch.ops.aten.tanh_backward.grad_input(dy, y, grad_input=dy))
+sigmoid_grad.overwrites(1, lambda y, dy: torch.ops.aten.sigmoid_backward.grad_input(dy, y, grad_input=dy))
 inv_grad = _from_result("InvGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
 reciprocal_grad = _from_result("ReciprocalGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
 sqrt_grad = _from_result("SqrtGrad", lambda y, dy: _unless_zero(dy, dy * 0.5 / _conj(y)))

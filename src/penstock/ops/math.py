@@ -26,7 +26,15 @@ from penstock.ops.registry import OpDef, get, op
 # -- gradients of broadcasting ----------------------------------------------------------------------------------------
 broadcast_gradient_args = op("BroadcastGradientArgs", "s0: T, s1: T -> r0: T, r1: T",
                              "T: type in {int32 int64} = int32").no_gradient()
-broadcast_gradient_args.shape(lambda s0, s1: [(None,), (None,)])
+
+
+@broadcast_gradient_args.shape
+def _(s0, s1, *, c):
+    a, b = c.dims("s0"), c.dims("s1")
+    if a is None or b is None or None in a or None in b:
+        return [(None,), (None,)]
+    rank = max(len(a), len(b))
+    return [(sum(d == 1 for d in dims) + rank - len(dims),) for dims in (a, b)]
 
 
 @broadcast_gradient_args.kernel
@@ -136,9 +144,16 @@ add_v1 = binary("Add", torch.add, "numeric string", wide=unsigned.wrapping)
 add_v1.kernel(lambda x, y: np.add(x, y, dtype=object), types="string")
 add_v2 = binary("AddV2", torch.add, "numeric", commutative=True, wide=unsigned.wrapping)
 sub = binary("Sub", torch.sub, "numeric", wide=unsigned.wrapping)
+for _op in (add_v1, add_v2):
+    _op.overwrites(0, torch.Tensor.add_)
+    _op.overwrites(1, lambda x, y: y.add_(x))
+sub.overwrites(0, torch.Tensor.sub_)
+sub.overwrites(1, lambda x, y: torch.sub(x, y, out=y))
 mul = binary("Mul", torch.mul, "numeric", commutative=True, wide=unsigned.wrapping)
 add_v1.number = add_v2.number = "{} + {}"
 sub.number, mul.number = "{} - {}", "{} * {}"
+mul.overwrites(0, torch.Tensor.mul_)
+mul.overwrites(1, lambda x, y: y.mul_(x))
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
 
 add_v1.gradient(lambda op, grad: both(op, grad, grad))

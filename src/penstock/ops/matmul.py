@@ -14,7 +14,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.ops.composite import dispatched
 from penstock.ops.math import conj, unbroadcast
-from penstock.ops.registry import get, op
+from penstock.ops.registry import get, internal, op
 
 _TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
 _TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
@@ -71,6 +71,16 @@ def _(a, b, *, transpose_a, transpose_b):
     return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
 
 
+@mat_mul.prepare
+def _(known):
+    if known.dims(0) is None or known.dims(1) is None:
+        return None
+    t_a, t_b = known.attrs["transpose_a"], known.attrs["transpose_b"]
+    if not t_a and not t_b:
+        return torch.mm
+    return lambda a, b: torch.mm(a.t() if t_a else a, b.t() if t_b else b)
+
+
 def _matrices(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.ndim != 2 or b.ndim != 2:
         raise errors.invalid(f"In[0] and In[1] must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
@@ -105,6 +115,45 @@ def _(x, y, *, adj_x, adj_y):
 @batch_mat_mul_v2.kernel
 def _(x, y, *, adj_x, adj_y):
     return _batch(x, y, adj_x, adj_y)
+
+
+# -- with a bias and an activation ------------------------------------------------------------------------------------
+fused_mat_mul = internal("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T",
+                         f"{_TRANSPOSE}, T: type in {{float32 float64 bfloat16 half}}, num_args: int >= 0, "
+                         "fused_ops: list(string) = []")
+
+
+@fused_mat_mul.shape
+def _(a, b, args, *, transpose_a, transpose_b):
+    return _product_dims(a, b, transpose_a, transpose_b)
+
+
+@fused_mat_mul.kernel
+def _(a, b, args, *, transpose_a, transpose_b, fused_ops):
+    a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        return _matrices(a, b)                   # says what is wrong
+    out = torch.addmm(args[0], a, b)
+    return out.relu_() if "Relu" in fused_ops else out
+
+
+def fuse_bias(op, f, value, bias):
+    """A bias along the last axis, of known size, added to a product that is used nowhere else."""
+    made = f.only(value, op)
+    if made is None or made.opdef is not mat_mul or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
+        return None
+    if value._dims is None or bias._dims is None or len(bias._dims) != 1 or bias._dims[0] is None \
+            or value._dims[-1] != bias._dims[0]:
+        return None
+    attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
+    return f.make("_FusedMatMul", [*made._inputs, bias], attrs, op, (None, None, 1))
+
+
+@get("AddV2").fuse
+@get("Add").fuse
+def _(op, f):
+    x, y = op._inputs
+    return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x)
 
 
 # -- gradients --------------------------------------------------------------------------------------------------------

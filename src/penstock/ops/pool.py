@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
-from penstock import errors
+from penstock import dtypes, errors
 from penstock import static_shape as shapes
+from penstock.graph.node import Tensor
 from penstock.kernels import triton_nn
 from penstock.ops import windows
 from penstock.ops.array import shape_of
-from penstock.ops.registry import OpDef, get, op
+from penstock.ops.registry import OpDef, get, internal, op
 from penstock.ops.windows import from_channels_first, to_channels_first
 
 aten = torch.ops.aten
@@ -228,6 +229,25 @@ def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, paddin
     return from_channels_first(out, data_format)
 
 
+def _indexed_max_pool(input, *, ksize, strides, padding, data_format):
+    p = _plan("MaxPool", input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    if p.empty:
+        return input.new_zeros(p.result), None
+    out, indices = _max_and_indices(to_channels_first(input, data_format), p)
+    return from_channels_first(out, data_format), indices
+
+
+def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, strides, padding, data_format):
+    """The gradient with the positions of the maxima at hand. Where one is NaN, they are found again."""
+    p = _plan("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    if indices is None or p.extra or orig_output.shape != grad.shape or bool(orig_output.isnan().any()):
+        return _max_pool_grad(orig_input, orig_output, grad, ksize=ksize, strides=strides, padding=padding,
+                              data_format=data_format, name="MaxPoolGrad")
+    x, grad = to_channels_first(orig_input, data_format), to_channels_first(grad, data_format)
+    return from_channels_first(aten.max_pool2d_with_indices_backward(grad, x, p.window, p.stride, p.pad, p.ones, p.ceil,
+                                                                     indices), data_format)
+
+
 _POOL = "ksize: list(int) >= 4, strides: list(int) >= 4, padding: string in {SAME VALID}"
 _FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
 _REAL = "T: type in {float32 float64 int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64}"
@@ -238,6 +258,33 @@ max_pool_op = op("MaxPool", "input: T -> output: T",
                  f"{_MAX_T}, {_POOL}, data_format: string in {{NHWC NCHW NCHW_VECT_C}} = 'NHWC'")
 max_pool_grad = op("MaxPoolGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL} = float32")
 max_pool_grad_grad = op("MaxPoolGradGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL}")
+
+
+_FLOAT_T = ", T: type in {float32 float64}"
+indexed_max_pool = internal("_MaxPoolWithIndices", "input: T -> output: T, indices: int64", f"{_POOL}{_FORMAT}{_FLOAT_T}")
+indexed_max_pool.kernel(_indexed_max_pool)
+indexed_max_pool_grad = internal("_MaxPoolGradWithIndices", _GRAD_ARGS.replace(" ->", ", indices: int64 ->"),
+                                 f"{_POOL}{_FORMAT}{_FLOAT_T}")
+indexed_max_pool_grad.kernel(_indexed_max_pool_grad)
+
+
+@max_pool_grad.fuse
+def _(op, f):
+    """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
+    pool = f.maker(op._inputs[1], op)
+    if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool) or f.source(pool._inputs[0]) is not \
+            f.source(op._inputs[0]) or op.attrs["T"] not in (dtypes.float32, dtypes.float64):
+        return None
+    names = ("ksize", "strides", "padding", "data_format")
+    if any(pool.attrs[n] != op.attrs[n] for n in names) or \
+            op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
+        return None
+    attrs = {n: op.attrs[n] for n in (*names, "T")}
+    if pool.opdef is max_pool_op:
+        made = f.make("_MaxPoolWithIndices", pool._inputs, attrs, pool, extra=[Tensor(pool, 1, dtypes.int64)])
+        f.put(made, pool)
+        pool = made
+    return f.make("_MaxPoolGradWithIndices", [*op._inputs, pool.outputs[1]], attrs, op)
 
 
 def _vect_c(data_format: str) -> bool:

@@ -62,6 +62,14 @@ def _numeric(name: str, reduce: Callable, wide: Callable | None = None) -> OpDef
     """A reduction of numbers; reduce(x, axes, keep) gets at least one axis."""
     made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{_NUMBERS}}}, ")
     made.kernel(_kernel(reduce))
+
+    @made.prepare
+    def _(known):
+        axes, rank = known.const(1), known.rank(0)
+        if axes is None or rank is None or not known.floating():
+            return None
+        axes, keep = _normalized(axes.reshape(-1).tolist(), rank, errors.invalid), known.attrs["keep_dims"]
+        return lambda input, reduction_indices: reduce(input, axes, keep) if axes else input
     if wide is not None:
         made.kernel(_kernel(wide(reduce)), types=unsigned.TYPES)
     return made

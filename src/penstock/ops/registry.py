@@ -57,6 +57,39 @@ _ON_HOST = frozenset(
 GRADIENTS: dict[str, Callable | None] = {}
 
 
+class Known:
+    """What is known of an op when a step is compiled: attributes, static shapes, constant inputs."""
+
+    __slots__ = ("op", "attrs", "_fed")
+
+    def __init__(self, op: Any, fed: Any):
+        self.op, self.attrs, self._fed = op, op.attrs, fed
+
+    def dims(self, i: int) -> tuple | None:
+        """The shape of input i if all of it is known, else None."""
+        dims = self.op._inputs[i]._dims
+        return None if dims is None or None in dims else dims
+
+    def rank(self, i: int) -> int | None:
+        """The number of dimensions of input i, if it is known."""
+        dims = self.op._inputs[i]._dims
+        return None if dims is None else len(dims)
+
+    def out(self, i: int = 0) -> tuple | None:
+        """The shape of output i if all of it is known, else None."""
+        dims = self.op.outputs[i]._dims
+        return None if dims is None or None in dims else dims
+
+    def const(self, i: int) -> Any:
+        """The value of input i as a numpy array if it is a constant, else None."""
+        t = self.op._inputs[i]
+        return t._op.attrs["value"] if t._op.opdef.constant and id(t) not in self._fed else None
+
+    def floating(self, i: int = 0) -> bool:
+        """Whether input i is of a real floating type."""
+        return self.op._inputs[i]._dtype.base_dtype.is_floating
+
+
 class Kernel:
     """A kernel function and what it wants to be called with."""
 
@@ -129,6 +162,9 @@ class OpDef:
         self.value_rule: Callable | None = None
         self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
         self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
+        self.prepare_rule: Callable | None = None
+        self.fuse_rule: Callable | None = None
+        self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc
@@ -203,6 +239,23 @@ class OpDef:
         self.value_rule = rule
         return rule
 
+    def prepare(self, rule: Callable) -> Callable:
+        """Sets the rule that may give a quicker kernel for one op of a step, from what is known of it (a `Known`).
+
+        The kernel takes the same inputs; it may rely on the static shapes and on constant inputs. None: the usual kernel.
+        """
+        self.prepare_rule = rule
+        return rule
+
+    def fuse(self, rule: Callable) -> Callable:
+        """Sets the rule that may put another op in the place of this one and those before it (see optimize/fusion.py)."""
+        self.fuse_rule = rule
+        return rule
+
+    def overwrites(self, at: int, fn: Callable) -> None:
+        """Sets a kernel that writes the result into input `at`, for floats of one shape and type: used where nobody sees it."""
+        self.overwriting[at] = fn
+
     def kernel_for(self, device: str) -> Kernel | None:
         """The kernel for "cpu" or "gpu"; None when there is none on that device."""
         return self.kernels.get(device) or self.kernels.get("any")
@@ -261,6 +314,12 @@ def op(name: str, args: str, attrs: str = "", *, export_as: str = "", v1_as: str
     if export_as or v1_as:
         export.value(_function(made), *export_as.split(), v1=v1_as.split())
     export.later(functools.partial(_raw_function, made), f"raw_ops.{name}")
+    return made
+
+
+def internal(name: str, args: str, attrs: str = "", **flags: Any) -> OpDef:
+    """Declares an op that passes put into steps, and that nobody calls: it has no public name."""
+    made = OPS[name] = OpDef(name, args, attrs, **flags)
     return made
 
 

@@ -52,6 +52,8 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
               f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
               stateful=not is_ref, foldable=False).no_gradient()
     made.kernel(_kernel(states, inputs, rule, is_ref, device))
+    if not is_sparse:
+        made.prepare(_preparing(states, inputs, rule, is_ref, device))
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
@@ -85,6 +87,36 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
                 _on_rows(rule, tensors, given, grad_at, indices, chosen)
         return held[0] if is_ref else None
     return _with_signature(run, *options)
+
+
+def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
+    """The rule by which numbers that are constants are read once, and shapes that are known are not checked again."""
+    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    count = len(states)
+    grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+
+    def prepare(known: Any) -> Callable | None:
+        values = [known.const(count + i) if i != grad_at else None for i in range(len(inputs))]
+        if any(v is not None and v.ndim for v in values):
+            return None
+        fixed = [None if v is None else v.item() for v in values]
+        later = [i for i, v in enumerate(values) if v is None and i != grad_at]
+        chosen = {n: known.attrs[n] for n in options}
+
+        def run(*args: Any) -> Any:
+            held, grad = args[:count], args[count + grad_at]
+            given = fixed.copy()
+            for i in later:
+                given[i] = _number(args[count + i], inputs[i], device)
+            given[grad_at] = grad
+            first = held[0]
+            if type(first) is not VariableResource or first.value is None or first.value.shape != grad.shape or count > 1:
+                _check(states, list(held), grad, None)
+            with first.lock:
+                rule(*[h.writable() for h in held], *given, **chosen)
+            return first if is_ref else None
+        return run
+    return prepare
 
 
 def _number(value: torch.Tensor, name: str, device: bool) -> Any:
@@ -237,6 +269,14 @@ def _(var, accum, lr, grad, momentum, *, use_nesterov):
         var.add_(accum)
 
 
+_MANY_STEPS = torch.tensor(1e9)
+
+
+def _fusable(*tensors: torch.Tensor) -> bool:
+    """Whether ATen's fused update can take tensors: whole, on the CPU, in single or double precision."""
+    return all(t.dtype in (torch.float32, torch.float64) and t.device.type == "cpu" and t.is_contiguous() for t in tensors)
+
+
 def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
     """The step size with both averages' bias from their zero start taken out."""
     if any(isinstance(n, torch.Tensor) for n in (lr, beta1_power, beta2_power)):
@@ -256,6 +296,11 @@ def _ratio(a: Any, b: Any) -> Any:
 @_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False", device=True)
 def _(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
     rate = _adam_rate(lr, beta1_power, beta2_power)
+    if not use_nesterov and _fusable(var, m, v):
+        # ATen's kernel takes the bias out by the number of steps; after so many there is none, and the rate has it already
+        torch._fused_adam_([var], [grad.contiguous()], [m], [v], [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2,
+                           weight_decay=0.0, eps=epsilon, amsgrad=False, maximize=False)
+        return
     _towards(m, grad, beta1)
     _squares(v, grad, beta2)
     step = m.mul(beta1).add_(grad * (1 - beta1)) if use_nesterov else m

@@ -58,10 +58,10 @@ def _folded(op: Operation, step: StepGraph) -> list[tuple[Tensor, Tensor]]:
     values = _compute(op)
     if values is None:
         return []
-    waits = list(dict.fromkeys([*op._control_inputs, *(c for t in op._inputs for c in t._op._control_inputs if is_const(t))]))
-    if op.opdef.metadata and not waits and step.has_control_flow:    # the constant stays on its branch, or in its loop
-        waits = [t._op for t in op._inputs if not is_const(t) and id(t) not in step.fed]
-    return [(t, constant(step, v, t, waits)) for t, v in zip(op.outputs, values) if id(t) not in step.fed]
+    waits = dict.fromkeys([*op._control_inputs, *(c for t in op._inputs for c in t._op._control_inputs if is_const(t))])
+    if step.has_control_flow:                    # the result is there only where its inputs are: in that loop, on that branch
+        waits.update(dict.fromkeys(t._op for t in op._inputs if not is_const(t) and id(t) not in step.fed))
+    return [(t, constant(step, v, t, list(waits))) for t, v in zip(op.outputs, values) if id(t) not in step.fed]
 
 
 def constant(step: StepGraph, value: np.ndarray, t: Tensor, waits: list[Operation]) -> Tensor:

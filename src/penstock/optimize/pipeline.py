@@ -11,7 +11,9 @@ from penstock.optimize.common import merge_common
 from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
+from penstock.optimize.fusion import fuse
 from penstock.optimize.options import Options
+from penstock.optimize.shapes import specialize_shapes
 from penstock.optimize.step import StepGraph
 
 PASSES = (
@@ -19,13 +21,16 @@ PASSES = (
     ("arithmetic_optimization", forward_values),
     ("constant_folding", fold_constants),
     ("common_subexpressions", merge_common),
+    ("remapping", fuse),
 )
 
 
 def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
-             options: Options, placed: dict[Operation, Any] | None = None) -> StepGraph:
-    """A copy of the step's ops, with the passes that `options` ask for done to it."""
+             options: Options, placed: dict[Operation, Any] | None = None, dims: list | None = None) -> StepGraph:
+    """A copy of the step's ops, with the passes that `options` ask for done to it; for feeds of shapes `dims`, if given."""
     step = StepGraph(ops, fetches, targets, feeds, placed)
+    if dims is not None:
+        specialize_shapes(step, dims)
     for switch, run in PASSES:
         if getattr(options, switch):
             run(step)

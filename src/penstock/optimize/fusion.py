@@ -1,0 +1,87 @@
+"""Fusion: one kernel for several ops (a product with its bias and activation, a pooling with what its gradient needs).
+
+What can be fused, the ops say themselves: a `fuse` rule gets its op and a `Fusing`, and gives an op to put in its place, or
+None. Ops whose only use was in the fused one are dropped.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.graph.node import Operation, Tensor
+from penstock.ops.registry import get
+from penstock.optimize.step import StepGraph
+
+
+class Fusing:
+    """What a fuse rule may ask about the surroundings of its op, and how it makes new ones."""
+
+    def __init__(self, step: StepGraph):
+        self.step = step
+        self._users = step.users()
+        self._wanted = {id(t) for t in step.fetches}
+        self._waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
+        self.by: dict[int, Tensor] = {}
+        self.instead: dict[Operation, list[Operation]] = {}
+
+    def source(self, t: Tensor) -> Tensor:
+        """The tensor that stands for `t` now."""
+        while id(t) in self.by:
+            t = self.by[id(t)]
+        return t
+
+    def only(self, t: Tensor, op: Operation) -> Operation | None:
+        """The op that makes `t`, if nobody but `op`, on the same device, has any use for it."""
+        t = self.source(t)
+        maker = t._op
+        if id(t) in self.step.fed or maker._control_inputs or maker in self._waited or not self.step.together(maker, op):
+            return None
+        if any(id(o) in self._wanted or id(o) in self.step.fed for o in maker.outputs):
+            return None
+        uses = [u for o in maker.outputs for u in self._users.get(id(o), ())]
+        return maker if uses == [op] else None
+
+    def maker(self, t: Tensor, op: Operation) -> Operation | None:
+        """The op that makes `t` on the device of `op`; None if it is fed."""
+        t = self.source(t)
+        return None if id(t) in self.step.fed or not self.step.together(t._op, op) else t._op
+
+    def make(self, name: str, inputs: list[Tensor], attrs: dict[str, Any], like: Operation, counts: tuple = (),
+             extra: list[Tensor] | None = None) -> Operation:
+        """An op with the outputs of `like`, and others with the types and shapes of `extra`."""
+        outputs = [*like.outputs, *(extra or ())]
+        opdef = get(name)
+        full = {n: a.default for n, a in opdef.attrs.items()} | attrs
+        made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t._dims for t in outputs],
+                              [t._dtype for t in outputs])
+        made._counts = counts
+        return made
+
+    def put(self, made: Operation, old: Operation) -> None:
+        """`made` takes the place of `old`: its first outputs are used for those of `old`."""
+        self.instead[old] = [made]
+        for t, other in zip(old.outputs, made.outputs):
+            self.by[id(t)] = other
+            self._users[id(other)] = self._users.get(id(t), [])
+            if id(t) in self._wanted:
+                self._wanted.add(id(other))
+
+
+def fuse(step: StepGraph) -> None:
+    """Asks every op for which there is a rule."""
+    asked = [op for op in step.ops if op.opdef.fuse_rule is not None]
+    if not asked:
+        return
+    fusing = Fusing(step)
+    for op in asked:
+        if op in fusing._waited:                            # it has to run itself
+            continue
+        made = op.opdef.fuse_rule(op, fusing)               # type: ignore[misc]
+        if made is not None:
+            for t in made._inputs:
+                users = fusing._users.setdefault(id(t), [])
+                fusing._users[id(t)] = [u for u in users if u is not op] + [made]
+            fusing.put(made, op)
+    if fusing.instead:
+        step.ops = [new for op in step.ops for new in fusing.instead.get(op, (op,))]
+        step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
+        step.prune()
