@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "session": CORE | {"kernels", "place", "config", "device_config", "optimize", "compile", "execute", "partition"},
     "autograph": CORE | {"ops"},
     "variables": LIBRARY,
+    "module": LIBRARY | {"variables"},
     "checkpoint": LIBRARY | {"kernels", "place", "variables"},
     "train": LIBRARY | {"checkpoint", "variables"},
     "image": LIBRARY, "linalg": LIBRARY, "losses": LIBRARY, "metrics": LIBRARY, "ragged": LIBRARY, "weights": LIBRARY,

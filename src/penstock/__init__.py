@@ -25,7 +25,7 @@ _MODULES = (
     "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
     "eager.tape", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "tf_logging", "ragged",
-    "data",
+    "module", "data",
 )
 # Those that wait until a name that begins so is asked for.
 _LATER = {

@@ -18,6 +18,7 @@ from penstock.graph.gradients import gradients
 from penstock.graph.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, init_scope, name_scope
+from penstock.graph.trackable import VARIABLE_VALUE_KEY, Trackable, TrackableReference
 from penstock.ops.core import group, tuple_
 from penstock.ops.registry import get
 from penstock.train import slot_creator
@@ -57,7 +58,7 @@ def deduplicated(values: Any, indices: Any) -> tuple[Any, Any]:
 
 
 @export(v1=["train.Optimizer"])
-class Optimizer:
+class Optimizer(Trackable):
     """Base of the optimizers.
 
     >>> opt = tf.train.GradientDescentOptimizer(0.1)
@@ -74,6 +75,7 @@ class Optimizer:
         self._use_locking, self._name = use_locking, name
         self._slots: dict[str, dict[Any, Any]] = {}
         self._non_slot_dict: dict[tuple, Any] = {}
+        self._deferred_slot_restorations: dict[tuple, list] = {}
 
     def get_name(self) -> str:
         """The name of the optimizer."""
@@ -205,8 +207,11 @@ class Optimizer:
         key = (name, None if context.executing_eagerly() else colocate_with.graph)
         if key not in self._non_slot_dict:
             with scopes.colocate_with(colocate_with):
-                self._non_slot_dict[key] = VariableV1(initial_value, name=name, trainable=False,
-                                                      use_resource=is_resource(colocate_with))
+                restored = self._preload_simple_restoration(name) if context.executing_eagerly() else None
+                made = VariableV1(initial_value if restored is None else restored, name=name, trainable=False,
+                                  use_resource=is_resource(colocate_with))
+            self._non_slot_dict[key] = made
+            self._handle_deferred_dependencies(name=name, trackable=made)
         return self._non_slot_dict[key]
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
@@ -222,6 +227,7 @@ class Optimizer:
         slots = self._slot_dict(slot_name)
         if _var_key(var) not in slots:
             slots[_var_key(var)] = slot_creator.create_slot(var, val, op_name)
+            self._restore_slot_variable(slot_name, var, slots[_var_key(var)])
         return slots[_var_key(var)]
 
     def _get_or_make_slot_with_initializer(self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str,
@@ -229,13 +235,46 @@ class Optimizer:
         slots = self._slot_dict(slot_name)
         if _var_key(var) not in slots:
             slots[_var_key(var)] = slot_creator.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+            self._restore_slot_variable(slot_name, var, slots[_var_key(var)])
         return slots[_var_key(var)]
 
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
         slots = self._slot_dict(slot_name)
         if _var_key(var) not in slots:
             slots[_var_key(var)] = slot_creator.create_zeros_slot(var, op_name)
+            self._restore_slot_variable(slot_name, var, slots[_var_key(var)])
         return slots[_var_key(var)]
+
+    # -- checkpoints of objects ---------------------------------------------------------------------------------------
+    @property
+    def _checkpoint_dependencies(self) -> list:
+        """The variables that belong to no other, of the current graph."""
+        key = None if context.executing_eagerly() else context.current_graph()
+        own = [TrackableReference(name, v) for (name, graph), v in self._non_slot_dict.items() if graph is key]
+        return sorted(own, key=lambda d: d.name) + super()._checkpoint_dependencies
+
+    def _lookup_dependency(self, name: str) -> Any:
+        found = super()._lookup_dependency(name)
+        if found is not None:
+            return found
+        return self._get_non_slot_variable(name, None if context.executing_eagerly() else context.current_graph())
+
+    def _restore_slot_variable(self, slot_name: str, variable: Any, slot_variable: Any) -> None:
+        """Gives a new slot what restores have for it, the newest first."""
+        waiting = self._deferred_slot_restorations.pop((slot_name, _var_key(variable)), ())
+        for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True):
+            position.restore(slot_variable)
+
+    def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
+        """Restores a slot. In eager mode it is made for that; in graphs it waits until it is made."""
+        slot = self._slot_dict(slot_name).get(_var_key(variable))
+        if slot is None and context.executing_eagerly() and slot_variable_position.is_simple_variable():
+            value = slot_variable_position.value_tensors()[VARIABLE_VALUE_KEY]
+            slot = self._get_or_make_slot(variable, value, slot_name, self._name)
+        if slot is not None:
+            slot_variable_position.restore(slot)
+        else:
+            self._deferred_slot_restorations.setdefault((slot_name, _var_key(variable)), []).append(slot_variable_position)
 
     # -- what subclasses say ------------------------------------------------------------------------------------------
     def _valid_dtypes(self) -> set:

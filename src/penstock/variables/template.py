@@ -10,8 +10,10 @@ from typing import Any
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.collections import GraphKeys
+from penstock.graph.trackable import Trackable
 from penstock.variables.scope import close_subscopes, pure_variable_scope, unique_name, variable_scope
 from penstock.variables.store import AUTO_REUSE, EagerVariableStore, current_store
+from penstock.variables.variable import variable_creator_scope
 
 _FRAMES = 6        # frames of the place where a template was made that an error shows
 
@@ -33,7 +35,7 @@ def make_template(name_: str, func_: Callable, create_scope_now_: bool = False, 
     return Template(name_, func_, create_scope_now_, unique_name_, custom_getter_)
 
 
-class Template:
+class Template(Trackable):
     """A function with variables of its own, in a variable scope that the first call (or the making) opens."""
 
     def __init__(self, name: str, func: Callable, create_scope_now: bool = False, unique_name: str | None = None,
@@ -91,15 +93,35 @@ class Template:
             self._check_nothing_new(before)
             return result
         if not self._first_call:                       # another thread is in its first call
-            return self._func(*args, **kwargs)
+            with variable_creator_scope(self._track):
+                return self._func(*args, **kwargs)
         self._first_call = False
         try:
-            result = self._func(*args, **kwargs)
+            with variable_creator_scope(self._track):
+                result = self._func(*args, **kwargs)
         except BaseException:
             self._first_call = True
             raise
         self._variables_created = True
         return result
+
+    def _track(self, next_creator: Callable, name: str | None = None, initial_value: Any = None, trackable_parent: Any = None,
+               **kwargs: Any) -> Any:
+        """Makes a variable of this template its dependency; one of a template inside makes that template one."""
+        prefix = self._variable_scope.name
+        if name is None or not name.startswith(prefix):
+            return next_creator(name=name, initial_value=initial_value, trackable_parent=trackable_parent, **kwargs)
+        if trackable_parent is not None:
+            inner, inner_prefix = trackable_parent
+            self._track_trackable(inner, name=inner_prefix[len(prefix) + 1:], overwrite=True)
+            return next_creator(name=name, initial_value=initial_value, trackable_parent=(self, prefix), **kwargs)
+
+        def getter(initializer: Any, name: str, shape: Any, dtype: Any, **inner: Any) -> Any:
+            return next_creator(initial_value=initializer, name=full_name, dtype=dtype, **inner)
+        full_name = name
+        kwargs.pop("shape", None)
+        return self._add_variable_with_custom_getter(initializer=initial_value, name=name[len(prefix) + 1:], getter=getter,
+                                                     overwrite=True, trackable_parent=(self, prefix), **kwargs)
 
     def _counted(self) -> tuple[list, list]:
         graph = context.current_graph()

@@ -17,6 +17,7 @@ from penstock.graph.convert import register_tensor_conversion_function
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor, TensorRef
 from penstock.graph.scopes import init_scope, prepend_name_scope, strip_name_scope
+from penstock.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock.static_shape import TensorShape
 from penstock.variables.interface import VariableInterface
 from penstock.variables.policy import VariableAggregation, VariableSynchronization
@@ -59,6 +60,7 @@ def _default_creator(**kwargs: Any) -> Any:
     from penstock.variables.reference import RefVariable
     from penstock.variables.resource import ResourceVariable
     from penstock.variables.scope import get_variable_scope
+    kwargs.pop("trackable_parent", None)
     use_resource = kwargs.pop("use_resource", None)
     if use_resource is None:
         use_resource = get_variable_scope().use_resource
@@ -72,6 +74,7 @@ def _default_creator(**kwargs: Any) -> Any:
 
 def _default_creator_v2(**kwargs: Any) -> Any:
     from penstock.variables.resource import ResourceVariable
+    kwargs.pop("trackable_parent", None)
     kwargs.pop("use_resource", None)
     kwargs.pop("collections", None)
     kwargs.pop("expected_shape", None)
@@ -108,7 +111,7 @@ def _v2_arguments(initial_value: Any = None, trainable: bool | None = None, vali
 
 # -- the class --------------------------------------------------------------------------------------------------------
 @export(v2=["Variable"])
-class Variable(VariableInterface, metaclass=VariableMeta):
+class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     """State that outlives a step: a tensor that ops can change.
 
     >>> v = tf.Variable([1.0, 2.0])
@@ -218,6 +221,9 @@ class Variable(VariableInterface, metaclass=VariableMeta):
 
     def _get_save_slice_info(self) -> Any:
         return self._save_slice_info
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {VARIABLE_VALUE_KEY: self}
 
     # -- as a value ---------------------------------------------------------------------------------------------------
     def __iter__(self) -> Any:
