@@ -153,6 +153,8 @@ class Writer:
             call = f"{k}({', '.join(args)})"
         outputs = self._outputs(op, index)
         self._line(f"{outputs} = {call}" if outputs else call, op)
+        if CHECK_NUMERICS:
+            self._check_numbers(op)
         self._drop(index, op, "_" in outputs.split(", "))
 
     def _reusing(self, index: int, op: Operation, bound: Callable) -> Callable:
@@ -167,6 +169,14 @@ class Writer:
                     t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and op._inputs.count(t) == 1:
                 return reuse.reusing(bound, over, at)
         return bound
+
+    def _check_numbers(self, op: Operation) -> None:
+        """A statement that fails if the op gave a NaN; it stands for the op, so that the error names it."""
+        given = [self.names[id(t)] for t in op.outputs if t.dtype.is_floating and id(t) in self.names and id(t) not in self.fed
+                 and not t.dtype._is_ref_dtype]
+        if given:
+            self.scope["no_nan"] = no_nan
+            self._line(f"no_nan({', '.join(given)})", op)
 
     def _args(self, op: Operation) -> list[str]:
         counts = op._counts or tuple(None for _ in op._inputs)
