@@ -96,8 +96,8 @@ _TYPES: dict[str, tuple] = {
     **dict.fromkeys(("uint32", "fixed32"), (dtypes.uint32, dtypes.uint64)),
     **dict.fromkeys(("string", "bytes", "message", "group"), (dtypes.string,)),
 }
-_KINDS = ("", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message", "bytes",
-          "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64")          # by the numbers of descriptor.proto
+_KINDS = ("", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message",
+          "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64")          # by the numbers of descriptor.proto
 
 
 class _Field:

@@ -32,8 +32,8 @@ _DATA = s(*(m.SerializeToString() for m in _MESSAGES))
 sample("DecodeProtoV2", _DATA, field_names=[n for n, *_ in _FIELDS], output_types=_TYPES, **_GIVEN)
 sample("DecodeProtoV2", _DATA.reshape(3, 1)[:2], field_names=["part", "count"], output_types=[dtypes.string, dtypes.int64],
        sanitize=True, **_GIVEN)
-sample("DecodeProtoV2", s(*(str(m) for m in _MESSAGES)), field_names=["ids", "count"], output_types=[dtypes.int64, dtypes.int32],
-       message_format="text", **_GIVEN,
+sample("DecodeProtoV2", s(*(str(m) for m in _MESSAGES)), field_names=["ids", "count"], message_format="text", **_GIVEN,
+       output_types=[dtypes.int64, dtypes.int32],
        expect=lambda _: [np.array([[2, 1], [0, 0], [3, 0]]), np.array([[1, -2, 0], [0, 0, 0], [5, 6, 7]]),
                          np.array([[3], [7], [7]])])
 sample("EncodeProto", np.array([[1, 2], [0, 1]], np.int32), [np.array([[3], [0]], np.int32), np.array([[1, 2], [4, 0]])],
