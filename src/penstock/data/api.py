@@ -1,5 +1,6 @@
 """Everything under tf.data: importing this module makes the names known."""
 from penstock.data import (
+    csv,
     dataset,
     dataset_v1,
     extras,
@@ -12,4 +13,5 @@ from penstock.data import (
     scanning,
 )
 
-__all__ = ["dataset", "dataset_v1", "extras", "grouping", "iterators", "optional", "options", "readers", "sampling", "scanning"]
+__all__ = ["csv", "dataset", "dataset_v1", "extras", "grouping", "iterators", "optional", "options", "readers", "sampling",
+           "scanning"]

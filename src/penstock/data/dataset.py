@@ -125,6 +125,11 @@ class DatasetV2:
             return OwnedIterator(self)
         raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
 
+    def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
+        """How AutoGraph builds a loop over this dataset."""
+        from penstock.data.loops import for_elements
+        for_elements(iter(self), go_on, body, state, options)
+
     def as_numpy_iterator(self) -> Any:
         """An iterator over the elements as numpy arrays (eager execution)."""
         if not context.executing_eagerly():

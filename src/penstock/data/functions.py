@@ -1,6 +1,7 @@
 """Functions of dataset elements: Python functions traced into graphs, once, for ops to call."""
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from penstock.data import structure
 from penstock.graph import context
 from penstock.graph.func_graph import FuncGraph, trace
 from penstock.graph.functions import GraphFunction, function_name
+from penstock.graph.random_seed import gave_seeds
 from penstock.ops.functional import add_calling_op
 from penstock.ops.registry import get
 
@@ -35,6 +37,15 @@ class ElementFunction:
         graph.inputs = own + graph.internal_captures
         self.graph, self.captured = graph, graph.external_captures
         self.graph_function = GraphFunction(graph, function_name(graph.name))
+        self._warn_about_seed()
+
+    def _warn_about_seed(self) -> None:
+        """The seed of the graph around decides random numbers of the function: this may not be meant."""
+        outer = context.current_graph().seed if not context.executing_eagerly() else None
+        if outer and self.graph.seed == outer and gave_seeds(self.graph):
+            warnings.warn(f"Seed {outer} from outer graph might be getting used by function {self.graph.name}, if the random op "
+                          "has not been provided any seed explicitly. Explicitly set the seed in the function if this is not "
+                          "the intended behavior.", stacklevel=5)
 
     def _results(self, result: Any) -> list:
         """What the function gave, as flat tensors. A list stands for a tuple: stack it to get one tensor."""

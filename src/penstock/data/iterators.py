@@ -158,6 +158,11 @@ class OwnedIterator(_Typed):
         types = structure.flat_types(spec)
         return structure.from_tensors(spec, [EagerTensor(v, t) for v, t in zip(values, types, strict=True)])
 
+    def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
+        """How AutoGraph builds a loop over what is left."""
+        from penstock.data.loops import for_elements
+        for_elements(self, go_on, body, state, options)
+
     def get_next(self, name: str | None = None) -> Any:
         """The next element; OutOfRangeError at the end."""
         return self._next_internal()

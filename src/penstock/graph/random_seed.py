@@ -43,6 +43,11 @@ def generation() -> int:
     return _eager.generation
 
 
+def gave_seeds(graph: Any) -> bool:
+    """Whether ops of a graph took their seeds from the graph's."""
+    return _op_seeds.get(graph, 0) > 0
+
+
 def take_drawn(seed: int, seed2: int) -> bool:
     """Whether these seeds were drawn for a single execution; True only once."""
     try:

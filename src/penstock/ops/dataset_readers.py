@@ -7,8 +7,8 @@ import numpy as np
 
 from penstock import dtypes, errors
 from penstock.io import paths
-from penstock.ops.dataset_base import dataset, integer, stage_of, text
-from penstock.pipelines import caching, readers, sources
+from penstock.ops.dataset_base import dataset, integer, number, stage_of, text
+from penstock.pipelines import caching, csv_records, readers, sources
 
 
 def _names(filenames: Any) -> list[bytes]:
@@ -83,3 +83,23 @@ def _(input_dataset, filename):
 @dataset("CacheDatasetV2", inputs="input_dataset: variant, filename: string, cache: resource", stateful=True)
 def _(input_dataset, filename, cache):
     return _cache(input_dataset, filename)
+
+
+_CSV = "output_types: list(type) in {float32 float64 int32 int64 string} >= 1, output_shapes: list(shape) >= 1"
+
+
+@dataset("CSVDataset", "ExperimentalCSVDataset", stateful=True, outputs=_CSV,
+         inputs="filenames: string, compression_type: string, buffer_size: int64, header: bool, field_delim: string, "
+                "use_quote_delim: bool, na_value: string, select_cols: int64, record_defaults: output_types")
+def _(filenames, compression_type, buffer_size, header, field_delim, use_quote_delim, na_value, select_cols, record_defaults,
+      *, output_types):
+    defaults = []
+    for d in record_defaults:
+        size = d.size if isinstance(d, np.ndarray) else d.numel()
+        if size > 1:
+            raise errors.invalid("There should only be 1 default per field")
+        defaults.append(None if not size else d.reshape(-1)[0] if isinstance(d, np.ndarray) else d.reshape(-1)[0].item())
+    return csv_records.Csv(_names(filenames), text(compression_type, "compression_type"), integer(buffer_size, "buffer_size"),
+                           bool(number(header, "header")), text(field_delim, "field_delim").encode(),
+                           bool(number(use_quote_delim, "use_quote_delim")), text(na_value, "na_value").encode(),
+                           select_cols.tolist(), output_types, defaults)

@@ -31,6 +31,14 @@ class Files(Stage):
         """A reader of one file: `read_many(n)` and `skip_to(offset)`, `offset` and `close()`."""
         raise NotImplementedError
 
+    goes_on = False                 # whether a file is read on behind an error
+
+    def columns(self, found: list) -> tuple:
+        """What was read, as a block."""
+        out = np.empty(len(found), dtype=object)
+        out[:] = found
+        return (out,)
+
     def iterate(self, ctx: Any) -> Cursor:
         return _FilesCursor(self)
 
@@ -61,9 +69,7 @@ class _FilesCursor(BlockCursor):
                 self._open()
                 continue
             self._read(found, limit)
-        out = np.empty(len(found), dtype=object)
-        out[:] = found
-        return (out,)
+        return self._stage.columns(found)
 
     def _open(self) -> None:
         try:
@@ -78,7 +84,7 @@ class _FilesCursor(BlockCursor):
             self._reader.read_into(found, limit)
             ended = len(found) < limit
         except errors.OpError as e:
-            self._failed, ended = e, True
+            self._failed, ended = e, not self._stage.goes_on
         if ended:
             self._close_file()
             self._at_file += 1
