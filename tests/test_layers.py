@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "checkpoint": LIBRARY | {"kernels", "place", "variables"},
     "train": LIBRARY | {"checkpoint", "variables"},
     "image": LIBRARY, "linalg": LIBRARY, "losses": LIBRARY, "metrics": LIBRARY, "ragged": LIBRARY, "weights": LIBRARY,
-    "data": LIBRARY | {"ragged"},
+    "data": LIBRARY | {"ragged", "pipelines"},
     "testing": LIBRARY | {"device_config", "session", "place", "ragged", "eager", "variables"},
     "compat": PUBLIC | BASE,
     "flags": BASE, "app": BASE | {"flags"},

@@ -43,9 +43,9 @@ class ElementFunction:
         """The seed of the graph around decides random numbers of the function: this may not be meant."""
         outer = context.current_graph().seed if not context.executing_eagerly() else None
         if outer and self.graph.seed == outer and gave_seeds(self.graph):
-            warnings.warn(f"Seed {outer} from outer graph might be getting used by function {self.graph.name}, if the random op "
-                          "has not been provided any seed explicitly. Explicitly set the seed in the function if this is not "
-                          "the intended behavior.", stacklevel=5)
+            warnings.warn(f"Seed {outer} from outer graph might be getting used by function {self.graph.name}, if the random "
+                          "op has not been provided any seed explicitly. Explicitly set the seed in the function if this is "
+                          "not the intended behavior.", stacklevel=5)
 
     def _results(self, result: Any) -> list:
         """What the function gave, as flat tensors. A list stands for a tuple: stack it to get one tensor."""

@@ -14,7 +14,7 @@ import numpy as np
 from penstock import nest
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
-from penstock.graph.type_spec import TensorSpec, TypeSpec
+from penstock.graph.type_spec import TensorSpec, TypeSpec, _hashable
 from penstock.static_shape import TensorShape
 
 
@@ -189,7 +189,8 @@ def describe(x: Any, tensors: list, shapes: list) -> Any:
 
 def _composite_key(x: Any) -> Any:
     spec = x if isinstance(x, TypeSpec) else x._type_spec
-    return type(spec), tuple(i for i in spec._serialize() if isinstance(i, (int, str, bool)))  # type: ignore[attr-defined]
+    kept = [i for i in spec._serialize() if isinstance(i, (int, str, bool, tuple, dict, TypeSpec))]  # type: ignore[attr-defined]
+    return type(spec), tuple(_hashable(i) for i in kept)
 
 
 def _by_value(x: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from penstock import dtypes, errors
 from penstock.io import paths
 from penstock.ops.dataset_base import dataset, integer, number, stage_of, text
+from penstock.ops.registry import get
 from penstock.pipelines import caching, csv_records, readers, sources
 
 
@@ -95,6 +96,8 @@ def _(filenames, compression_type, buffer_size, header, field_delim, use_quote_d
       *, output_types):
     defaults = []
     for d in record_defaults:
+        if d.ndim > 1:
+            raise errors.invalid("Each record default should be at most rank 1")
         size = d.size if isinstance(d, np.ndarray) else d.numel()
         if size > 1:
             raise errors.invalid("There should only be 1 default per field")
@@ -103,3 +106,14 @@ def _(filenames, compression_type, buffer_size, header, field_delim, use_quote_d
                            bool(number(header, "header")), text(field_delim, "field_delim").encode(),
                            bool(number(use_quote_delim, "use_quote_delim")), text(na_value, "na_value").encode(),
                            select_cols.tolist(), output_types, defaults)
+
+
+def _csv_shape(*shapes):
+    for dims in shapes[-1]:
+        if dims is not None and len(dims) > 1:
+            raise ValueError("Each record default should be at most rank 1")
+    return ()
+
+
+for _name in ("CSVDataset", "ExperimentalCSVDataset"):
+    get(_name).shape(_csv_shape)

@@ -388,10 +388,14 @@ class ParallelInterleave(Stage):
 class _Branch:
     """One dataset of an interleave: its buffer is filled by a thread."""
 
-    __slots__ = ("buffer", "thread", "error", "element")
+    __slots__ = ("buffer", "thread", "element")
 
-    def __init__(self, owner: Any, element: tuple):
+    def __init__(self, owner: Any, element: Any):
         self.buffer, self.element = _Buffer(owner._stage.ahead), element
+        if isinstance(element, Failed):                # the input failed: that is all of this one
+            self.buffer.items.extend((element, None))
+            self.thread = None
+            return
         self.thread = start_thread(_read_branch, owner._run, element, self.buffer, owner._background, owner._news)
 
 
@@ -437,7 +441,12 @@ class _ParallelInterleaveCursor(Cursor):
         self._failed: collections.deque = collections.deque()
 
     def _open(self, place: int, ctx: Any) -> None:
-        element = self._source.next(ctx)
+        try:
+            element: Any = self._source.next(ctx)
+        except (errors.CancelledError, errors.DeadlineExceededError):
+            raise
+        except errors.OpError as e:
+            element = Failed(e)
         if element is None:
             self._ended = True
             return
