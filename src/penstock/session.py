@@ -23,7 +23,7 @@ from penstock.device_config import use_threads
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
 from penstock.execute.lanes import Threads, compile_lanes
-from penstock.execute.trace import TracedRun
+from penstock.execute.trace import Measured, TracedRun, can_trace
 from penstock.fetches import Plan, expand_feed, plan_fetches
 from penstock.graph import context, verify
 from penstock.graph.node import Operation, Tensor
@@ -36,6 +36,7 @@ from penstock.optimize.variants import Variants
 from penstock.partition.joined import join
 from penstock.partition.schedule import is_cut, lanes, ordered
 from penstock.partition.split import partition
+from penstock.place.cost_placer import CostPlacer
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placement, Placer, to_stderr
 from penstock.tracebacks import shorten
@@ -118,7 +119,8 @@ class BaseSession:
         self._partial: dict[str, Any] = {}
         self._devices = DeviceSet(local_devices(config))
         soft, log = (config.allow_soft_placement, config.log_device_placement) if config is not None else (False, False)
-        self._placer = Placer(self._devices, soft, to_stderr if log else None)
+        self._period = config.placement_period if config is not None and len(self._devices) > 1 else 0
+        self._placer = (CostPlacer if self._period > 0 else Placer)(self._devices, soft, to_stderr if log else None)
         self._threads = Threads()
         self._inter_op = config.inter_op_parallelism_threads if config is not None else 0
         use_threads(config.intra_op_parallelism_threads if config is not None else 0)
@@ -333,7 +335,11 @@ class BaseSession:
                                         placed if len(self._devices) > 1 else None, dims), ctx)
         general = build()
         variants = Variants(general, build) if self._passes.shape_optimization and _open_shapes(feeds) else None
-        return _Step(general, elements, feeds, slots, placed, variants)
+        step = _Step(general, elements, feeds, slots, placed, variants)
+        if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops) and can_trace(ops):
+            step.runnable = Measured(general, self._period, lambda ctx, values: self._measure(step, ctx, values))
+            step.variants = None
+        return step
 
     def _built(self, made: StepGraph, ctx: StepContext) -> Any:
         """What runs an optimized step: one program, or one for each device with what they send to each other."""
@@ -345,6 +351,17 @@ class BaseSession:
             return compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
         where = join(made, where, self._devices.host) if where is not None and self._devices.mixed else None
         return compile_program(made.ops, made.fetches, made.feeds, ctx, where)
+
+    def _measure(self, step: _Step, ctx: StepContext, values: list) -> tuple:
+        """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed anew."""
+        from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
+        run, raw = self._traced(step, ctx, values)
+        message = CostGraphDef()
+        run.cost_graph(message)
+        with self._lock:
+            self._placer.learn(message)
+            self._programs.clear()
+        return raw
 
     def _place(self, ops: list[Operation]) -> Placement:
         """Devices for the ops of a step. Constraints come from the whole graph, or with place_pruned_graph from the step."""
@@ -363,7 +380,7 @@ class BaseSession:
         """
         self._check_open()
         with self._lock:
-            return Placer(self._devices, self._placer.soft).explain(self._graph.get_operations())
+            return self._placer.anew().explain(self._graph.get_operations())
 
     def _failure(self, error: BaseException, step: _Step, runnable: Any) -> BaseException:
         op = runnable.failing_op(error.__traceback__) or self._unread(error, step)
@@ -393,16 +410,19 @@ class BaseSession:
         every = self._option("build_cost_model")
         costs = bool(every) and self._steps_run % every == 0
         traced = options is not None and options.trace_level
-        if not (costs or traced) or any(op.opdef.control_flow or op.opdef.blocking for op in step.placed):
+        if not (costs or traced) or not can_trace(step.placed):
             return step.runnable.run(ctx, *values)
-        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        run = TracedRun(fetched, step.feeds, ctx, step.placed)
-        raw = run.trace(fetched, [e for e in step.elements if isinstance(e, Operation)], step.feeds, values)
+        run, raw = self._traced(step, ctx, values)
         if traced:
             run.step_stats(metadata.step_stats)
         if costs:
             run.cost_graph(metadata.cost_graph)
         return raw
+
+    def _traced(self, step: _Step, ctx: StepContext, values: list) -> tuple[TracedRun, tuple]:
+        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
+        run = TracedRun(fetched, step.feeds, ctx, step.placed)
+        return run, run.trace(fetched, [e for e in step.elements if isinstance(e, Operation)], step.feeds, values)
 
     def _describe_partitions(self, step: _Step, metadata: Any) -> None:
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())

@@ -5,7 +5,9 @@ same kernels and the same results.
 """
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -38,8 +40,11 @@ class TracedRun(PartialRun):
 
     def bytes_of(self, op: Operation) -> int:
         """The size of the outputs of an op."""
-        return sum(v.numel() * v.element_size() for v in (self._values.get(id(t)) for t in op.outputs)
-                   if isinstance(v, torch.Tensor))
+        return sum(map(self._size, op.outputs))
+
+    def _size(self, t: Tensor) -> int:
+        value = self._values.get(id(t))
+        return value.nbytes if isinstance(value, torch.Tensor) else 0
 
     def step_stats(self, message: Any) -> None:
         """Fills a StepStats message."""
@@ -66,5 +71,26 @@ class TracedRun(PartialRun):
                 if t.op in number:
                     node.input_info.add(preceding_node=number[t.op], preceding_port=t.value_index)
             node.control_input.extend(number[c] for c in op._control_inputs if c in number)
-            for _ in op.outputs:
-                node.output_info.add(size=self.bytes_of(op), alias_input_port=-1)
+            for t in op.outputs:
+                node.output_info.add(size=self._size(t), alias_input_port=-1)
+
+
+def can_trace(ops: Iterable[Operation]) -> bool:
+    """Whether a step can be run op by op: not if it has control flow, or ops that wait."""
+    return not any(op.opdef.control_flow or op.opdef.blocking for op in ops)
+
+
+class Measured:
+    """A runnable that is measured once, after some runs: then it is to be placed anew, and this one is not used again."""
+
+    def __init__(self, runnable: Any, period: int, measure: Callable[[Any, list], tuple]):
+        self.runnable, self._measure = runnable, measure
+        self._left = itertools.count(period, -1)
+        self.failing_op = runnable.failing_op
+
+    def run(self, ctx: Any, *values: Any) -> tuple:
+        """One step, or the step that is measured."""
+        return self._measure(ctx, list(values)) if next(self._left) == 0 else self.runnable.run(ctx, *values)
+
+    def __str__(self) -> str:
+        return getattr(self.runnable, "source", None) or str(self.runnable)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -294,7 +295,15 @@ def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool =
             fixed["explicit_paddings"] = []
         made.kernel(functools.partial(kernel, **fixed))
         made.shape(functools.partial(rule, **fixed))
+    forward.cost(lambda inputs, outputs: _flops(outputs[0], inputs[1]))
+    to_input.cost(lambda inputs, outputs: _flops(inputs[2], inputs[1]))
+    to_filter.cost(lambda inputs, outputs: _flops(inputs[2], outputs[0]))
     _add_gradients(forward, to_input, to_filter)
+
+
+def _flops(result: tuple, window: tuple) -> int:
+    """Each element of the result of a convolution is a sum over a filter's window and its input channels."""
+    return 2 * math.prod(result) * math.prod(window[:-1])
 
 
 # -- the ops ---------------------------------------------------------------------------------------------------------

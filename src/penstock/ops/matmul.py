@@ -1,6 +1,7 @@
 """Products of matrices: one by one, in batches, and along any axes (tensordot). Sums over indices are in `einsum`."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,15 @@ def _product_dims(a, b, transpose_a, transpose_b):
     if inner is not None and inner_b is not None and inner != inner_b:
         raise ValueError(f"Dimensions must be equal, but are {inner} and {inner_b}")
     return rows, cols
+
+
+@mat_mul.cost
+@sparse_mat_mul.cost
+@batch_mat_mul.cost
+@batch_mat_mul_v2.cost
+def _(inputs, outputs):
+    out, = outputs
+    return 2 * math.prod(inputs[0]) * (out[-1] if out else 1)
 
 
 @mat_mul.shape

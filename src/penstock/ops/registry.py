@@ -165,6 +165,7 @@ class OpDef:
         self.prepare_rule: Callable | None = None
         self.fuse_rule: Callable | None = None
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
+        self.flops: Callable | None = None         # see `cost`
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc
@@ -255,6 +256,12 @@ class OpDef:
     def overwrites(self, at: int, fn: Callable) -> None:
         """Sets a kernel that writes the result into input `at`, for floats of one shape and type: used where nobody sees it."""
         self.overwriting[at] = fn
+
+    def cost(self, rule: Callable) -> Callable:
+        """Sets the rule for the number of arithmetic operations, from the shapes of the inputs and of the outputs. Without
+        one, it is the number of elements of the outputs."""
+        self.flops = rule
+        return rule
 
     def kernel_for(self, device: str) -> Kernel | None:
         """The kernel for "cpu" or "gpu"; None when there is none on that device."""

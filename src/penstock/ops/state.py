@@ -282,6 +282,7 @@ def _(*, container, shared_name, dtype, shape, ctx, node):
 read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "dtype: type", stateful=True)
 read_variable_op.shape(lambda resource, *, c: handle_dims(c.input("resource")))
 read_variable_op.gradient(lambda op, grad: grad)
+read_variable_op.cost(lambda inputs, outputs: 0)
 
 
 @read_variable_op.kernel

@@ -52,6 +52,7 @@ class Cuda(Device):
     kernel_type = "gpu"
     priority = 210
     host = False
+    flops, bandwidth, launch_time = 2e13, 1e12, 8e-6
 
     __slots__ = ()
 
@@ -100,6 +101,12 @@ class Cuda(Device):
             event = torch.cuda.Event()
             event.record()
         return _Landing(buffer, event)
+
+    def transfer_time(self, size: int, to: Device) -> float:
+        """To the host over PCIe; to another GPU directly; to another logical one on the same GPU not at all."""
+        if to.host:
+            return 2e-5 + size / 1.2e10
+        return 2e-6 if to.physical == self.physical else 1.5e-5 + size / 5e10
 
     def synchronize(self) -> None:
         """Waits for the GPU."""

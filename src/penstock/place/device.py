@@ -6,7 +6,7 @@ may stand on one physical device, with names and memory limits of their own. It
 - allocates (`allocate`) and takes values in (`put`), from the host or from another device;
 - gives them to another device in two halves, so that nobody waits before he must: `start` begins the transfer where the
   value is, `finish` ends it where the value is wanted;
-- says which kernels of the registry it runs (`kernel_type`).
+- says which kernels of the registry it runs (`kernel_type`), and how fast it is.
 """
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ class Device:
     kernel_type = ""                # the `device` of kernels in the registry
     priority = 0                    # ops go to the device of highest priority that can run them
     host = True                     # whether its memory is the host's: values need no copy
+
+    # Rough figures for the cost model (costs.py).
+    flops = 2e10                    # operations per second
+    bandwidth = 1e10                # bytes per second of its memory
+    launch_time = 5e-6              # seconds that an op takes at least
 
     __slots__ = ("name", "index", "physical", "memory_limit_bytes", "incarnation", "torch")
 
@@ -70,6 +75,10 @@ class Device:
     def finish(self, parcel: Any) -> Any:
         """The value that another device's `start` sent."""
         return self.put(parcel)
+
+    def transfer_time(self, size: int, to: Device) -> float:
+        """Seconds that `size` bytes are on their way to another device; between threads of the host, only the waking."""
+        return 5e-5 if to.host else to.transfer_time(size, self)
 
     def synchronize(self) -> None:
         """Waits until everything that runs here is done."""

@@ -33,6 +33,13 @@ class Placer:
         self.constraints = Constraints(devices.types, soft)
         self._log, self._logged = log, set()       # type: tuple[Any, set[str]]
 
+    def anew(self) -> Placer:
+        """A placer of the same kind that has placed nothing yet."""
+        return Placer(self.devices, self.soft)
+
+    def learn(self, cost_graph: Any) -> None:
+        """Takes notice of measured costs (CostGraphDef): for placers that go by them."""
+
     def extend(self, ops: list[Any]) -> None:
         """Takes in ops of the graph, whether they are run or not: they bind others. What they ask for must be there."""
         if len(self.devices) == 1:                  # whatever asks for this device may share it: no groups are needed
@@ -140,7 +147,9 @@ class Placer:
             return f"{shares}asked for {leader._device}, which is not there or has no kernel for it: soft placement"
         if kind == "kernel":
             return f"{shares}has no {rest[0]} kernel{_types_text(leader)}"
-        return rest[0] if rest else "nothing asks for another device: the best one"
+        if kind == "cost":
+            return shares + rest[0]
+        return "nothing asks for another device: the best one"
 
     def explain(self, ops: list[Any]) -> str:
         """A line per op: name, type, device, reason."""
