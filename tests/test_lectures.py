@@ -405,7 +405,7 @@ def test_the_mnist_program_on_the_digits():
     with tf.Session(target=str.encode("")) as sess:
         sess.run(tf.initialize_all_variables())
         losses = []
-        for i in range(400):
+        for _ in range(400):
             rows = rng.integers(0, len(images), 100)
             _, value = sess.run([step, loss], feed_dict={image: images[rows], label: np.eye(10)[labels[rows]]})
             losses.append(value)

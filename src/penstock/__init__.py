@@ -30,7 +30,7 @@ _MODULES = (
 # Those that wait until a name that begins so is asked for.
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
-    "metrics": "metrics", "image": "image", "data": "data.api",
+    "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
     "autograph": "autograph.convert",
 }
 

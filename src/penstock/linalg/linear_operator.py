@@ -20,11 +20,12 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.linalg import util
 from penstock.linalg.algebra import adjoint_rule, cholesky_rule, inverse_rule, matmul_rule, solve_rule
+from penstock.module import Module
 from penstock.static_shape import Dimension, TensorShape
 
 
 @export("linalg.LinearOperator")
-class LinearOperator(abc.ABC):
+class LinearOperator(Module, metaclass=abc.ABCMeta):
     """A (batch of) linear operators: acts like a matrix [B1, ..., Bb, M, N] that may never be written out.
 
     >>> op = tf.linalg.LinearOperatorDiag([1., 2.])
@@ -62,21 +63,6 @@ class LinearOperator(abc.ABC):
     is_non_singular = property(lambda self: self._is_non_singular, doc="Hint: the inverse exists.")
     is_self_adjoint = property(lambda self: self._is_self_adjoint, doc="Hint: equal to its adjoint.")
     is_positive_definite = property(lambda self: self._is_positive_definite, doc="Hint: Re(x^H A x) > 0 for x != 0.")
-
-    @property
-    def variables(self) -> tuple:
-        """The variables that the operator reads, also through the operators it is made of."""
-        found: dict[int, Any] = {}
-        for value in vars(self).values():
-            for part in value if isinstance(value, (list, tuple)) else (value,):
-                inner = part.variables if isinstance(part, LinearOperator) else (part,) if util.is_variable(part) else ()
-                found.update((id(v), v) for v in inner)
-        return tuple(found.values())
-
-    @property
-    def trainable_variables(self) -> tuple:
-        """Those of `variables` that are trainable."""
-        return tuple(v for v in self.variables if v.trainable)
 
     @property
     def is_square(self) -> bool | None:
