@@ -21,6 +21,8 @@ from penstock.ops.registry import OpDef, get
 from penstock.ops.signature import REQUIRED, Arg, Attr
 from penstock.static_shape import TensorShape
 
+MAX_ARGS = 1 << 16              # tensors in one list argument or result of an op
+
 
 def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Any:
     """Adds the op to the default graph, or executes it."""
@@ -190,7 +192,10 @@ def _flat_types(args: list[Arg], attrs: dict[str, Any]) -> list:
             types = list(attrs[a.type_list_attr])
         else:
             t = a.type if a.type_attr is None else attrs[a.type_attr]
-            types = [t] * (attrs[a.number_attr] if a.number_attr is not None else 1)
+            count = attrs[a.number_attr] if a.number_attr is not None else 1
+            if count > MAX_ARGS:
+                raise ValueError(f"{a.number_attr} is {count}: an op has at most {MAX_ARGS} inputs or outputs of one kind")
+            types = [t] * count
         out.extend([t._as_ref for t in types] if a.is_ref else types)
     return out
 
