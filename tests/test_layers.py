@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "checkpoint": LIBRARY | {"kernels", "place", "variables"},
     "train": LIBRARY | {"checkpoint", "variables"},
     "image": LIBRARY, "linalg": LIBRARY | {"module"}, "losses": LIBRARY,
-    "metrics": LIBRARY, "ragged": LIBRARY, "weights": LIBRARY,
+    "metrics": LIBRARY, "ragged": LIBRARY | {"pipelines"}, "weights": LIBRARY,
     "data": LIBRARY | {"ragged", "pipelines"},
     "testing": LIBRARY | {"device_config", "session", "place", "ragged", "eager", "variables"},
     "compat": PUBLIC | BASE,

@@ -10,8 +10,9 @@ from penstock.data import (
     options,
     readers,
     sampling,
+    saving,
     scanning,
 )
 
 __all__ = ["csv", "dataset", "dataset_v1", "extras", "grouping", "iterators", "optional", "options", "readers", "sampling",
-           "scanning"]
+           "saving", "scanning"]

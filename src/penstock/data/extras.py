@@ -217,3 +217,24 @@ def to_variant(dataset: Any) -> Any:
 def from_variant(variant: Any, structure: Any) -> Any:        # noqa: A002  the public name
     """The dataset of a variant tensor, with elements of a given type."""
     return VariantDataset(variant, structure)
+
+
+class _Sql:
+    def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any):
+        spec = structure.map_structure(lambda t: TensorSpec([], t), output_types)
+        super().__init__(get("SqlDataset")(                                                      # type: ignore[call-arg]
+            convert(driver_name, dtypes.string, "driver_name"), convert(data_source_name, dtypes.string, "data_source_name"),
+            convert(query, dtypes.string, "query"), **structure.outputs(spec)), spec)
+
+
+@export(v2=["data.experimental.SqlDataset"])
+class SqlDatasetV2(_Sql, VariantDataset):
+    """The rows that a query of an SQLite database gives.
+
+    >>> tf.data.experimental.SqlDataset("sqlite", "a.db", "SELECT name, age FROM people", (tf.string, tf.int32))
+    """
+
+
+@export(v1=["data.experimental.SqlDataset"])
+class SqlDatasetV1(_Sql, VariantDatasetV1):
+    """The rows that a query of an SQLite database gives."""

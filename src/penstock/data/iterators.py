@@ -107,8 +107,8 @@ class Iterator(_Typed):
         return self._handle if name is None else get("IteratorToStringHandle")(self._iterator_resource, name=name)
 
     def _gather_saveables_for_checkpoint(self) -> dict:
-        from penstock.data.saving import IteratorSaveable
-        return {"ITERATOR": lambda name: IteratorSaveable(self._iterator_resource, name)}
+        from penstock.data.saving import saveable
+        return {"ITERATOR": lambda name="iterator": saveable(self._iterator_resource, name, self._initializer)}
 
 
 def _has_specs(types: Any) -> bool:
@@ -177,8 +177,8 @@ class OwnedIterator(_Typed):
         return IteratorSpec(self._spec)
 
     def _gather_saveables_for_checkpoint(self) -> dict:
-        from penstock.data.saving import IteratorSaveable
-        return {"ITERATOR": lambda name: IteratorSaveable(self._iterator_resource, name)}
+        from penstock.data.saving import saveable
+        return {"ITERATOR": lambda name="iterator": saveable(self._iterator_resource, name)}
 
 
 export.value(OwnedIterator, v2=["data.Iterator"])

@@ -86,6 +86,15 @@ def _(input_dataset, filename, cache):
     return _cache(input_dataset, filename)
 
 
+@dataset("SqlDataset", "ExperimentalSqlDataset", inputs="driver_name: string, data_source_name: string, query: string",
+         stateful=True)
+def _(driver_name, data_source_name, query):
+    driver = text(driver_name, "driver_name")
+    if driver != "sqlite":
+        raise errors.invalid(f"tensorflow does not support SQL driver: {driver}. The only one is sqlite.")
+    return readers.Sql(text(data_source_name, "data_source_name"), text(query, "query"))
+
+
 _CSV = "output_types: list(type) in {float32 float64 int32 int64 string} >= 1, output_shapes: list(shape) >= 1"
 
 

@@ -248,9 +248,8 @@ class _Workers:
     def __init__(self, source: Cursor, run: Any, most: int, ctx: Any):
         self.source, self.run, self.most, self.ctx = source, run, most, ctx
         self.changed = threading.Condition(threading.Lock())
-        self.reading = threading.Lock()
         self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are handed out
-        self.ended = self.stopped = False
+        self.ended = self.stopped = self.reading = self.paused = False
         self.threads: list[threading.Thread] = []
 
     def work(self) -> None:
@@ -269,28 +268,28 @@ class _Workers:
 
     def _take(self) -> Any:
         """The next element of the input as a job; one thread at a time reads."""
-        with self.reading:
+        while True:
             with self.changed:
-                while len(self.jobs) >= self.most and not self.stopped:
+                while (len(self.jobs) >= self.most or self.reading or self.paused) and not (self.stopped or self.ended):
                     self.changed.wait()
                 if self.stopped or self.ended:
                     return None
-            failed = None
+                self.reading = True
             try:
-                element = self.source.next(self.ctx.within(self.ctx.streams))
+                element: Any = self.source.next(self.ctx.within(self.ctx.streams))
             except BaseException as e:
-                element, failed = (), Failed(e)
+                element = Failed(e)
             with self.changed:
+                self.reading = False
+                self.changed.notify_all()
                 if element is None:
                     self.ended = True
-                    self.changed.notify_all()
                     return None
                 job = _Job(element)
                 self.jobs.append(job)
-                if failed is not None:
-                    job.result, job.done = failed, True
-                    self.changed.notify_all()
-        return job if failed is None else self._take()
+                if not isinstance(element, Failed):
+                    return job
+                job.result, job.done = element, True
 
     def stop(self) -> None:
         """Ends the threads."""
@@ -355,11 +354,15 @@ class _ParallelCursor(Cursor):
         workers = self._workers
         if not workers.threads:
             return {"ready": list(self._ready), "done": self._done, "input": self._source.save()}
-        with workers.reading:                        # nobody reads; what was read becomes done
-            with workers.changed:
-                while any(not j.done for j in workers.jobs):
-                    workers.changed.wait(1)
-            return {"ready": [plain(j.result) for j in workers.jobs], "done": self._done, "input": self._source.save()}
+        with workers.changed:                        # nobody reads on, and what was read becomes done
+            workers.paused = True
+            try:
+                while workers.reading or any(not j.done for j in workers.jobs):
+                    workers.changed.wait()
+                return {"ready": [plain(j.result) for j in workers.jobs], "done": self._done, "input": self._source.save()}
+            finally:
+                workers.paused = False
+                workers.changed.notify_all()
 
     def restore(self, state: Any, ctx: Any) -> None:
         self._ready = collections.deque(tuple(e) for e in state["ready"])
@@ -388,10 +391,10 @@ class ParallelInterleave(Stage):
 class _Branch:
     """One dataset of an interleave: its buffer is filled by a thread."""
 
-    __slots__ = ("buffer", "thread", "element")
+    __slots__ = ("buffer", "thread", "element", "taken")
 
     def __init__(self, owner: Any, element: Any):
-        self.buffer, self.element = _Buffer(owner._stage.ahead), element
+        self.buffer, self.element, self.taken = _Buffer(owner._stage.ahead), element, 0
         if isinstance(element, Failed):                # the input failed: that is all of this one
             self.buffer.items.extend((element, None))
             self.thread = None
@@ -472,11 +475,26 @@ class _ParallelInterleaveCursor(Cursor):
                 if not self._ended:
                     self._open(place, ctx)
                 continue
+            branch.taken += 1
             self._given += 1
             if self._given >= self._stage.block:
                 self._advance(place)
             return given(item)
         return None
+
+    def save(self) -> Any:
+        return {"input": self._source.save(), "at": self._at, "given": self._given, "ended": self._ended,
+                "branches": [(i, plain(b.element), b.taken) for i, b in self._branches.items()]}
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._source.restore(state["input"], ctx)
+        self._at, self._given, self._ended = state["at"], state["given"], state["ended"]
+        for place, element, taken in state["branches"]:
+            branch = self._branches[place] = _Branch(self, tuple(element))
+            self._buffers.append(branch.buffer)
+            for _ in range(taken):
+                branch.buffer.take(ctx)
+            branch.taken = taken
 
     def _choose(self, ctx: Any) -> int:
         if self._stage.sloppy:

@@ -29,7 +29,7 @@ class MemoryCache(Stage):
                 self.kept = values.join(parts) if as_blocks and parts else list(parts)
 
     def iterate(self, ctx: Any) -> Cursor:
-        return self.replay() if self.kept is not None else _KeepingCursor(self, self.inputs[0].iterate(ctx))
+        return _KeepingCursor(self, ctx)
 
     def replay(self) -> Cursor:
         """A cursor over what is kept."""
@@ -43,12 +43,13 @@ class MemoryCache(Stage):
 class _KeepingCursor(Cursor):
     """Passes elements on and remembers them: as blocks while all of them come in blocks of one shape."""
 
-    def __init__(self, stage: MemoryCache, source: Cursor):
-        self.inputs, self._source, self._stage = (source,), source, stage
+    def __init__(self, stage: MemoryCache, ctx: Any):
+        self._stage, self._ended = stage, False
         self._parts: list = []
-        self._as_blocks = source.blocks
-        self._replay: Cursor | None = None
-        self._ended = False
+        self._replay = stage.replay() if stage.kept is not None else None
+        self._source: Any = stage.inputs[0].iterate(ctx) if self._replay is None else self._replay
+        self.inputs = (self._source,)
+        self._as_blocks = self._source.blocks
 
     @property
     def blocks(self) -> bool:                      # type: ignore[override]
@@ -91,15 +92,23 @@ class _KeepingCursor(Cursor):
         self._parts = []
 
     def save(self) -> Any:
-        return {"blocks": self._as_blocks, "parts": self._parts, "ended": self._ended,
-                "input": self._source.save() if self._replay is None else None,
-                "replay": None if self._replay is None else self._replay.save()}
+        return {"blocks": self._as_blocks, "parts": self._parts, "ended": self._ended, "kept": self._stage.kept,
+                "input": self._source.save(), "replaying": self._replay is not None}
 
     def restore(self, state: Any, ctx: Any) -> None:
         self._as_blocks, self._ended = state["blocks"], state["ended"]
         self._parts = [tuple(p) for p in state["parts"]]
-        if state["input"] is not None:
-            self._source.restore(state["input"], ctx)
+        kept = state["kept"]
+        if kept is not None:
+            self._stage.kept = kept if isinstance(kept, tuple) else [tuple(e) for e in kept]
+        if state["replaying"]:
+            self._source = self._replay = self._stage.replay()
+            self.inputs = (self._source,)
+        elif self._replay is not None:
+            self._replay = None
+            self._source = self._stage.inputs[0].iterate(ctx)
+            self.inputs = (self._source,)
+        self._source.restore(state["input"], ctx)
 
 
 class FileCache(Stage):
@@ -128,6 +137,7 @@ class _FileCursor(Cursor):
         self._reader: RecordReader | None = None
         self._writer: _Writer | None = None
         self._ended = False
+        self._count = 0
 
     def _start(self, ctx: Any) -> None:
         if paths.exists(self._stage.path):
@@ -142,6 +152,7 @@ class _FileCursor(Cursor):
             return None
         if self._reader is None and self._writer is None:
             self._start(ctx)
+        self._count += 1
         if self._reader is not None:
             record = self._reader.read()
             self._ended = record is None
@@ -154,6 +165,15 @@ class _FileCursor(Cursor):
         else:
             writer.write(element)
         return element
+
+    def save(self) -> Any:
+        return self._count, self._ended
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        count, ended = state
+        for _ in range(0 if ended else count):       # what is not complete in the file is made and written again
+            self.next(ctx)
+        self._ended = ended
 
     def close(self) -> None:
         if self._writer is not None:

@@ -4,9 +4,11 @@ All of them read large pieces and give blocks. After an error in a file, reading
 """
 from __future__ import annotations
 
+import urllib.parse
 from typing import Any
 
 import numpy as np
+import torch
 
 from penstock import errors
 from penstock.io import paths
@@ -97,6 +99,9 @@ class _FilesCursor(BlockCursor):
     def close(self) -> None:
         self._close_file()
         super().close()
+
+    def __del__(self) -> None:
+        self._close_file()
 
     def position(self) -> Any:
         return self._at_file, None if self._reader is None else self._reader.offset
@@ -254,3 +259,75 @@ class _Fixed:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+class Sql(Stage):
+    """The rows that a query of an SQLite database gives."""
+
+    def __init__(self, path: str, query: str):
+        self.path, self.query = path, query
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _SqlCursor(self)
+
+
+class _SqlCursor(Cursor):
+    def __init__(self, stage: Sql):
+        self._stage, self._seen = stage, 0
+        self._connection: Any = None
+        self._rows: Any = None
+
+    def _open(self) -> None:
+        import sqlite3
+        stage = self._stage
+        try:
+            self._connection = sqlite3.connect(f"file:{urllib.parse.quote(stage.path)}?mode=ro", uri=True,
+                                               check_same_thread=False)
+            self._rows = self._connection.execute(stage.query)
+        except sqlite3.Error as e:
+            raise errors.UnknownError(None, None, f"{e} ({stage.path}: {stage.query})") from None
+        if len(self._rows.description or ()) != len(stage.types):
+            raise errors.invalid(f"The number of columns in query ({len(self._rows.description or ())}) must match the number "
+                                 f"of elements in output_types ({len(stage.types)})")
+
+    def next(self, ctx: Any) -> tuple | None:
+        import sqlite3
+        if self._rows is None:
+            self._open()
+        try:
+            row = self._rows.fetchone()
+        except sqlite3.Error as e:
+            raise errors.UnknownError(None, None, str(e)) from None
+        if row is None:
+            return None
+        self._seen += 1
+        return tuple(_sql_value(v, t) for v, t in zip(row, self._stage.types, strict=True))
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def save(self) -> Any:
+        return self._seen
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        for _ in range(state):
+            self.next(ctx)
+
+
+def _sql_value(value: Any, dtype: Any) -> Any:
+    """A value of a column as one of a type; the zero of the type where there is none."""
+    if dtype.torch is None:
+        data = b"" if value is None else value if isinstance(value, bytes) else str(value).encode()
+        return np.array(data, dtype=object)
+    if dtype.torch is torch.bool:
+        return torch.tensor(bool(value))
+    try:
+        number = (float if dtype.is_floating else int)(value or 0)
+    except ValueError:
+        number = 0
+    if not dtype.is_floating:                                   # as the database narrows integers: modulo their range
+        span = int(dtype.max) - int(dtype.min) + 1
+        number = (int(number) - int(dtype.min)) % span + int(dtype.min)
+    return torch.tensor(number, dtype=dtype.torch)

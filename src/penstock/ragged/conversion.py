@@ -10,6 +10,7 @@ from penstock.compat import v1 as tf
 from penstock.graph.convert import convert
 from penstock.graph.sparse_tensor import SparseTensor
 from penstock.ops.registry import op
+from penstock.pipelines import codec
 from penstock.ragged.segments import int_tensor, lengths_to_splits
 from penstock.ragged.tensor import RaggedTensor
 
@@ -238,6 +239,9 @@ class EncodedRagged:
 
     def __init__(self, splits: list, values: Any):
         self.splits, self.values = splits, values
+
+
+codec.register("ragged", EncodedRagged, lambda v: [v.splits, v.values], lambda p: EncodedRagged(list(p[0]), p[1]))
 
 
 def _vector(items: list) -> Any:

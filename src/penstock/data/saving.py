@@ -1,0 +1,63 @@
+"""Positions of iterators in checkpoints, and datasets into record files."""
+from __future__ import annotations
+
+from typing import Any
+
+import penstock.compat.v1 as tf
+from penstock import dtypes
+from penstock.api import export
+from penstock.data.dataset import DatasetV2
+from penstock.graph.convert import convert
+from penstock.graph.type_spec import TensorSpec
+from penstock.io.record import TFRecordOptions
+from penstock.ops.registry import get
+
+
+def saveable(resource: Any, name: str, initializer: Any = None) -> Any:
+    """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to go on in."""
+    from penstock.checkpoint.saveable import SaveableObject, SaveSpec
+
+    class IteratorSaveable(SaveableObject):
+        """The position of an iterator."""
+
+        def __init__(self) -> None:
+            value = get("IteratorPosition")(resource)
+            super().__init__(resource, [SaveSpec(value, "", f"{name}-state", dtype=dtypes.string, device="")], name)
+
+        def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
+            """Goes to the position that was saved."""
+            with tf.control_dependencies([] if initializer is None else [initializer]):
+                return get("SetIteratorPosition")(resource, restored_tensors[0])
+    return IteratorSaveable()
+
+
+@export("data.experimental.make_saveable_from_iterator")
+def make_saveable_from_iterator(iterator: Any, external_state_policy: Any = None) -> Any:
+    """A SaveableObject with the position of an iterator, for tf.train.Saver.
+
+    >>> tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, tf.data.experimental.make_saveable_from_iterator(it))
+    """
+    resource = iterator._iterator_resource
+    name = "iterator" if hasattr(resource, "_value") else resource.name
+    return saveable(resource, name, getattr(iterator, "_initializer", None))
+
+
+@export("data.experimental.TFRecordWriter")
+class TFRecordWriter:
+    """Writes the elements of a dataset of strings to a record file.
+
+    >>> tf.data.experimental.TFRecordWriter("a.tfrecord").write(ds)
+    """
+
+    def __init__(self, filename: Any, compression_type: Any = None):
+        self._filename = convert(filename, dtypes.string, "filename")
+        self._kind = convert(TFRecordOptions.get_compression_type_string(compression_type), dtypes.string, "compression_type")
+
+    def write(self, dataset: Any) -> Any:
+        """The op that writes all elements; in eager execution, they are written now."""
+        if not isinstance(dataset, DatasetV2):
+            raise TypeError(f"`dataset` must be a `tf.data.Dataset` object, got {type(dataset)}.")
+        spec = dataset.element_spec
+        if not isinstance(spec, TensorSpec) or spec.dtype != dtypes.string or not spec.shape.is_compatible_with([]):
+            raise TypeError(f"`dataset` must produce scalar `DT_STRING` tensors whereas it produces {spec}.")
+        return get("DatasetToTFRecord")(dataset._variant_tensor, self._filename, self._kind)
