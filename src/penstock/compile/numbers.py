@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from penstock import dtypes
+from penstock import dtypes, errors
 from penstock.graph.node import Operation, Tensor
 
 _LIMITS = {dtypes.int32: 1 << 31, dtypes.int64: 1 << 63}
@@ -23,27 +23,22 @@ def may_be_number(t: Tensor) -> bool:
     return t._dims == () and t._dtype in _TYPES
 
 
-def find_numbers(ops: Iterable[Operation], passes_on: Callable[[Operation], list[Tensor] | None],
-                 from_outside: Callable[[Tensor], bool]) -> set[int]:
-    """The ids of the tensors that are numbers in a loop with these ops.
+def sources_of(op: Operation) -> list[Tensor] | None:
+    """What the result of an op is made of, if it is a number of numbers; None if it is not."""
+    if op.opdef.number and all(may_be_number(t) for t in (*op._inputs, *op.outputs)):
+        return op._inputs
+    return [] if op.opdef.constant and not op._inputs and may_be_number(op.outputs[0]) else None
 
-    `passes_on(op)` are the values of which an op (an identity, a part of control flow) gives one on, None for others. Numbers
-    are made from numbers, from constants, and from what comes into the loop.
+
+def find_numbers(sources: Iterable[tuple[Tensor, list[Tensor]]], from_outside: Callable[[Tensor], bool]) -> set[int]:
+    """The ids of the tensors that are numbers in a loop, of pairs of tensors and what each is made of, or is one of.
+
+    Numbers are made from numbers, from constants, and from what comes into the loop.
     """
-    sources: dict[Operation, list[Tensor]] = {}
-    for op in ops:
-        given = passes_on(op)
-        if given is not None:
-            sources[op] = given
-        elif op.opdef.number and all(may_be_number(t) for t in (*op._inputs, *op.outputs)):
-            sources[op] = op._inputs
-        elif op.opdef.constant and not op._inputs and may_be_number(op.outputs[0]):
-            sources[op] = []
-    found = {id(op.outputs[0]) for op in sources if may_be_number(op.outputs[0])}
-    found |= {id(t) for op in sources for t in op.outputs[1:] if id(op.outputs[0]) in found and may_be_number(t)}
+    given = {id(t): made_of for t, made_of in sources if may_be_number(t)}
+    found = set(given)
     while True:
-        lost = {id(t) for op, given in sources.items() for t in op.outputs if id(t) in found and not all(
-            id(s) in found or may_be_number(s) and from_outside(s) for s in given)}
+        lost = {t for t in found if not all(id(s) in found or may_be_number(s) and from_outside(s) for s in given[t])}
         if not lost:
             return found
         found -= lost
@@ -53,7 +48,7 @@ def expression(op: Operation, names: list[str]) -> str:
     """What computes the number that an op gives from those that it takes."""
     text = op.opdef.number.format(*names)
     limit = _LIMITS.get(op.outputs[0]._dtype)
-    if limit is None or not any(c in "+-*" for c in op.opdef.number):
+    if limit is None or not any(c in "+-*/" for c in op.opdef.number):
         return text
     return f"r if -{limit} <= (r := {text}) < {limit} else wrap(r, {limit})"
 
@@ -61,6 +56,13 @@ def expression(op: Operation, names: list[str]) -> str:
 def wrap(value: int, limit: int) -> int:
     """A number as the integer type overflows to it."""
     return (value + limit) % (2 * limit) - limit
+
+
+def nonzero(value: int) -> int:
+    """A divisor."""
+    if not value:
+        raise errors.invalid("Integer division by zero")
+    return value
 
 
 def literal(op: Operation) -> str:

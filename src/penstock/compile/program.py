@@ -142,7 +142,7 @@ class Writer:
             return
         if opdef.overwriting and self.placed is None:
             bound = self._reusing(index, op, bound)
-        args = self._args(op)
+        args = self._args(op, index)
         if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:
             call = args[0]
         else:
@@ -178,17 +178,22 @@ class Writer:
             self.scope["no_nan"] = no_nan
             self._line(f"no_nan({', '.join(given)})", op)
 
-    def _args(self, op: Operation) -> list[str]:
+    def _args(self, op: Operation, index: int) -> list[str]:
         counts = op._counts or tuple(None for _ in op._inputs)
         names, i = [], 0
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
             if n is None:
                 t = op._inputs[i]
-                names.append(self.numbers[id(t)] if id(t) in self.numbers and arg.name in op.opdef.number_inputs
-                             else self._value(t, arg.is_ref))
+                name = self.numbers[id(t)] if id(t) in self.numbers and arg.name in op.opdef.number_inputs \
+                    else self._value(t, arg.is_ref)
+                names.append(self._taken(name, t, index) if arg.name in op.opdef.consumes else name)
                 i += 1
             else:
-                names.append("[" + ", ".join(self._value(t, arg.is_ref) for t in op._inputs[i:i + n]) + "]")
+                values = [self._value(t, arg.is_ref) for t in op._inputs[i:i + n]]
+                if arg.name in op.opdef.consumes:
+                    values = [self._taken(v, t, index) if values.count(v) == 1 else v
+                              for v, t in zip(values, op._inputs[i:i + n], strict=True)]
+                names.append("[" + ", ".join(values) + "]")
                 i += n
         return names
 
@@ -197,6 +202,10 @@ class Writer:
         if name is None:
             return self._made_of_number(t)
         return name if as_ref or id(t) not in self.refs else f"{name}.read()"
+
+    def _taken(self, name: str, t: Tensor, index: int) -> str:
+        """A value that a kernel may change if nobody else has it: given away at its last use."""
+        return given_away(name) if name[0] == "t" and name.isalnum() and self.last_use.get(id(t)) == index else name
 
     def _made_of_number(self, t: Tensor) -> str:
         """A tensor of what is a Python number in the program."""
@@ -242,6 +251,11 @@ class Writer:
             dead.add("_")
         if dead:
             self._text("del " + ", ".join(sorted(dead)))
+
+
+def given_away(name: str) -> str:
+    """The value of a local variable, which loses it."""
+    return f"({name}, {name} := None)[0]"
 
 
 def _nested(op: Operation, names: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ import torch
 from penstock import errors
 from penstock.compile.blocks import BlockWriter
 from penstock.compile.frames import Frame, Frames
-from penstock.compile.numbers import find_numbers, may_be_number
+from penstock.compile.numbers import find_numbers, may_be_number, sources_of
 from penstock.compile.program import Program
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
@@ -360,9 +360,12 @@ class _Structured(BlockWriter):
             kind = op.opdef.control_flow
             if kind == "merge" and id(op.outputs[1]) not in self.last_use:
                 return op._inputs
-            return op._inputs[:1] if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity else None
-        self.in_numbers |= find_numbers((op for op in frame.ops if op not in self.frames.child and not any(
-            id(t) in self.fed for t in op.outputs)), passes_on, lambda t: self.frames.child.get(t._op) is frame)
+            if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity:
+                return op._inputs[:1]
+            return sources_of(op)
+        pairs = ((t, given) for op in frame.ops if op not in self.frames.child and (given := passes_on(op)) is not None
+                 for t in op.outputs if id(t) not in self.fed)
+        self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
 
     def _write_loop(self, loop: _Loop) -> None:
         test = id(loop.test)

@@ -32,6 +32,7 @@ class GraphFunction:
         self.outputs = list(graph.outputs if outputs is None else outputs)
         self.attrs = attrs or {}
         self._programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._backward: dict[tuple, Any] = {}
         self._definition: Any = None
 
@@ -56,13 +57,25 @@ class GraphFunction:
         found = self._programs.get(ctx.resources)
         if found is None:
             from penstock.compile.program import compile_program
-            from penstock.optimize.options import ALL
-            from penstock.optimize.pipeline import optimize
-            ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
-            from penstock.place.placer import inside
-            step = optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, ALL, inside(ops, ctx.devices))
+            step = self.optimized(ctx)
             found = self._programs[ctx.resources] = compile_program(step.ops, step.fetches, step.feeds, ctx, step.placed)
         return found
+
+    def optimized(self, ctx: Any) -> Any:
+        """The body as a step: what has to run, in order, after the optimizer's passes."""
+        from penstock.optimize.options import ALL
+        from penstock.optimize.pipeline import optimize
+        from penstock.place.placer import inside
+        ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
+        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, ALL, inside(ops, ctx.devices))
+
+    def loop(self, test: GraphFunction, ctx: Any) -> Any:
+        """The program of a loop with this function as its body; None if it cannot be one."""
+        kept = self._loops.setdefault(ctx.resources, {})
+        if test.name not in kept:
+            from penstock.compile.loop import write_loop
+            kept[test.name] = write_loop(test.optimized(ctx), self.optimized(ctx), ctx)
+        return kept[test.name]
 
     def run(self, ctx: Any, values: Any) -> tuple:
         """Runs the function on run-time values and gives those of its outputs."""

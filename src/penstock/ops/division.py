@@ -116,6 +116,7 @@ def _remainder(name: str, kernel: Callable) -> OpDef:
 mod_op = _remainder("Mod", torch.fmod)
 truncate_mod = _remainder("TruncateMod", torch.fmod)
 floor_mod = _remainder("FloorMod", torch.remainder)
+floor_div_op.number, floor_mod.number = "{} // nonzero({})", "{} % nonzero({})"
 
 
 @floor_mod.gradient

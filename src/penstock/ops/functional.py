@@ -38,6 +38,7 @@ stateless_case = op("StatelessCase", "branch_index: int32, input: Tin -> output:
 _WHILE = "T: list(type) >= 0, cond: func, body: func, output_shapes: list(shape) = [], parallel_iterations: int = 10"
 while_op = op("While", "input: T -> output: T", _WHILE, stateful=True)
 stateless_while = op("StatelessWhile", "input: T -> output: T", _WHILE, foldable=False)
+while_op.consumes = stateless_while.consumes = frozenset(["input"])
 for_op = op("For", "start: int32, limit: int32, delta: int32, input: T -> output: T",
             "T: list(type) >= 0, body: func", foldable=False)
 
@@ -58,6 +59,13 @@ def _(args, *, f, ctx, node):
 @remote_call.kernel
 def _(target, args, *, f, ctx, node):
     return as_function(f, node.graph).run(ctx, args)
+
+
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.in_place = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx)]
+for _op in (if_op, stateless_if):
+    _op.chooses = True
+    _op.in_place = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx) for n in ("then_branch", "else_branch")]
 
 
 def truth(value: Any) -> bool:
@@ -85,7 +93,19 @@ def _(branch_index, input, *, branches, ctx, node):
 @while_op.kernel
 @stateless_while.kernel
 def _(input, *, cond, body, ctx, node):
-    condition, step = (as_function(f, node.graph).program(ctx) for f in (cond, body))
+    test, step = as_function(cond, node.graph), as_function(body, node.graph)
+    loop = step.loop(test, ctx)
+    if loop is None:
+        return _run_loop(test.program(ctx), step.program(ctx), ctx, input)
+    try:
+        return loop.run(ctx, list(input) if type(input) is not list else input)
+    except Exception as e:
+        raise_typed(e, loop)
+        raise
+
+
+def _run_loop(condition: Any, step: Any, ctx: Any, input: Any) -> Any:
+    """A loop whose test and body are programs of their own."""
     test, run = condition.run, step.run
     values: Any = input
     try:

@@ -166,6 +166,10 @@ class OpDef:
         self.fuse_rule: Callable | None = None
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
         self.flops: Callable | None = None         # see `cost`
+        # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from
+        self.in_place: Callable | None = None
+        self.chooses = False
+        self.consumes: frozenset[str] = frozenset()          # inputs that kernels make their result of if nobody else has them
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc

@@ -5,6 +5,9 @@ a part from the front. Elements that were never set read as zeros.
 """
 from __future__ import annotations
 
+import functools
+import sys
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -42,10 +45,13 @@ class TensorList:
         self.store.append(item)
         return TensorList(self.store, self.size + 1, self.dtype, self.dims, self.limit)
 
-    def pop(self) -> tuple[TensorList, Any]:
-        """This list without its last element, and that."""
+    def pop(self, alone: bool = False) -> tuple[TensorList, Any]:
+        """This list without its last element, and that. `alone`: nobody else has the list, so the element can go."""
         if not self.size:
             raise errors.invalid("Trying to pop from an empty list.")
+        if alone and len(self.store) == self.size:
+            item = self.store.pop()
+            return TensorList(self.store, self.size - 1, self.dtype, self.dims, self.limit), item
         return TensorList(self.store, self.size - 1, self.dtype, self.dims, self.limit), self.store[self.size - 1]
 
     def zeros_like(self) -> TensorList:
@@ -74,6 +80,15 @@ def _plus(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     return a.add(b) if isinstance(a, TensorList) else a + b
+
+
+def _references(handle: Any, *, element_dtype: Any) -> int:
+    return getrefcount(handle)
+
+
+# How many references a kernel sees to a list that only its caller had, who gave it away: as many as to a new object. Newer
+# versions of Python do not count all references of callers.
+_ALONE = functools.partial(_references, element_dtype=None)(object()) if sys.version_info < (3, 14) else 0
 
 
 def _list(handle: Any) -> TensorList:
@@ -301,6 +316,7 @@ shape_op.shape(lambda input_handle: None)
 push_back.shape(lambda input_handle, tensor: ())
 push_back_batch.shape(lambda input_handles, tensor: input_handles)
 pop_back.shape(lambda input_handle, element_shape, *, c: [(), _known(c)])
+pop_back.consumes = set_item.consumes = frozenset(["input_handle"])
 get_item.number_inputs = set_item.number_inputs = frozenset(["index"])
 get_item.shape(lambda input_handle, index, element_shape, *, c: _known(c))
 set_item.shape(lambda input_handle, index, item: ())
@@ -367,7 +383,8 @@ def _(input_handles, tensor, *, element_dtype):
 
 @pop_back.kernel
 def _(input_handle, element_shape, *, element_dtype):
-    rest, item = _typed(_list(input_handle), element_dtype).pop()
+    alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
+    rest, item = _typed(_list(input_handle), element_dtype).pop(alone)
     if item is None:
         item = _blank(element_dtype, _element_dims(input_handle, _dims(element_shape)))
     return rest, item
@@ -382,8 +399,12 @@ def _(input_handle, index, element_shape, *, element_dtype):
 
 @set_item.kernel
 def _(input_handle, index, item, *, element_dtype):
+    alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
     target = _typed(_list(input_handle), element_dtype)
     _fits(target, item)
+    if alone:
+        target.store[_index(target, index)] = item
+        return TensorList(target.store, target.size, target.dtype, target.dims, target.limit)
     items = target.items()
     items[_index(target, index)] = item
     return target.like(items)
