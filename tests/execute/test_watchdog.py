@@ -39,14 +39,3 @@ def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog)
             sess.run(put)
             taking.join(20)
     assert not taking.is_alive() and not any("No step" in r.getMessage() for r in caplog.records)
-
-
-def test_the_thread_ends_when_nothing_waits(quick):
-    with tf.Graph().as_default(), tf.Session() as sess:
-        x = tf.FIFOQueue(5, tf.float32).dequeue()
-        with pytest.raises(errors.DeadlineExceededError):
-            sess.run(x, options=tf.RunOptions(timeout_in_ms=50))
-    thread = watchdog._watchdog._thread
-    if thread is not None:
-        thread.join(10)
-        assert not thread.is_alive()

@@ -158,9 +158,9 @@ class StepContext:
                 condition.notify_all()
         release = self.cancellation.on_cancel(wake)
         try:
-            with self.waiting(about or (lambda: "its turn")):
+            with self.waiting(about or (lambda: "its turn")) as wait:
                 while not ready():
-                    condition.wait(self.remaining())
+                    condition.wait(wait.patience(self.remaining()))
         finally:
             release()
 

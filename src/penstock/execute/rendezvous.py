@@ -75,12 +75,13 @@ def wait(there: threading.Event, ctx: Any, key: str) -> None:
     release = ctx.cancellation.on_cancel(there.set)
     source, _, target, edge, _ = parse_key(key)
     try:
-        with ctx.waiting(lambda: f"{edge} from {source} to {target}"):
-            came = there.wait(ctx.remaining())
-        if not came:
-            raise errors.DeadlineExceededError(
-                None, None, f"Timed out waiting for notification: {edge} from {source} did not come to {target}")
+        with ctx.waiting(lambda: f"{edge} from {source} to {target}") as waited:
+            while not there.wait(waited.patience(ctx.remaining())):
+                pass
         ctx.cancellation.check()
+    except errors.DeadlineExceededError:
+        raise errors.DeadlineExceededError(
+            None, None, f"Timed out waiting for notification: {edge} from {source} did not come to {target}") from None
     finally:
         release()
 

@@ -1,8 +1,8 @@
 """The watchdog: when the steps of a session do nothing but wait, it says what each of them waits for, and who could end that.
 
-Whatever waits in a step does so inside of `StepContext.waiting`, which puts it on a list here. A thread, which lives only while
-something is on the list, looks at those that have waited for some seconds. If all steps of their session wait, it logs a
-report, once for each wait: the op with the line that made it, what it waits for, and the other ops that use the same queue.
+Whatever waits in a step does so inside of `StepContext.waiting`, which puts it on a list, and asks `patience` how long to wait
+at once. There is no thread: a wait that has lasted for some seconds looks at the others. If all steps of the session wait, it
+logs a report, once for each wait: the op with the line that made it, what it waits for, and who else uses the same queue.
 """
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.graph.node import Operation
 
 PATIENCE = 10.0                     # seconds without progress before the report
 _log = logging.getLogger("penstock")
+_waits: dict[int, Wait] = {}
 
 
 class Wait:
@@ -30,11 +31,24 @@ class Wait:
         self.ctx, self.about = ctx, about
         self.thread, self.since, self.reported = threading.get_ident(), time.monotonic(), False
 
-    def __enter__(self) -> None:
-        _watchdog.add(self)
+    def __enter__(self) -> Wait:
+        _waits[id(self)] = self
+        return self
 
     def __exit__(self, *_: Any) -> None:
-        _watchdog.drop(self)
+        _waits.pop(id(self), None)
+
+    def patience(self, left: float | None) -> float | None:
+        """How long to wait before asking again, when `left` seconds (or None: any number) are left."""
+        if self.reported or self.ctx.session is None:
+            return left
+        waited = time.monotonic() - self.since
+        if waited >= PATIENCE:
+            _report(self.ctx.session)
+            if self.reported:
+                return left
+        pause = PATIENCE - waited if waited < PATIENCE else PATIENCE / 4
+        return pause if left is None else min(left, pause)
 
     def operation(self) -> Operation | None:
         """The op that waits: the one whose statement the thread is at."""
@@ -64,52 +78,12 @@ def _others(op: Operation) -> list[str]:
     return users[:8] + (["…"] if len(users) > 8 else [])
 
 
-class _Watchdog:
-    """The list, and the thread that looks at it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waits: dict[int, Wait] = {}
-        self._thread: threading.Thread | None = None
-
-    def add(self, wait: Wait) -> None:
-        """A wait begins."""
-        with self._lock:
-            self._waits[id(wait)] = wait
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="penstock watchdog", daemon=True)
-                self._thread.start()
-
-    def drop(self, wait: Wait) -> None:
-        """A wait has ended."""
-        with self._lock:
-            self._waits.pop(id(wait), None)
-
-    def _watch(self) -> None:
-        while True:
-            time.sleep(PATIENCE / 4)
-            with self._lock:
-                if not self._waits:
-                    self._thread = None
-                    return
-                waits = list(self._waits.values())
-            self.report(waits)
-
-    def report(self, waits: list[Wait]) -> None:
-        """Logs the sessions that are stuck."""
-        sessions: dict[int, list[Wait]] = {}
-        for w in waits:
-            if w.ctx.session is not None:
-                sessions.setdefault(id(w.ctx.session), []).append(w)
-        for group in sessions.values():
-            late = [w for w in group if time.monotonic() - w.since >= PATIENCE]
-            running = set(group[0].ctx.session.running_steps())
-            if not late or all(w.reported for w in late) or running - {w.ctx.step_id for w in late}:
-                continue                                   # some step computes, or has just begun to wait
-            lines = "\n".join(f"  {w.line()}" for w in late)
-            _log.warning("No step of this session has made progress for %d s:\n%s", PATIENCE, lines)
-            for w in late:
-                w.reported = True
-
-
-_watchdog = _Watchdog()
+def _report(session: Any) -> None:
+    """Logs what the steps of a session wait for, if all of them do."""
+    late = [w for w in list(_waits.values()) if w.ctx.session is session and time.monotonic() - w.since >= PATIENCE]
+    if set(session.running_steps()) - {w.ctx.step_id for w in late}:
+        return                                             # some step computes, or has just begun to wait
+    lines = "\n".join(f"  {w.line()}" for w in late)
+    for w in late:
+        w.reported = True
+    _log.warning("No step of this session has made progress for %d s:\n%s", PATIENCE, lines)

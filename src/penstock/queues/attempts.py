@@ -74,8 +74,8 @@ class Lines:
             gate = attempt.gate = queue.SimpleQueue()
         release = ctx.cancellation.on_cancel(lambda: self._leave(attempt, line, ctx.cancellation.error))
         try:
-            with ctx.waiting(self.about):
-                self._wait(attempt, gate, ctx)
+            with ctx.waiting(self.about) as wait:
+                self._wait(attempt, gate, ctx, wait)
         except errors.OpError as e:
             self._leave(attempt, line, e)
         except BaseException as e:                        # a signal
@@ -101,10 +101,10 @@ class Lines:
                         first.gate.put(None)
 
     @staticmethod
-    def _wait(attempt: Attempt, gate: queue.SimpleQueue, ctx: Any) -> None:
+    def _wait(attempt: Attempt, gate: queue.SimpleQueue, ctx: Any, wait: Any) -> None:
         while not attempt.over:
             try:
-                gate.get(timeout=_left(ctx))
+                gate.get(timeout=wait.patience(_left(ctx)))
             except queue.Empty:
                 continue
 
