@@ -37,7 +37,7 @@ _log = logging.getLogger("penstock")
 
 def replayed(program: Program, ops: list[Operation], feeds: list[Tensor], placed: dict[Operation, Device]) -> Program:
     """`program`, to be replayed as CUDA graphs if it is one of a GPU and its ops allow that."""
-    devices = {placed[op] for op in ops if not placed[op].host}
+    devices = {placed[op] for op in ops if placed[op].torch.type == "cuda"}
     if len(devices) != 1 or len(program.lines) < _FEWEST or not can_replay(ops) or _read_on_host(ops, feeds):
         return program
     return Replayed(program, devices.pop())

@@ -109,6 +109,10 @@ class Writer:
             self._op(i, op)
         return self.finish(feeds, "".join(self._value(t) + ", " for t in fetches))
 
+    def constants(self) -> dict[int, Any]:
+        """What is bound once: values by the tensor that they are."""
+        return {t: self.scope[n] for t, n in self.names.items() if n in self.scope}
+
     def finish(self, feeds: list[Tensor], values: str) -> Program:
         """The program of what has been written, with its results."""
         header = "def step(ctx" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
@@ -284,10 +288,13 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
     if not several_block and not any(op.opdef.control_flow for op in ops):
         if blocking:
             ops = _after_the_rest(ops, blocking[0], {id(t) for t in feeds})
-        program = Writer(ctx, placed).write(ops, fetches, feeds)
+        writer = Writer(ctx, placed)
+        program = writer.write(ops, fetches, feeds)
         if placed is None:
             return program
         from penstock.compile.cuda_graph import replayed
+        from penstock.compile.filters import arrange_filters
+        arrange_filters(ops, writer.constants(), placed)
         return replayed(program, ops, feeds, placed)
     if not several_block:
         from penstock.compile.structured import write_structured

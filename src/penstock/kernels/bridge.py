@@ -57,7 +57,7 @@ def fetched(value: Any, dtype: Any) -> Any:
         array = to_numpy(value, dtype)
         if shared and array.size and np.shares_memory(array, _alias(value)):
             array = array.copy()
-        return array if array.ndim else array[()]
+        return np.ascontiguousarray(array) if array.ndim else array[()]
     if isinstance(value, np.ndarray):
         return value.copy() if value.ndim else value[()]
     return value

@@ -1,8 +1,8 @@
 """GPU kernels where ATen reads or writes more than it has to: pooling and the gradients of bias and ReLU, in Triton.
 
 ATen's max pool writes an index of eight bytes for each maximum, and its gradient scatters with atomic additions. Here the
-forward pass writes maxima alone; the gradient finds, in one pass over the input, the place of each window's first maximum (a
-byte), and then gathers. The gradients of bias and ReLU read the same array: one kernel makes both.
+place of each window's first maximum is a byte, written only if the gradient is asked for too, and the gradient gathers.
+The gradients of bias and ReLU read the same array: one kernel makes both.
 
 All arrays are NHWC and contiguous. Triton comes with PyTorch's builds for CUDA; `available` says whether it is there.
 """
@@ -32,7 +32,8 @@ def _kernels() -> Any:
 
     @triton.jit
     def max_forward(x, y, where, places, H, W, C, OH, OW, PT, PL, K: tl.constexpr, L: tl.constexpr, S: tl.constexpr,
-                    T: tl.constexpr, R: tl.constexpr, B: tl.constexpr, WIDE: tl.constexpr, PLACES: tl.constexpr):
+                    T: tl.constexpr, R: tl.constexpr, B: tl.constexpr, WIDE: tl.constexpr, VALUES: tl.constexpr,
+                    PLACES: tl.constexpr):
         at = tl.program_id(0) * R + tl.arange(0, R)
         at = at.to(tl.int64) if WIDE else at
         c = (tl.program_id(1) * B + tl.arange(0, B))[None, :]
@@ -53,7 +54,7 @@ def _kernels() -> Any:
         keep = ok[:, None] & (c < C)
         if PLACES:
             tl.store(where + to, place.to(tl.uint8), mask=keep)
-        else:
+        if VALUES:
             tl.store(y + to, best, mask=keep)
 
     @triton.jit
@@ -107,22 +108,33 @@ def _tiles(x: torch.Tensor) -> tuple[tuple[int, int], tuple[int, int, bool]]:
 def max_pool(x: torch.Tensor, window: list[int], stride: list[int], pad: list[int], out: tuple[int, ...]) -> torch.Tensor:
     """The maxima of windows of an NHWC array; `pad` is what stands before the first row and column."""
     y = x.new_empty((x.shape[0], *out, x.shape[3]))
-    _pool(x, y, y, window, stride, pad, False)
+    _pool(x, y, y, window, stride, pad, True, False)
     return y
 
 
+def max_pool_with_places(x: torch.Tensor, window: list[int], stride: list[int], pad: list[int],
+                         out: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The maxima, and where in its window each first occurs, as bytes."""
+    y = x.new_empty((x.shape[0], *out, x.shape[3]))
+    where = torch.empty(y.shape, dtype=torch.uint8, device=x.device)
+    _pool(x, y, where, window, stride, pad, True, True)
+    return y, where
+
+
 def _pool(x: torch.Tensor, y: torch.Tensor, where: torch.Tensor, window: list[int], stride: list[int], pad: list[int],
-          places: bool) -> None:
+          values: bool, places: bool) -> None:
     grid, (r, b, _) = _tiles(y)
     wide = max(x.numel(), y.numel()) >= 1 << 31
     _kernels()[0][grid](x, y, where, y.numel() // y.shape[3], *x.shape[1:], *y.shape[1:3], *pad, *window, *stride, r, b,
-                        wide, places)
+                        wide, values, places)
 
 
-def max_pool_grad(x: torch.Tensor, grad: torch.Tensor, window: list[int], stride: list[int], pad: list[int]) -> torch.Tensor:
-    """The gradient of max_pool: it goes to the first maximum of each window."""
-    where = torch.empty(grad.shape, dtype=torch.uint8, device=x.device)
-    _pool(x, where, where, window, stride, pad, True)
+def max_pool_grad(x: torch.Tensor, grad: torch.Tensor, window: list[int], stride: list[int], pad: list[int],
+                  where: torch.Tensor | None = None) -> torch.Tensor:
+    """The gradient of max_pool: it goes to the first maximum of each window. `where` has their places, if they are known."""
+    if where is None:
+        where = torch.empty(grad.shape, dtype=torch.uint8, device=x.device)
+        _pool(x, where, where, window, stride, pad, False, True)
     dx = torch.empty_like(x)
     grid, tile = _tiles(x)
     _kernels()[1][grid](where, grad, dx, x.numel() // x.shape[3], *x.shape[1:], *grad.shape[1:3], *pad, *window, *stride, *tile)

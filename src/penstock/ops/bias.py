@@ -11,7 +11,8 @@ from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
-from penstock.ops.registry import get, op
+from penstock.kernels import triton_nn
+from penstock.ops.registry import get, internal, op
 
 _T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
       "complex128 half uint32 uint64}")
@@ -86,6 +87,37 @@ def _(out_backprop, *, data_format):
         raise errors.invalid(f"Input tensor must be at least 2D: {tuple(out_backprop.shape)}")
     axis = _channel_axis(out_backprop.ndim, data_format)
     return torch.sum(out_backprop, [a for a in range(out_backprop.ndim) if a != axis], dtype=out_backprop.dtype)
+
+
+# On GPUs, one kernel for the gradients of a bias and of the ReLU after it: they read the same array.
+relu_bias_grad = internal("_ReluBiasGrad", "gradients: T, features: T -> backprops: T, bias: T",
+                          "T: type in {float32 float64 bfloat16 half}")
+relu_bias_grad.shape(lambda gradients, features: [gradients, None if gradients is None else gradients[-1:]])
+
+
+@relu_bias_grad.kernel
+def _(gradients, features):
+    if gradients.shape != features.shape:
+        raise errors.invalid(f"gradients and features must have the same shape: {tuple(gradients.shape)} and "
+                             f"{tuple(features.shape)}")
+    if gradients.is_cuda and gradients.dtype in triton_nn.TYPES and gradients.is_contiguous() and features.is_contiguous() \
+            and gradients.numel() and triton_nn.available():
+        return triton_nn.relu_bias_grad(gradients, features)
+    backprops = torch.ops.aten.threshold_backward(gradients, features, 0)
+    return backprops, backprops.sum(tuple(range(backprops.ndim - 1)))
+
+
+@bias_add_grad.fuse
+def _(op, f):
+    made = f.maker(op._inputs[0], op)
+    if made is None or made.opdef is not get("ReluGrad") or f.on_host(op) or not op.attrs["T"].is_floating:
+        return None
+    rank = len(op._inputs[0]._dims or ())
+    if not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
+        return None
+    both = f.make("_ReluBiasGrad", made._inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
+    f.put(both, made)
+    return both.outputs[1]
 
 
 @bias_add_op.gradient

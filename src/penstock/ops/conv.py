@@ -67,6 +67,8 @@ class _Plan:
         if relu and x.device.type == "cpu" and x.dtype is torch.float32 and _onednn():
             return torch.ops.mkldnn._convolution_pointwise(x, w, bias, self.pad, self.stride, self.dilation, self.groups,
                                                            "relu", [], "")
+        if relu and x.is_cuda and x.dtype is not torch.float64:
+            return torch.cudnn_convolution_relu(x, w, bias, self.stride, self.pad, self.dilation, self.groups)
         out = torch.convolution(x, w, bias, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
         return out.relu_() if relu else out
 
@@ -323,6 +325,7 @@ conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
 fused_conv2d.kernel(_fused_conv2d)
+conv2d_op.filter_input = conv2d_to_input.filter_input = fused_conv2d.filter_input = 1
 fused_conv2d.shape(lambda input, filter, args, **attrs: _forward_shape(input, filter, **attrs))
 
 conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)

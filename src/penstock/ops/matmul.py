@@ -143,6 +143,8 @@ def _(a, b, args, *, transpose_a, transpose_b, fused_ops):
     a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         return _matrices(a, b)                   # says what is wrong
+    if a.is_cuda and "Relu" in fused_ops:
+        return torch._addmm_activation(args[0], a, b)
     out = torch.addmm(args[0], a, b)
     return out.relu_() if "Relu" in fused_ops else out
 

@@ -233,6 +233,8 @@ def _indexed_max_pool(input, *, ksize, strides, padding, data_format):
     p = _plan("MaxPool", input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result), None
+    if _in_triton(input, p, data_format):
+        return triton_nn.max_pool_with_places(input, p.window, p.stride, p.full[2::-2], p.output)
     out, indices = _max_and_indices(to_channels_first(input, data_format), p)
     return from_channels_first(out, data_format), indices
 
@@ -240,6 +242,8 @@ def _indexed_max_pool(input, *, ksize, strides, padding, data_format):
 def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, strides, padding, data_format):
     """The gradient with the positions of the maxima at hand. Where one is NaN, they are found again."""
     p = _plan("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    if indices is not None and indices.dtype is torch.uint8 and grad.shape == p.result:
+        return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.full[2::-2], indices)
     if indices is None or p.extra or orig_output.shape != grad.shape or bool(orig_output.isnan().any()):
         return _max_pool_grad(orig_input, orig_output, grad, ksize=ksize, strides=strides, padding=padding,
                               data_format=data_format, name="MaxPoolGrad")
@@ -273,7 +277,7 @@ def _(op, f):
     """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
     pool = f.maker(op._inputs[1], op)
     if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool) or f.source(pool._inputs[0]) is not \
-            f.source(op._inputs[0]) or op.attrs["T"] not in (dtypes.float32, dtypes.float64):
+            f.source(op._inputs[0]) or not op.attrs["T"].is_floating:
         return None
     names = ("ksize", "strides", "padding", "data_format")
     if any(pool.attrs[n] != op.attrs[n] for n in names) or \

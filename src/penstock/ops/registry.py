@@ -164,6 +164,7 @@ class OpDef:
         self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
         self.prepare_rule: Callable | None = None
         self.fuse_rule: Callable | None = None
+        self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
         self.flops: Callable | None = None         # see `cost`
         # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from

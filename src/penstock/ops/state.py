@@ -24,13 +24,33 @@ Value = torch.Tensor | np.ndarray
 
 
 class VariableResource:
-    """What a variable is while it runs: a tensor (None before initialization), its type, name and lock."""
+    """What a variable is while it runs: a tensor (None before initialization), its type, name and lock.
 
-    __slots__ = ("name", "dtype", "dims", "value", "lock", "__weakref__")
+    `order` is the order of its axes in memory, where it is not the usual one: kernels of GPUs want the filters of
+    convolutions with their outputs first.
+    """
+
+    __slots__ = ("name", "dtype", "dims", "value", "lock", "order", "__weakref__")
 
     def __init__(self, name: str, dtype: Any, dims: tuple | None, value: Value | None = None):
         self.name, self.dtype, self.dims, self.value = name, dtype, dims, value
         self.lock = threading.RLock()
+        self.order: tuple[int, ...] | None = None
+
+    def arrange(self, order: tuple[int, ...]) -> None:
+        """Keeps the value with its axes in another order in memory, from now on."""
+        with self.lock:
+            if self.order != order:
+                self.order = order
+                if isinstance(self.value, torch.Tensor):
+                    self.value = self._own(self.value)
+
+    def _own(self, value: torch.Tensor) -> torch.Tensor:
+        """A copy of `value`, laid out as this variable is."""
+        if self.order is None or len(self.order) != value.ndim:
+            return value.clone(memory_format=torch.contiguous_format)
+        back = sorted(range(value.ndim), key=self.order.__getitem__)
+        return value.permute(self.order).clone(memory_format=torch.contiguous_format).permute(back)
 
     def read(self) -> Any:
         """The value; FailedPreconditionError before initialization."""
@@ -60,9 +80,9 @@ class VariableResource:
                 if bridge.exclusive(self):
                     self.value.copy_(value)      # type: ignore[union-attr]
                 else:
-                    self.value = value.clone(memory_format=torch.contiguous_format)
+                    self.value = self._own(value)
             else:
-                self.value = value.clone(memory_format=torch.contiguous_format)
+                self.value = self._own(value)
 
     def __repr__(self) -> str:
         state = "uninitialized" if self.value is None else f"shape={tuple(self.value.shape)}"

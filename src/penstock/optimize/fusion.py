@@ -41,9 +41,13 @@ class Fusing:
         return maker if uses == [op] else None
 
     def maker(self, t: Tensor, op: Operation) -> Operation | None:
-        """The op that makes `t` on the device of `op`; None if it is fed."""
+        """The op that makes `t` on the device of `op`; None if it is fed, or has to run itself."""
         t = self.source(t)
-        return None if id(t) in self.step.fed or not self.step.together(t._op, op) else t._op
+        return None if id(t) in self.step.fed or t._op in self._waited or not self.step.together(t._op, op) else t._op
+
+    def on_host(self, op: Operation) -> bool:
+        """Whether an op runs on the CPU."""
+        return self.step.on_host(op)
 
     def make(self, name: str, inputs: list[Tensor], attrs: dict[str, Any], like: Operation, counts: tuple = (),
              extra: list[Tensor] | None = None) -> Operation:
@@ -66,6 +70,15 @@ class Fusing:
                 self._wanted.add(id(other))
 
 
+    def give(self, t: Tensor, old: Operation) -> None:
+        """`t`, of another op, is used for the only output of `old`, which goes."""
+        self.instead[old] = []
+        self.by[id(old.outputs[0])] = t
+        self._users[id(t)] = self._users.get(id(old.outputs[0]), [])
+        if id(old.outputs[0]) in self._wanted:
+            self._wanted.add(id(t))
+
+
 def fuse(step: StepGraph) -> None:
     """Asks every op for which there is a rule."""
     asked = [op for op in step.ops if op.opdef.fuse_rule is not None]
@@ -76,7 +89,9 @@ def fuse(step: StepGraph) -> None:
         if op in fusing._waited:                            # it has to run itself
             continue
         made = op.opdef.fuse_rule(op, fusing)               # type: ignore[misc]
-        if made is not None:
+        if isinstance(made, Tensor):
+            fusing.give(made, op)
+        elif made is not None:
             for t in made._inputs:
                 users = fusing._users.setdefault(id(t), [])
                 fusing._users[id(t)] = [u for u in users if u is not op] + [made]

@@ -60,6 +60,10 @@ class StepGraph:
         """Devices for the ops: those that their originals were given; None where there is only one."""
         return None if self._where is None else {op: self._where[op._origin] for op in self.ops}
 
+    def on_host(self, op: Operation) -> bool:
+        """Whether an op runs on the CPU."""
+        return self._where is None or self._where[op._origin].host
+
     def together(self, a: Operation, b: Operation) -> bool:
         """Whether two ops run on the same device."""
         return a._device == b._device if self._where is None else self._where[a._origin] is self._where[b._origin]
