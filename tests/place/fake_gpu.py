@@ -48,9 +48,6 @@ class FakeGpu(Cuda):
     def put(self, value):
         return value.clone().as_subclass(OnGpu) if isinstance(value, torch.Tensor) and value.is_cpu else value
 
-    def synchronize(self):
-        pass
-
     def start(self, value, to):
         return value.cpu() if to.host and isinstance(value, torch.Tensor) else value
 
