@@ -1,11 +1,15 @@
 """What queues share: rows of components, a capacity, enqueues and dequeues in line, closing.
 
 A kind of queue says in which order rows come out (`_push`, `_pop`, `_give_back`) and how many may be taken (`_ready`).
+A row is kept as a pair: the values it came with, and its place in them if they were a batch (-1 if they were not), so that
+a batch is not taken apart that is only going to be put together again.
+
 A dequeue of many rows takes them as they come, so that it can ask for more than fit the queue; they stay its own until
 it has all of them, and go back if the queue closes or the step ends before.
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +21,7 @@ from penstock.kernels import arrays
 from penstock.queues.attempts import Attempt, Lines
 from penstock.queues.shared import Shared
 
-Row = tuple
+Row = tuple[Sequence[Any], int]
 
 
 def shown(dims: tuple) -> str:
@@ -59,25 +63,25 @@ class Queue(Shared):
         return min(wanted, len(self))
 
     # -- operations -------------------------------------------------------------------------------------------------
-    def enqueue(self, row: Row, ctx: Any) -> None:
+    def enqueue(self, row: Sequence[Any], ctx: Any) -> None:
         """Adds one row, waiting for space."""
         self._check_types(row)
         if self.shapes:
             for i, (value, dims) in enumerate(zip(row, self.shapes, strict=True)):
                 self._check_shape(i, dims, arrays.dims_of(value))
-        self.waiting.run(_Enqueue(self, (tuple(map(kept, row)),)), self.enqueues, ctx)
+        self.waiting.run(_Enqueue(self, ((tuple(map(kept, row)), -1),)), self.enqueues, ctx)
 
     def enqueue_many(self, components: Sequence[Any], ctx: Any) -> None:
         """Adds the slices of the components as rows, one by one as there is space."""
         self._check_types(components)
         size = self._check_batch(components)
         if size:
-            rows = list(zip(*(slices(c) for c in components), strict=True))
+            rows = list(zip(itertools.repeat([kept(c) for c in components]), range(size)))  # noqa: B905
             self.waiting.run(_Enqueue(self, rows), self.enqueues, ctx)
 
-    def dequeue(self, ctx: Any) -> Row:
+    def dequeue(self, ctx: Any) -> Sequence[Any]:
         """Takes one row, waiting for it."""
-        return self.waiting.run(_Dequeue(self, 1, False), self.dequeues, ctx)[0]
+        return values_of(self.waiting.run(_Dequeue(self, 1, False), self.dequeues, ctx)[0])
 
     def dequeue_many(self, count: int, ctx: Any, fewer: bool = False) -> list:
         """Takes `count` rows (fewer after closing, if that is allowed) and stacks their components."""
@@ -105,7 +109,10 @@ class Queue(Shared):
         """The components of rows, stacked."""
         if not rows:
             return [_empty(t, dims) for t, dims in zip(self.types, self.shapes, strict=True)]
-        return [self._stack(i, values) for i, values in enumerate(zip(*rows, strict=True))]
+        source = rows[0][0]
+        if rows[0][1] >= 0 and all(r[0] is source for r in rows):
+            return [_taken(c, [i for _, i in rows]) for c in source]
+        return [self._stack(i, values) for i, values in enumerate(zip(*map(values_of, rows), strict=True))]
 
     def _stack(self, i: int, values: Sequence[Any]) -> Any:
         return arrays.stack(values, 0)
@@ -225,6 +232,21 @@ def kept(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and not (value.is_contiguous() and value.untyped_storage().resizable()):
         return value.clone(memory_format=torch.contiguous_format)
     return value
+
+
+def values_of(row: Row) -> Sequence[Any]:
+    """The values of a row."""
+    source, at = row
+    return source if at < 0 else [c[at] if isinstance(c, torch.Tensor) else c[at, ...] for c in source]
+
+
+def _taken(batch: Any, places: list[int]) -> Any:
+    """The slices of a batch at some places."""
+    first, count = places[0], len(places)
+    if places == list(range(first, first + count)):
+        part = batch[first:first + count]
+        return part if count == len(batch) or not isinstance(batch, torch.Tensor) else part.clone()
+    return arrays.take(batch, torch.tensor(places), 0)
 
 
 def slices(batch: Any) -> Sequence[Any]:

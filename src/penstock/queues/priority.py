@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from penstock import dtypes, errors
@@ -27,7 +28,7 @@ class PriorityQueue(Queue):
     def __len__(self) -> int:
         return len(self._heap)
 
-    def enqueue(self, row: Row, ctx: Any) -> None:
+    def enqueue(self, row: Sequence[Any], ctx: Any) -> None:
         """Adds one row, waiting for space."""
         self._check_priority(row, 0)
         super().enqueue(row, ctx)
@@ -37,11 +38,11 @@ class PriorityQueue(Queue):
         self._check_priority(components, 1)
         super().enqueue_many(components, ctx)
 
-    def extend(self, rows: list[Row]) -> None:
+    def extend(self, rows: list[Sequence[Any]]) -> None:
         """Adds rows that are known to fit, without waiting."""
         with self.waiting.lock:
             for row in rows:
-                self._push(row)
+                self._push((row, -1))
             self.waiting.flush()
 
     def _check_priority(self, row: Any, rank: int) -> None:
@@ -51,7 +52,8 @@ class PriorityQueue(Queue):
                                  f"{arrays.show(dims[rank:])}")
 
     def _push(self, row: Row) -> None:
-        heapq.heappush(self._heap, (int(row[0]), next(self._count), row))
+        source, at = row
+        heapq.heappush(self._heap, (int(source[0] if at < 0 else source[0][at]), next(self._count), row))
 
     def _pop(self) -> Row:
         return heapq.heappop(self._heap)[2]

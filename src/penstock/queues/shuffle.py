@@ -9,7 +9,7 @@ from penstock import errors
 from penstock.kernels.philox import Philox
 from penstock.queues.base import Queue, Row
 
-_BLOCKS = 64            # counters drawn at a time
+_BLOCKS = 256           # counters drawn at a time
 
 
 class RandomShuffleQueue(Queue):
