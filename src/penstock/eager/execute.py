@@ -68,10 +68,11 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         values = group_inputs(opdef, values, counts)
     node = EagerOp(opdef, inputs, [], attrs, counts) if kernel.wants_node else None
     bound = kernel.bind(attrs, node)
+    types = output_types(opdef, attrs)                 # before the kernel: it bounds the number of outputs
     device = None
     if placement.needed():
         device = placement.choose(opdef, attrs, inputs)
-        bound = placement.on_device(bound, opdef, device, inputs, counts, output_types(opdef, attrs))
+        bound = placement.on_device(bound, opdef, device, inputs, counts, types)
         if settings.log_placement:
             placement.log(opdef, device)
     try:
@@ -83,7 +84,6 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         if made_as is None:
             raise
         raise _typed(e, made_as, opdef, inputs, attrs, counts, name) from e
-    types = output_types(opdef, attrs)
     if len(opdef.outputs) == 1 and not opdef.list_output:
         outputs = [EagerTensor(out, types[0])]
     elif not types:
