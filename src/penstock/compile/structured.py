@@ -17,9 +17,9 @@ import torch
 
 from penstock import errors
 from penstock.compile.blocks import BlockWriter
-from penstock.compile.frames import Frame, Frames
 from penstock.compile.numbers import find_numbers, may_be_number, sources_of
 from penstock.compile.program import Program
+from penstock.graph.frames import Frame, Frames
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
 

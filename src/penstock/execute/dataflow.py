@@ -12,6 +12,7 @@ Nodes that may block (queues) run on threads of their own as long as anything el
 from __future__ import annotations
 
 import collections
+import hashlib
 import queue
 import threading
 import types
@@ -20,13 +21,13 @@ from typing import Any
 
 from penstock import errors
 from penstock.compile.adapt import adapted
-from penstock.compile.frames import Frame, Frames
+from penstock.execute.rendezvous import DEAD
 from penstock.graph.build import arg_count
+from penstock.graph.frames import Frame, Frames
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import Kernel
 
-NORMAL, CONSTANT, SWITCH, MERGE, ENTER, EXIT, NEXT, TRIGGER, FETCH = range(9)
-DEAD: Any = type("Dead", (), {"__repr__": lambda self: "DEAD"})()
+NORMAL, CONSTANT, SWITCH, MERGE, ENTER, EXIT, NEXT, TRIGGER, FETCH, SEND, RECV = range(11)
 ROOT = ""
 
 
@@ -202,11 +203,12 @@ def _make_node(op: Operation, ctx: Any, placed: Any, fed: set[int]) -> _Node:
         node.kind, node.value = CONSTANT, value[0] if opdef.list_output else value
         return node
     _set_call(node, op, kernel, bound)
+    node.kind = _TRANSFERS.get(opdef.transfer, NORMAL)
     return node
 
 
 def _set_call(node: _Node, op: Operation, kernel: Kernel, bound: Callable) -> None:
-    node.call, node.wants_ctx, node.blocking = bound, kernel.wants_ctx, op.opdef.blocking or op.opdef.transfer == "recv"
+    node.call, node.wants_ctx, node.blocking = bound, kernel.wants_ctx, op.opdef.blocking
     node.groups = op._counts or None
     lists = [a for a in op.opdef.outputs if a.is_list]
     node.single = len(op.opdef.outputs) == 1 and not lists
@@ -225,6 +227,7 @@ def _set_reads(node: _Node, op: Operation) -> None:
 
 
 _KINDS = {"switch": SWITCH, "merge": MERGE, "enter": ENTER, "exit": EXIT, "next": NEXT, "trigger": TRIGGER}
+_TRANSFERS = {"send": SEND, "recv": RECV}
 
 
 class _Step:
@@ -289,6 +292,9 @@ class _Step:
                         outputs = (out,) if node.single else node.flat(out) if node.flat is not None else out or ()
                         state.values[first:first + node.count] = [None] * node.count
                     self._send(node, outputs, frame, number, state)
+                elif kind == RECV:
+                    self._receive(node, frame, number)
+                    continue
                 elif kind == FETCH:
                     if not dead:
                         value = state.values[node.first]
@@ -300,7 +306,7 @@ class _Step:
                     self._finish(frame, number)
             if not self.running:
                 return
-            node, outputs, error, frame, number = self._await()
+            node, outputs, error, frame, number = self._await(ctx.remaining())
             if error is not None:
                 raise error
             state = frame.iterations[number]
@@ -326,8 +332,21 @@ class _Step:
                 done.put((node, None, e, frame, number))
         threading.Thread(target=work, daemon=True, name=f"penstock {node.op.name}").start()  # type: ignore[union-attr]
 
-    def _await(self) -> tuple:
-        item = self.done.get()  # type: ignore[union-attr]
+    def _receive(self, node: _Node, frame: _Frame, number: int) -> None:
+        """Asks for a value of another partition; goes on when it comes, alive or dead."""
+        if self.done is None:
+            self.done = queue.SimpleQueue()
+        put = self.done.put
+        self.running += 1
+        node.call(ctx=self.ctx, frame=_frame_key(frame, number), done=lambda value, error: put(
+            (node, None if value is DEAD else (value,), error, frame, number)))
+
+    def _await(self, seconds: float | None = None) -> tuple:
+        try:
+            item = self.done.get(timeout=seconds)  # type: ignore[union-attr]
+        except queue.Empty:
+            self.ctx.remaining()
+            raise
         self.running -= 1
         return item
 
@@ -422,6 +441,10 @@ class _Step:
         value = DEAD if dead else state.values[node.first]
         if node.reads and not dead and 0 in node.reads:
             value = value.read()
+        if kind == SEND:
+            node.call(value, ctx=self.ctx, frame=_frame_key(frame, number))     # a dead value is sent, too
+            self._send(node, () if not dead else None, frame, number, state)
+            return
         if kind == SWITCH:
             if dead:
                 self._send(node, None, frame, number, state)
@@ -533,6 +556,18 @@ def _grouped(args: list, groups: tuple) -> list:
             out.append(args[i:i + n])
             i += n
     return out
+
+
+def _frame_key(frame: _Frame, number: int) -> str:
+    """The frame and iteration of a transfer, the same on all devices: a number for the frames around, and the iteration."""
+    if frame.parent is None:
+        return "0:0"
+    path, around = [], frame
+    while around.parent is not None:
+        path.append(f"{around.kind.name};{around.parent_iteration}")
+        around = around.parent
+    name = hashlib.blake2b("/".join(path).encode(), digest_size=8).hexdigest()
+    return f"{int(name, 16)}:{number}"
 
 
 def _plain_value(value: Any, reference: bool) -> Any:

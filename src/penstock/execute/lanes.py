@@ -151,10 +151,11 @@ class LanesRun:
 
 
 def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads) -> LanesRun:
-    """A runnable for partitions, grouped by the thread that runs them. If several ops of the step may wait for each other,
-    lanes run on the dataflow executor, where nothing waits that could go on."""
-    blocking = sum(op.opdef.blocking for parts in lanes for p in parts for op in p.positions)
-    compiler: Callable = Executor if blocking > 1 else compile_lane
+    """A runnable for partitions, grouped by the thread that runs them. If several ops of the step may wait for each other, or
+    it has control flow, lanes run on the dataflow executor, where nothing waits that could go on."""
+    all_ops = [op for parts in lanes for p in parts for op in p.positions]
+    by_tokens = sum(op.opdef.blocking for op in all_ops) > 1 or any(op.opdef.control_flow for op in all_ops)
+    compiler: Callable = Executor if by_tokens else compile_lane
     out = []
     for parts in lanes:
         where = {op: (p.positions[op], p.device) for p in parts for op in p.positions}

@@ -30,13 +30,13 @@ retval_op.kernel(lambda input: None)
 
 
 @functools.lru_cache(maxsize=65536)
-def edge_key(send_device: str, incarnation: int, recv_device: str, tensor_name: str) -> str:
-    """The key of an edge outside of loops: "source;incarnation;destination;edge;frame:iteration".
+def edge_key(send_device: str, incarnation: int, recv_device: str, tensor_name: str, frame: str = "0:0") -> str:
+    """The key of an edge: "source;incarnation;destination;edge;frame:iteration". Outside of loops the last is 0:0.
 
     >>> edge_key("/device:CPU:0", 10, "/device:CPU:1", "edge_3_x")
     '/device:CPU:0;000000000000000a;/device:CPU:1;edge_3_x;0:0'
     """
-    return f"{send_device};{incarnation & 0xffffffffffffffff:016x};{recv_device};{tensor_name};0:0"
+    return f"{send_device};{incarnation & 0xffffffffffffffff:016x};{recv_device};{tensor_name};{frame}"
 
 
 def _meeting(ctx: Any) -> Any:
@@ -45,26 +45,39 @@ def _meeting(ctx: Any) -> Any:
     return ctx.rendezvous
 
 
+# The dataflow executor gives kernels the frame they are in, and to a receive whom to tell: then it does not wait.
 @send_op.kernel
-def _(tensor, *, tensor_name, send_device, send_device_incarnation, recv_device, ctx):
+def _(tensor, *, tensor_name, send_device, send_device_incarnation, recv_device, ctx, frame="0:0"):
     devices = ctx.devices.by_name
     source, target = devices.get(send_device), devices.get(recv_device, ctx.devices.host)
     if source is not None and not source.host:
         tensor = source.start(tensor, target)
-    _meeting(ctx).send(edge_key(send_device, send_device_incarnation, recv_device, tensor_name), tensor)
-
-
-@recv_op.kernel
-def _(*, tensor_name, send_device, send_device_incarnation, recv_device, ctx):
-    value = _meeting(ctx).recv(edge_key(send_device, send_device_incarnation, recv_device, tensor_name), ctx)
-    return ctx.devices.by_name[recv_device].finish(value)
+    _meeting(ctx).send(edge_key(send_device, send_device_incarnation, recv_device, tensor_name, frame), tensor)
 
 
 @host_send_op.kernel
-def _(tensor, *, tensor_name, send_device, send_device_incarnation, recv_device, ctx):
-    _meeting(ctx).send(edge_key(send_device, send_device_incarnation, recv_device, tensor_name), tensor)
+def _(tensor, *, tensor_name, send_device, send_device_incarnation, recv_device, ctx, frame="0:0"):
+    _meeting(ctx).send(edge_key(send_device, send_device_incarnation, recv_device, tensor_name, frame), tensor)
+
+
+@recv_op.kernel
+def _(*, tensor_name, send_device, send_device_incarnation, recv_device, ctx, frame="0:0", done=None):
+    key = edge_key(send_device, send_device_incarnation, recv_device, tensor_name, frame)
+    finish = ctx.devices.by_name[recv_device].finish
+    return finish(_meeting(ctx).recv(key, ctx)) if done is None else _meeting(ctx).recv_async(key, _then(finish, done))
 
 
 @host_recv_op.kernel
-def _(*, tensor_name, send_device, send_device_incarnation, recv_device, ctx):
-    return _meeting(ctx).recv(edge_key(send_device, send_device_incarnation, recv_device, tensor_name), ctx)
+def _(*, tensor_name, send_device, send_device_incarnation, recv_device, ctx, frame="0:0", done=None):
+    key = edge_key(send_device, send_device_incarnation, recv_device, tensor_name, frame)
+    return _meeting(ctx).recv(key, ctx) if done is None else _meeting(ctx).recv_async(key, done)
+
+
+def _then(finish: Any, done: Any) -> Any:
+    def arrived(value: Any, error: BaseException | None) -> None:
+        try:
+            value = finish(value) if error is None else None
+        except Exception as e:
+            error = e
+        done(value, error)
+    return arrived

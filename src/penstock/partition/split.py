@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from penstock import dtypes
+from penstock.graph.frames import Frames
 from penstock.graph.graph import Graph
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
+from penstock.partition.loops import ControlLoops
 from penstock.place.device import Device
 
 _ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      # see compile/adapt.py
@@ -69,6 +71,7 @@ class _Cut:
         self.waits: dict[tuple[Operation, Device], Operation] = {}      # (op, device) -> the receive that says it has run
         self.fed = {id(t): i for i, t in enumerate(feeds)}
         self.edges = 0
+        self.loops = ControlLoops(self, Frames(ops, set(self.fed))) if any(op.opdef.control_flow for op in ops) else None
 
     def partitions(self) -> list[Partition]:
         for position, op in enumerate(self.ops):
@@ -131,9 +134,7 @@ class _Cut:
             if key not in self.waits:
                 self.waits[key] = self._signal(source, device, position)
             before = self.waits[key]
-        if before not in op._control_inputs:
-            op._control_inputs.append(before)
-            before._control_outputs.append(op)
+        _control(op, before)
 
     def _signal(self, source: Operation, device: Device, position: int) -> Operation:
         """Sends an empty tensor when `source` has run."""
@@ -143,11 +144,8 @@ class _Cut:
         empty = self._add(part, get("Const"), self._name(part, source.name), [],
                           {"dtype": dtypes.float32, "value": np.zeros([0], np.float32)}, (behind[0], 1), [dtypes.float32])
         empty.outputs[0]._dims = (0,)
-        sent = self._add(part, get("Identity"), self._name(part, source.name), [empty.outputs[0]], {"T": dtypes.float32},
-                         (behind[0], 2), [dtypes.float32])
-        sent._control_inputs.append(self.made[source])
-        self.made[source]._control_outputs.append(sent)
-        return self._transfer(sent.outputs[0], f"{source.name}^", home, device, position)._op
+        _control(empty, self.made[source])
+        return self._transfer(empty.outputs[0], f"{source.name}^", home, device, position, source)._op
 
     # -- tensors ------------------------------------------------------------------------------------------------------------
     def _input(self, t: Tensor, device: Device, position: int) -> Tensor:
@@ -158,7 +156,8 @@ class _Cut:
         if id(t) in self.fed:
             return self._feed(t, device)
         source = self.made[t._op].outputs[t._value_index]
-        found = self.local[(id(t), device)] = self._transfer(source, t.name, self.placed[t._op], device, position)
+        found = self.local[(id(t), device)] = self._transfer(source, t.name, self.placed[t._op], device, position,
+                                                                  t._op)
         return found
 
     def _feed(self, t: Tensor, device: Device) -> Tensor:
@@ -176,8 +175,9 @@ class _Cut:
         self.local[(-1 - i, device)] = arg
         return arg
 
-    def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int) -> Tensor:
-        """A send behind the op of `t`, and a receive before the op at `position`; gives the received tensor."""
+    def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int, maker: Operation) -> Tensor:
+        """A send behind the op of `t`, and a receive before the op at `position`; gives the received tensor. `maker` is the
+        op of the step that the tensor comes from: inside of a loop, so is the transfer."""
         here, there = self.part(source), self.part(target)
         self.edges += 1
         kind = t.dtype.base_dtype
@@ -194,13 +194,33 @@ class _Cut:
         here.sends.append(made)
         there.recvs.append(made)
         send._origin = recv._origin = t._op._origin
+        frame = self.loops.frame_of(maker) if self.loops is not None else None
+        if frame is not None and self.loops is not None:
+            _control(recv, self.loops.trigger(frame, target))
         return recv.outputs[0]
+
+    # -- for control loops -----------------------------------------------------------------------------------------------
+    def local_tensor(self, t: Tensor, device: Device) -> Tensor:
+        """What stands for a tensor of the step on a device."""
+        return self._input(t, device, len(self.ops))
+
+    def add_op(self, device: Device, opdef: Any, name: str, inputs: list[Tensor], attrs: dict[str, Any], types: list,
+               counts: tuple = ()) -> Operation:
+        """An op that stands for none of the step."""
+        return self._add(self.part(device), opdef, name, inputs, attrs, (len(self.ops), 0), types, counts)
 
     def _name(self, part: Partition, base: str) -> str:
         n = len(part.graph._ops)
         while f"{base}/_{n}" in part.graph._by_name:
             n += 1
         return f"{base}/_{n}"
+
+
+def _control(op: Operation, before: Operation) -> None:
+    """Lets an op wait for another."""
+    if before not in op._control_inputs:
+        op._control_inputs.append(before)
+        before._control_outputs.append(op)
 
 
 def cut_edges(ops: Iterable[Operation], placed: dict[Operation, Device], fed: set[int]) -> int:
