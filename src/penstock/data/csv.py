@@ -180,6 +180,8 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
     if column_names is None:
         if not header:
             raise ValueError("Cannot infer column names without a header line.")
+        if compression_type not in (None, "", "GZIP"):
+            raise ValueError(f"compression_type ({compression_type}) is not supported for probing columns")
         column_names = _column_names(files, field_delim, use_quote_delim, compression_type)
     if len(column_names) != len(set(column_names)):
         raise ValueError("Cannot have duplicate column names.")

@@ -18,6 +18,7 @@ from penstock.graph import context
 from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 from penstock.graph.random_seed import get_seed
+from penstock.graph.trackable import Trackable
 from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec
 from penstock.ops.registry import get
 from penstock.static_shape import TensorShape, as_dimension
@@ -49,7 +50,7 @@ def seeds(seed: Any) -> tuple[Any, Any]:
 
 
 @export(v2=["data.Dataset"])
-class DatasetV2:
+class DatasetV2(Trackable):
     """A sequence of elements, and how it is made.
 
     >>> ds = tf.data.Dataset.range(10).map(lambda x: x * x).shuffle(5).batch(4)
@@ -382,6 +383,9 @@ class DatasetV2:
 
     def unbatch(self, name: str | None = None) -> Any:
         """A dataset of the rows of the elements."""
+        sizes = [s.shape[:1] for s in structure.flatten(self.element_spec) if isinstance(s, TensorSpec) and s.shape.rank]
+        for s in sizes[1:]:
+            sizes[0].assert_is_compatible_with(s)
         plain = self._normalized_for_unbatch()
         return plain._then("UnbatchDataset", spec=structure.unbatched(self.element_spec), inputs=(self,))
 

@@ -10,7 +10,6 @@ from penstock import dtypes
 from penstock.graph.func_graph import FuncGraph
 from penstock.graph.functions import GraphFunction, add_to_library, function_name
 from penstock.graph.node import Operation, Tensor
-from penstock.graph.prune import needed
 
 
 def dataset_factory(dataset: Any) -> GraphFunction:
@@ -24,7 +23,7 @@ def dataset_factory(dataset: Any) -> GraphFunction:
 def graph_copy(tensor: Tensor, graph: FuncGraph) -> Tensor:
     """The tensor with all that it depends on, in another graph."""
     copies: dict[int, Tensor] = {}
-    for op in needed([tensor], [], set()):
+    for op in _made_by(tensor):
         _check(op)
         for f in op.graph._functions.values():
             if isinstance(f, GraphFunction) and any(v is f for v in op.attrs.values()):
@@ -36,6 +35,22 @@ def graph_copy(tensor: Tensor, graph: FuncGraph) -> Tensor:
             new._dims = old._dims
             copies[id(old)] = new
     return copies[id(tensor)]
+
+
+def _made_by(tensor: Tensor) -> list[Operation]:
+    """The ops whose results go into a tensor, inputs first. What it only waits for is not among them."""
+    order: list[Operation] = []
+    seen: set[int] = set()
+    todo = [(tensor._op, False)]
+    while todo:
+        op, inputs_done = todo.pop()
+        if inputs_done:
+            order.append(op)
+        elif id(op) not in seen:
+            seen.add(id(op))
+            todo.append((op, True))
+            todo.extend((t._op, False) for t in op._inputs)
+    return order
 
 
 def _check(op: Operation) -> None:

@@ -10,6 +10,7 @@ from penstock.data import structure
 from penstock.data.dataset import DatasetV2
 from penstock.graph import context
 from penstock.graph.convert import convert
+from penstock.graph.trackable import Trackable
 from penstock.graph.type_spec import TensorSpec, TypeSpec
 from penstock.ops.registry import get
 
@@ -21,7 +22,7 @@ GET_NEXT_CALL_WARNING_MESSAGE = (
     "as the input to some computation that is invoked inside the loop.")
 
 
-class _Typed:
+class _Typed(Trackable):
     """What both kinds of iterators say about their elements."""
 
     _spec: Any

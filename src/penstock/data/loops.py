@@ -7,6 +7,7 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock.data import structure
 from penstock.ops.registry import get
+from penstock.static_shape import TensorShape
 
 
 def for_elements(iterator: Any, go_on: Callable[[], Any] | None, body: Callable[[Any], None], state: Any,
@@ -34,4 +35,13 @@ def for_elements(iterator: Any, go_on: Callable[[], Any] | None, body: Callable[
             at[0] = tf.cond(more, following, lambda: get("OptionalNone")())
         else:
             at[0] = following() if more else get("OptionalNone")()
-    while_stmt(test, step, State(lambda: (at[0], *state.read()), write, ("ag__next", *state.names)), options)
+    loop = State(lambda: (at[0], *state.read()), write, ("ag__next", *state.names))
+    start = loop.read()
+    try:
+        while_stmt(test, step, loop, options)
+    except ValueError as e:
+        if "shape" not in str(e) or options.get("shape_invariants"):
+            raise
+        loop.write(start)                             # shapes may change from element to element
+        relaxed = [(t, TensorShape(None)) for t in start[1:] if isinstance(t, tf.Tensor)]
+        while_stmt(test, step, loop, {**options, "shape_invariants": relaxed})

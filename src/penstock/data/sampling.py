@@ -45,7 +45,7 @@ def sample_from_datasets(datasets: Any, weights: Any = None, seed: Any = None, s
         raise ValueError("`datasets` must have at least one dataset.")
     if not isinstance(weights, DatasetV2):
         weights = np.full(len(datasets), 1 / len(datasets), np.float32) if weights is None else weights
-        weights = convert(weights, None if hasattr(weights, "dtype") else dtypes.float32, "weights")
+        weights = convert(weights, None, "weights")
         if weights.dtype not in (dtypes.float32, dtypes.float64):
             raise TypeError(f"`weights` must be convertible to a tensor of `tf.float32` or `tf.float64` elements, got "
                             f"{weights.dtype}.")

@@ -74,7 +74,7 @@ def _(input_dataset, other_arguments, batch_size, num_parallel_calls, drop_remai
     size = batching.positive(integer(batch_size, "batch_size"), "batch_size")
     mapped = background.ParallelMap(stage_of(input_dataset), body(f, node, other_arguments), parallelism(calls), None,
                                     preserve_cardinality)
-    return batching.Batch(mapped, size, bool(number(drop_remainder, "drop_remainder")))
+    return batching.Batch(mapped, size, bool(number(drop_remainder, "drop_remainder")), whole=True)
 
 
 @dataset("CopyToDeviceDataset", inputs=_IN, attrs="device: string")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from penstock import dtypes, errors
+from penstock import static_shape as shapes
 from penstock.io import paths
 from penstock.ops.dataset_base import dataset, integer, number, stage_of, text
 from penstock.ops.registry import get
@@ -117,10 +118,9 @@ def _(filenames, compression_type, buffer_size, header, field_delim, use_quote_d
                            select_cols.tolist(), output_types, defaults)
 
 
-def _csv_shape(*shapes):
-    for dims in shapes[-1]:
-        if dims is not None and len(dims) > 1:
-            raise ValueError("Each record default should be at most rank 1")
+def _csv_shape(*inputs):
+    for dims in inputs[-1]:
+        shapes.rank_at_most(dims, 1)
     return ()
 
 

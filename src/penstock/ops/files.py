@@ -10,7 +10,7 @@ read_file = op("ReadFile", "filename: string -> contents: string", stateful=True
                export_as="read_file io.read_file").no_gradient()
 write_file = op("WriteFile", "filename: string, contents: string ->", stateful=True,
                 export_as="write_file io.write_file").no_gradient()
-matching_files = op("MatchingFiles", "pattern: string -> filenames: string", stateful=True,
+matching_files = op("MatchingFiles", "pattern: string -> filenames: string", foldable=False,
                     export_as="matching_files io.matching_files").no_gradient()
 read_file.shape(lambda filename: ())
 write_file.shape(lambda filename, contents: [])

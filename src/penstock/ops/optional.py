@@ -20,6 +20,20 @@ class OptionalValue:
     def __init__(self, element: tuple | None):
         self.element = element
 
+    def add(self, other: OptionalValue) -> OptionalValue:
+        """The sums of the components; of nothing with nothing, nothing."""
+        if (self.element is None) != (other.element is None) or self.element is not None and \
+                len(self.element) != len(other.element or ()):
+            raise errors.invalid("Cannot add optionals because one has a value and the other doesn't, or other components.")
+        return OptionalValue(None if self.element is None else tuple(
+            a.add(b) for a, b in zip(self.element, other.element or (), strict=True)))
+
+    def zeros_like(self) -> OptionalValue:
+        """The same with zeros."""
+        return OptionalValue(None if self.element is None else tuple(
+            x.zeros_like() if isinstance(x, OptionalValue) else torch.zeros_like(x) if isinstance(x, torch.Tensor) else x
+            for x in self.element))
+
 
 def _optional(value: Any) -> OptionalValue:
     if isinstance(value, np.ndarray) and value.size == 1:

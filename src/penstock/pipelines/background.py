@@ -61,18 +61,23 @@ class _Buffer:
         self.stopped = self.paused = self.idle = False
 
     def put(self, item: Any) -> bool:
-        """Adds an item when there is room; False if nobody wants it any more."""
+        """Adds an item; False if nobody wants it any more."""
+        with self.changed:
+            if self.stopped:
+                return False
+            self.items.append(item)
+            self.changed.notify_all()
+            return True
+
+    def room(self) -> bool:
+        """Waits until there is room for another item; False if nobody wants one any more."""
         with self.changed:
             while (len(self.items) >= self.size or self.paused) and not self.stopped:
                 self.idle = True
                 self.changed.notify_all()
                 self.changed.wait()
             self.idle = False
-            if self.stopped:
-                return False
-            self.items.append(item)
-            self.changed.notify_all()
-            return True
+            return not self.stopped
 
     def take(self, ctx: Any) -> Any:
         """The first item, when there is one."""
@@ -202,12 +207,13 @@ def _stop(buffer: Any, ctx: Any) -> None:
 def _read_ahead(source: Cursor, buffer: _Buffer, ctx: Any) -> None:
     item: Any = ()
     while item is not None:
+        if not buffer.room():
+            return
         try:
             item = source.next(ctx.within(ctx.streams))
         except BaseException as e:
             item = Failed(e)
-        if not buffer.put(item):
-            return
+        buffer.put(item)
     with buffer.changed:
         buffer.idle = True
         buffer.changed.notify_all()
@@ -412,13 +418,12 @@ def _read_branch(run: Any, element: tuple, buffer: _Buffer, ctx: Any, news: thre
         return
     item: Any = ()
     try:
-        while item is not None:
+        while item is not None and buffer.room():
             try:
                 item = cursor.next(ctx.within(ctx.streams))
             except BaseException as e:
                 item = Failed(e)
-            if not buffer.put(item):
-                return
+            buffer.put(item)
             _tell(news)
     finally:
         cursor.close()

@@ -26,11 +26,12 @@ def positive(number: int, name: str) -> int:
 class Batch(Stage):
     """`size` elements as one, stacked."""
 
-    def __init__(self, source: Stage, size: int, drop: bool):
+    def __init__(self, source: Stage, size: int, drop: bool, whole: bool = False):
         self.inputs, self.size, self.drop = (source,), positive(size, "batch_size"), drop
+        self.whole = whole                           # whether the rest of a batch goes with an element that fails
 
     def iterate(self, ctx: Any) -> Cursor:
-        return _BatchCursor(self.inputs[0].iterate(ctx), self.size, self.drop)
+        return _BatchCursor(self.inputs[0].iterate(ctx), self.size, self.drop, self.whole)
 
     def cardinality(self) -> int:
         return _batches(self.cardinality_of_input(), self.size, self.drop)
@@ -39,19 +40,27 @@ class Batch(Stage):
 class _Grouping(Cursor):
     """A cursor that reads several elements at a time."""
 
-    def __init__(self, source: Cursor, size: int, drop: bool):
-        self.inputs, self._source, self._size, self._drop = (source,), source, size, drop
+    def __init__(self, source: Cursor, size: int, drop: bool, whole: bool = False):
+        self.inputs, self._source, self._size, self._drop, self._whole = (source,), source, size, drop, whole
         self._ended = False
 
     def read(self, ctx: Any) -> list:
         """Up to `size` elements; none if there are too few."""
         found: list = []
+        failed = None
         while len(found) < self._size and not self._ended:
-            element = self._source.next(ctx)
+            try:
+                element = self._source.next(ctx)
+            except errors.OpError as e:
+                if not self._whole or isinstance(e, (errors.CancelledError, errors.DeadlineExceededError)):
+                    raise
+                element, failed = (), failed or e
             if element is None:
                 self._ended = True
             else:
                 found.append(element)
+        if failed is not None:
+            raise failed
         return [] if self._drop and len(found) < self._size else found
 
     def save(self) -> Any:
@@ -86,6 +95,8 @@ class PaddedBatch(Stage):
 
     def __init__(self, source: Stage, size: int, shapes: list, padding: list, drop: bool):
         self.inputs, self.size, self.drop = (source,), positive(size, "batch_size"), drop
+        if any(d < -1 for s in shapes for d in s):
+            raise errors.invalid(f"The dimensions of a padded shape must be >= -1, got {shapes}")
         self.padded, self.padding = shapes, padding
 
     def iterate(self, ctx: Any) -> Cursor:
