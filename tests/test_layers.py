@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "session": CORE | {"kernels", "place", "config", "device_config", "optimize", "compile", "execute", "partition"},
     "autograph": CORE | {"ops"},
     "variables": LIBRARY,
+    "summary": LIBRARY,
     "module": LIBRARY | {"variables"},
     "checkpoint": LIBRARY | {"kernels", "place", "variables"},
     "train": LIBRARY | {"checkpoint", "variables"},
@@ -49,7 +50,7 @@ MAY_IMPORT = {
     "testing": LIBRARY | {"device_config", "session", "place", "ragged", "eager", "variables"},
     "compat": PUBLIC | BASE,
     "flags": BASE, "app": BASE | {"flags"},
-    "digits": set(), "demo": {"digits"},
+    "digits": set(), "demo": {"digits", "io"},
 }
 
 

@@ -31,7 +31,7 @@ _MODULES = (
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
     "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
-    "autograph": "autograph.convert",
+    "summary": "summary", "autograph": "autograph.convert",
 }
 
 

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from penstock import digits
+from penstock.io.events import EventsWriter
 
 Report = Callable[[int, float, float], None]
 
@@ -83,15 +83,15 @@ class EventLog:
     """A TensorBoard event file in a folder."""
 
     def __init__(self, logdir: Path) -> None:
-        self._writer = EventFileWriter(str(logdir))
+        self._writer = EventsWriter(logdir)
 
     def graph(self, graph: Any) -> None:
         data = graph.as_graph_def().SerializeToString()
-        self._writer.add_event(Event(wall_time=time.time(), graph_def=data))
+        self._writer.add(Event(wall_time=time.time(), graph_def=data))
 
     def scalars(self, step: int, **values: float) -> None:
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=v) for tag, v in values.items()])
-        self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+        self._writer.add(Event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
         self._writer.close()

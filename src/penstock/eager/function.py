@@ -33,6 +33,8 @@ from penstock.graph.scopes import init_scope
 from penstock.graph.type_spec import TensorSpec, TypeSpec
 from penstock.tracebacks import shorten
 
+OBSERVERS: list[Callable] = []          # called with each function that is called (tf.summary.trace_on)
+
 
 class _Settings:
     eagerly = False                       # tf.config.run_functions_eagerly
@@ -123,6 +125,8 @@ class ConcreteFunction:
 
     def call_flat(self, tensors: list) -> Any:
         """Calls the function with exactly the tensors that its arguments stand for."""
+        for observe in OBSERVERS:
+            observe(self)
         from penstock.ops.functional import call
         if context.state.tapes:
             from penstock.eager.tape import variable_accessed

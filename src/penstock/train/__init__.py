@@ -6,6 +6,7 @@ from penstock.train import (  # noqa: F401
     adagrad_da,
     adam,
     coordinator,
+    event_iterator,
     ftrl,
     global_step,
     gradient_descent,

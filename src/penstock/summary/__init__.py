@@ -1,0 +1,2 @@
+"""tf.summary: what a program shows in TensorBoard. Ops of both APIs, and the writers of event files."""
+from penstock.summary import file_writer, graph_summaries, profiling, values, writers  # noqa: F401
