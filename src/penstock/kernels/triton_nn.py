@@ -79,17 +79,18 @@ def _kernels() -> Any:
         tl.store(dx + at[:, None] * C + c, total, mask=ok[:, None] & (c < C))
 
     @triton.jit
-    def relu_bias_backward(dy, y, dx, db, M, C, BM: tl.constexpr, BC: tl.constexpr, STEPS: tl.constexpr):
+    def relu_bias_backward(dy, y, dx, db, M, C, SG, SY, BM: tl.constexpr, BC: tl.constexpr, STEPS: tl.constexpr,
+                           WIDE: tl.constexpr):
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         column = c < C
         total = tl.zeros((BC,), tl.float32)
         for k in range(STEPS):
-            m = ((tl.program_id(0) * STEPS + k) * BM + tl.arange(0, BM)).to(tl.int64)
-            at = m[:, None] * C + c[None, :]
+            m = (tl.program_id(0) * STEPS + k) * BM + tl.arange(0, BM)
+            m = m.to(tl.int64) if WIDE else m
             ok = (m[:, None] < M) & column[None, :]
-            g = tl.load(dy + at, mask=ok, other=0.0)
-            g = tl.where(tl.load(y + at, mask=ok, other=0.0) > 0, g, 0.0)
-            tl.store(dx + at, g, mask=ok)
+            g = tl.load(dy + m[:, None] * SG + c[None, :], mask=ok, other=0.0)
+            g = tl.where(tl.load(y + m[:, None] * SY + c[None, :], mask=ok, other=0.0) > 0, g, 0.0)
+            tl.store(dx + m[:, None] * C + c[None, :], g, mask=ok)
             total += tl.sum(g.to(tl.float32), 0)
         tl.atomic_add(db + c, total, mask=column)
 
@@ -141,11 +142,26 @@ def max_pool_grad(x: torch.Tensor, grad: torch.Tensor, window: list[int], stride
     return dx
 
 
+def row_stride(x: torch.Tensor) -> int | None:
+    """The distance of the rows of an array that is a matrix of channels, or some columns of one; None for other arrays."""
+    sizes, strides = x.shape, x.stride()
+    if strides[-1] != 1:
+        return None
+    expected = step = strides[-2] if len(sizes) > 1 else 0
+    for size, stride in zip(sizes[-2::-1], strides[-2::-1], strict=True):
+        if size != 1 and stride != expected:
+            return None
+        expected *= size
+    return step
+
+
 def relu_bias_grad(grad: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of relu(x + bias) with respect to x and bias, from the result y; channels are last."""
+    """The gradients of relu(x + bias) with respect to x and bias, from the result y; channels are last, rows evenly spaced."""
     c = y.shape[-1]
     m = y.numel() // c
-    dx, db = torch.empty_like(grad), torch.zeros(c, dtype=torch.float32, device=y.device)
+    strides = row_stride(grad), row_stride(y)
+    dx, db = torch.empty(y.shape, dtype=y.dtype, device=y.device), torch.zeros(c, dtype=torch.float32, device=y.device)
     rows, columns, steps = 32, 64, 8
-    _kernels()[2][(-(-m // (rows * steps)), -(-c // columns))](grad, y, dx, db, m, c, rows, columns, steps)
+    wide = m * max(strides) >= 1 << 31              # type: ignore[type-var]
+    _kernels()[2][(-(-m // (rows * steps)), -(-c // columns))](grad, y, dx, db, m, c, *strides, rows, columns, steps, wide)
     return dx, db.to(grad.dtype)

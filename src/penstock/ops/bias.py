@@ -100,8 +100,8 @@ def _(gradients, features):
     if gradients.shape != features.shape:
         raise errors.invalid(f"gradients and features must have the same shape: {tuple(gradients.shape)} and "
                              f"{tuple(features.shape)}")
-    if gradients.is_cuda and gradients.dtype in triton_nn.TYPES and gradients.is_contiguous() and features.is_contiguous() \
-            and gradients.numel() and triton_nn.available():
+    if gradients.is_cuda and gradients.dtype in triton_nn.TYPES and gradients.numel() and triton_nn.available() and \
+            None not in (triton_nn.row_stride(gradients), triton_nn.row_stride(features)):
         return triton_nn.relu_bias_grad(gradients, features)
     backprops = torch.ops.aten.threshold_backward(gradients, features, 0)
     return backprops, backprops.sum(tuple(range(backprops.ndim - 1)))

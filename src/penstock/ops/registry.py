@@ -164,6 +164,7 @@ class OpDef:
         self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
         self.prepare_rule: Callable | None = None
         self.fuse_rule: Callable | None = None
+        self.absorb_rule: Callable | None = None
         self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
         self.flops: Callable | None = None         # see `cost`
@@ -251,6 +252,11 @@ class OpDef:
         The kernel takes the same inputs; it may rely on the static shapes and on constant inputs. None: the usual kernel.
         """
         self.prepare_rule = rule
+        return rule
+
+    def absorb(self, rule: Callable) -> Callable:
+        """Sets a rule that gets an op of a step and a `Fusing`, and may change the inputs of this op itself."""
+        self.absorb_rule = rule
         return rule
 
     def fuse(self, rule: Callable) -> Callable:

@@ -8,6 +8,7 @@ them SparseApply* and ResourceSparseApply*, which run the rule on the rows that 
 from __future__ import annotations
 
 import cmath
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -16,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock import errors
+from penstock import dtypes, errors
 from penstock.kernels import arrays, indexing
-from penstock.ops.registry import op
+from penstock.ops.registry import get, op
 from penstock.ops.state import VariableResource, handle_dims
 from penstock.ops.state_scatter import rounds
 from penstock.static_shape import Dims, compatible, show
@@ -52,9 +53,20 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
               f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
               stateful=not is_ref, foldable=False).no_gradient()
     made.kernel(_kernel(states, inputs, rule, is_ref, device))
+    if device and not is_sparse and len(states) < 3:
+        at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+        made.absorb(functools.partial(_take_short_gradient, at))
     if not is_sparse:
         made.prepare(_preparing(states, inputs, rule, is_ref, device))
     made.shape(_shape_rule(states, inputs, is_ref))
+
+
+def _take_short_gradient(at: int, op: Any, f: Any) -> None:
+    """On GPUs, a gradient in half precision is added as it is: writing it in single precision first would cost more."""
+    cast = f.only(op._inputs[at], op)
+    if cast is not None and not f.on_host(op) and cast.opdef is get("Cast") and \
+            cast.attrs["SrcT"] in (dtypes.bfloat16, dtypes.float16) and op.attrs["T"] == dtypes.float32:
+        op._inputs[at] = cast._inputs[0]
 
 
 def _with_signature(fn: Callable, *keywords: str) -> Callable:

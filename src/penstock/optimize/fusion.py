@@ -82,7 +82,8 @@ class Fusing:
 def fuse(step: StepGraph) -> None:
     """Asks every op for which there is a rule."""
     asked = [op for op in step.ops if op.opdef.fuse_rule is not None]
-    if not asked:
+    changed = [op for op in step.ops if op.opdef.absorb_rule is not None]
+    if not asked and not changed:
         return
     fusing = Fusing(step)
     for op in asked:
@@ -99,4 +100,7 @@ def fuse(step: StepGraph) -> None:
     if fusing.instead:
         step.ops = [new for op in step.ops for new in fusing.instead.get(op, (op,))]
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
+    for op in changed:
+        op.opdef.absorb_rule(op, fusing)                    # type: ignore[misc]
+    if fusing.instead or changed:
         step.prune()
