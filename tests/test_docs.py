@@ -1,0 +1,93 @@
+"""The examples in docs/ and README.md do what the text around them says."""
+import contextlib
+import pathlib
+import re
+
+import pytest
+
+import penstock
+import penstock.compat.v1 as tf
+from penstock import errors
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def blocks(name):
+    """(line, what follows the word python, code) of every block of Python in a page."""
+    text = (ROOT / name).read_text()
+    return [(text[:m.start()].count("\n") + 2, m[1].strip(), m[2]) for m in re.finditer(r"```python(.*)\n((?:.*\n)*?)```", text)]
+
+
+def run(code, setup, page, line):
+    """Runs a block, after a set-up in an empty default graph where there is one, with the page's line numbers."""
+    scope = {}
+    with tf.Graph().as_default() if setup else contextlib.nullcontext():
+        exec(setup, scope)
+        try:
+            exec(compile("\n" * (line - 1) + code, str(ROOT / page), "exec"), scope)
+        finally:
+            if "sess" in scope:
+                scope["sess"].close()
+
+
+ERRORS = blocks("docs/errors.md")
+SETUP = next(code for _, kind, code in ERRORS if kind == "setup")
+
+
+@pytest.mark.parametrize("line, kind, code", [b for b in ERRORS if b[1] != "setup"], ids=lambda v: str(v)[:40].replace("\n", " "))
+def test_examples_of_errors(line, kind, code):
+    if not kind:
+        run(code, SETUP, "docs/errors.md", line)
+        return
+    name, _, words = kind.removeprefix("raises ").partition(":")
+    expected = getattr(errors, name, None) or getattr(__import__("builtins"), name)
+    with pytest.raises(expected, match=re.escape(words.strip()) or None):
+        run(code, SETUP, "docs/errors.md", line)
+
+
+def test_every_error_class_is_explained():
+    text = (ROOT / "docs/errors.md").read_text()
+    classes = {n for n in dir(tf.errors) if n.endswith("Error") and n != "OpError"}
+    assert {n for n in classes if n not in text} <= {"UnauthenticatedError"}
+
+
+@pytest.mark.parametrize("line, kind, code", blocks("README.md"), ids=lambda v: str(v)[:20].replace("\n", " "))
+def test_examples_of_the_readme(line, kind, code, capsys):
+    """What a comment after a print says is what is printed."""
+    run(code, "", "README.md", line)
+    said = re.findall(r"print\(.*\) +# (\[.*\])$", code, re.M)
+    assert capsys.readouterr().out.split("\n")[:len(said)] == said
+
+
+# -- limitations.md ---------------------------------------------------------------------------------------------------
+def test_what_is_left_out_is_not_there():
+    for name in ("lite", "tpu", "xla", "load_op_library", "user_ops", "pywrap_tensorflow"):
+        assert not hasattr(tf, name) and not hasattr(penstock, name)
+    assert not hasattr(tf.image, "generate_bounding_box_proposals")
+    assert penstock.function(lambda x: x + 1, jit_compile=True)(1.0).numpy() == 2.0
+
+
+def test_limits_have_their_errors():
+    with pytest.raises(errors.UnimplementedError, match="use NHWC or NCHW"):
+        penstock.nn.space_to_depth(penstock.zeros([1, 4, 4, 4], penstock.int8), 2, data_format="NCHW_VECT_C")
+    with pytest.raises(errors.UnimplementedError, match="any byte"):
+        penstock.strings.regex_full_match("a", r"\C")
+    with pytest.raises(errors.ResourceExhaustedError):
+        penstock.random.uniform([1 << 30, 1 << 10])
+    with pytest.raises(errors.ResourceExhaustedError):
+        penstock.zeros([1 << 40, 1 << 10])
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/errors.md", "docs/limitations.md"])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text()):
+        if not target.startswith("http"):
+            assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_named_files_exist():
+    """Files that ARCHITECTURE.md and CONTRIBUTING.md name in backquotes."""
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
+        for name in re.findall(r"`([\w/]+\.(?:py|md|txt|toml))`", (ROOT / page).read_text()):
+            places = [ROOT / name, *(ROOT / "src/penstock").rglob(name)]
+            assert any(p.exists() for p in places), f"{page}: {name}"
