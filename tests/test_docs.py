@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 def blocks(name):
     """(line, what follows the word python, code) of every block of Python in a page."""
     text = (ROOT / name).read_text()
-    return [(text[:m.start()].count("\n") + 2, m[1].strip(), m[2]) for m in re.finditer(r"```python(.*)\n((?:.*\n)*?)```", text)]
+    return [(text[:m.start()].count("\n") + 2, m[1].strip(), m[2])
+            for m in re.finditer(r"```python(.*)\n((?:.*\n)*?)```", text)]
 
 
 def run(code, setup, page, line):
@@ -34,7 +35,8 @@ ERRORS = blocks("docs/errors.md")
 SETUP = next(code for _, kind, code in ERRORS if kind == "setup")
 
 
-@pytest.mark.parametrize("line, kind, code", [b for b in ERRORS if b[1] != "setup"], ids=lambda v: str(v)[:40].replace("\n", " "))
+@pytest.mark.parametrize("line, kind, code", [b for b in ERRORS if b[1] != "setup"],
+                         ids=lambda v: str(v)[:40].replace("\n", " "))
 def test_examples_of_errors(line, kind, code):
     if not kind:
         run(code, SETUP, "docs/errors.md", line)
