@@ -250,6 +250,7 @@ def _(op, values):
 pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
 
 unpack_op = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
+pack_op.elements = unpack_op.elements = lambda op, i: op._inputs[0]
 
 
 @unpack_op.shape

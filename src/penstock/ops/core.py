@@ -84,6 +84,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 # -- identity and control ---------------------------------------------------------------------------------------------
 identity_op = op("Identity", "input: T -> output: T", "T: type", forwards=True)
 identity_op.shape(lambda input: input)
+identity_op.elements = lambda op, i: op._inputs[0]
 identity_op.kernel(lambda input: input)
 identity_op.gradient(lambda op, grad: grad)
 identity_op.value(lambda op, values: values(0) if op._inputs[0].dtype.is_integer else None)

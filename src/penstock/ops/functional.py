@@ -186,6 +186,15 @@ for _op in (while_op, stateless_while):
     _op.gradient(function_grad.while_gradient)
 
 
+def _called_elements(op: Any, i: int) -> Any:
+    f = op.attrs["f"]
+    return as_function(f).outputs[i] if isinstance(f, GraphFunction) or hasattr(f, "graph_function") else None
+
+
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.elements = _called_elements
+
+
 def _if_gradient(op: Any, *grads: Any) -> list:
     def set_branches(op: Any, functions: list) -> None:
         op.attrs["then_branch"], op.attrs["else_branch"] = functions

@@ -172,6 +172,8 @@ class OpDef:
         self.in_place: Callable | None = None
         self.chooses = False
         self.consumes: frozenset[str] = frozenset()          # inputs that kernels make their result of if nobody else has them
+        # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
+        self.elements: Callable | None = None
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc

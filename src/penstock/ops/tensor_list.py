@@ -14,7 +14,9 @@ import numpy as np
 import torch
 
 from penstock import dtypes, errors
+from penstock.graph.build import ShapeContext
 from penstock.graph.convert import convert
+from penstock.graph.list_types import elements_of
 from penstock.ops.registry import get, op
 from penstock.static_shape import compatible, merge, show
 
@@ -99,6 +101,11 @@ def _list(handle: Any) -> TensorList:
     return handle
 
 
+def _text(dims: tuple | None) -> str:
+    """A shape as kernels write it: [2,?]."""
+    return "<unknown>" if dims is None else f"[{','.join('?' if d is None else str(d) for d in dims)}]"
+
+
 def _dims(shape: Any) -> tuple | None:
     """The static shape in an element_shape input: -1 for what is unknown, a scalar -1 for an unknown rank."""
     if shape.ndim == 0:
@@ -116,22 +123,25 @@ def _typed(handle: TensorList, dtype: Any) -> TensorList:
     return handle
 
 
-def _fits(handle: TensorList, item: Any) -> None:
+def _fits(handle: TensorList, item: Any, index: int | None = None) -> None:
     if isinstance(item, (torch.Tensor, np.ndarray)) and not compatible(handle.dims, tuple(item.shape)):
-        raise errors.invalid("Tried to append a tensor with incompatible shape to a list. Op element shape: "
-                             f"{show(tuple(item.shape))} list shape: {show(handle.dims)}")
+        at = "" if index is None else f" at index {index}"
+        raise errors.invalid(f"Tried to append a tensor with incompatible shape to a list{at}. Op element shape: "
+                             f"{_text(tuple(item.shape))} list shape: {_text(handle.dims)}")
 
 
 def _merged(a: tuple | None, b: tuple | None) -> tuple | None:
     try:
         return merge(a, b)
     except ValueError:
-        raise errors.invalid(f"Incompatible shapes during merge: {show(a)} and {show(b)}") from None
+        if a is not None and b is not None and len(a) != len(b):
+            raise errors.invalid(f"Incompatible ranks during merge: {len(a)} vs. {len(b)}") from None
+        raise errors.invalid(f"Incompatible shapes during merge: {_text(a)} vs. {_text(b)}") from None
 
 
 def _element_dims(handle: TensorList, dims: tuple | None) -> tuple | None:
     """The shape of the elements, from the list, the op, and elements that are there."""
-    dims = _merged(handle.dims, dims)
+    dims = _merged(dims, handle.dims)
     for x in handle.items():
         if isinstance(x, (torch.Tensor, np.ndarray)):
             dims = _merged(dims, tuple(x.shape))
@@ -156,10 +166,10 @@ def _filled(handle: TensorList, dims: tuple | None) -> list:
     return items
 
 
-def _index(handle: TensorList, index: Any) -> int:
+def _index(handle: TensorList, index: Any, doing: str = "access") -> int:
     i = int(index)
     if not 0 <= i < handle.size:
-        raise errors.invalid(f"Trying to access element {i} in a list with {handle.size} elements.")
+        raise errors.invalid(f"Trying to {doing} element {i} in a list with {handle.size} elements.")
     return i
 
 
@@ -172,8 +182,7 @@ def _stacked(items: list, dtype: Any, dims: tuple | None) -> Any:
     first = items[0].shape
     for x in items:
         if x.shape != first:
-            raise errors.invalid(f"Tried to stack list which only contains uninitialized tensors or elements of different "
-                                 f"shapes: {show(tuple(first))} and {show(tuple(x.shape))}")
+            _merged(tuple(first), tuple(x.shape))
     return np.stack(items) if isinstance(items[0], np.ndarray) else torch.stack(items)
 
 
@@ -193,7 +202,16 @@ for _op in (empty_list, reserve):
     _op.no_gradient()
     _op.shape(lambda element_shape, number: ())
 from_tensor.shape(lambda tensor, element_shape: ())
-split.shape(lambda tensor, element_shape, lengths: ())
+
+
+@split.shape
+def _(tensor, element_shape, lengths, *, c):
+    dims = _given(c)
+    if tensor is not None and dims is not None:
+        merge((None, *tensor[1:]), (None, *dims[1:]) if dims else ())
+    return ()
+
+
 scatter.shape(lambda tensor, indices, element_shape: ())
 scatter_v2.shape(lambda tensor, indices, element_shape, num_elements: ())
 
@@ -236,24 +254,33 @@ def _(tensor, element_shape, lengths, *, element_dtype):
     if tensor.ndim == 0:
         raise errors.invalid("Tensor must be at least a vector, but saw shape: []")
     sizes = lengths.tolist()
-    if lengths.ndim != 1 or any(n < 0 for n in sizes) or sum(sizes) != tensor.shape[0]:
-        raise errors.invalid(f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is {sum(sizes)} "
-                             f"and value's shape is: {show(tuple(tensor.shape))}")
+    if lengths.ndim != 1:
+        raise errors.invalid(f"Expected lengths to be a vector, received shape: {_text(tuple(lengths.shape))}")
     dims = _dims(element_shape)
+    if dims == ():
+        raise errors.invalid("TensorListSplit requires element_shape to be at least of rank 1, but saw: []")
     if dims is not None and (len(dims) != tensor.ndim or not compatible(dims[1:], tuple(tensor.shape[1:]))):
-        raise errors.invalid(f"tensor shape {show(tuple(tensor.shape))} is not compatible with element_shape {show(dims)}")
-    items, at = [], 0
+        raise errors.invalid(f"tensor shape {_text(tuple(tensor.shape))} is not compatible with element_shape {_text(dims)}")
+    items, at, rows = [], 0, tensor.shape[0]
     for n in sizes:
+        if n < 0:
+            raise errors.invalid(f"Invalid value in lengths: {n}")
+        if at + n > rows:
+            raise errors.invalid(f"Attempting to slice [{at}, {at + n}] from tensor with length {rows}")
         items.append(tensor[at:at + n])
         at += n
+    if at < rows:
+        raise errors.invalid(f"Unused values in tensor. Length of tensor: {rows} Values used: {at}")
     return TensorList(items, len(items), element_dtype, dims)
 
 
 def _scattered(tensor: Any, indices: Any, items: list, size: int | None) -> list:
     where = indices.tolist()
-    if indices.ndim != 1 or tensor.ndim == 0 or tensor.shape[0] != len(where):
-        raise errors.invalid(f"Expected len(indices) == tensor.shape[0], but saw: {len(where)} vs. "
-                             f"{tuple(tensor.shape)[:1]}")
+    if indices.ndim != 1 or tensor.ndim == 0:
+        raise errors.invalid(f"Expected a vector of indices and a tensor with rows, got shapes {_text(tuple(indices.shape))} "
+                             f"and {_text(tuple(tensor.shape))}")
+    if tensor.shape[0] != len(where):
+        raise errors.invalid(f"Invalid number of rows in input tensor. Expected: {len(where)} Actual: {tensor.shape[0]}")
     if any(i < 0 for i in where):
         raise errors.invalid("Indices in TensorListScatter must all be non-negative.")
     needed = max(where, default=-1) + 1
@@ -274,6 +301,8 @@ def _(tensor, indices, element_shape, *, element_dtype):
 @scatter_v2.kernel
 def _(tensor, indices, element_shape, num_elements, *, element_dtype):
     n = int(num_elements)
+    if n < -1:
+        raise errors.invalid(f"TensorListScatter expects num_elements >= -1, found: {n}")
     items = _scattered(tensor, indices, _blanks(max(n, 0)), n if n >= 0 else None)
     return TensorList(items, len(items), element_dtype, _dims(element_shape))
 
@@ -303,7 +332,7 @@ concat_v2 = op("TensorListConcatV2", "input_handle: variant, element_shape: shap
                "tensor: element_dtype, lengths: int64", _ELEMENTS)
 
 
-def _known(c: Any) -> tuple | None:
+def _given(c: Any) -> tuple | None:
     """The element shape that an op is given, as far as it is constant."""
     value = c.const("element_shape")
     if value is None:
@@ -311,17 +340,50 @@ def _known(c: Any) -> tuple | None:
     return None if value.ndim == 0 else tuple(None if d < 0 else int(d) for d in value)
 
 
+def _known(c: Any) -> tuple | None:
+    """The static shape of the elements of the list that an op takes, from what it is given and from the list."""
+    known = elements_of(c.op._inputs[0])
+    return _given(c) if known is None else merge(_given(c), known[1])
+
+
 length.shape(lambda input_handle: ())
 shape_op.shape(lambda input_handle: None)
 push_back.shape(lambda input_handle, tensor: ())
-push_back_batch.shape(lambda input_handles, tensor: input_handles)
-pop_back.shape(lambda input_handle, element_shape, *, c: [(), _known(c)])
+
+
+@push_back_batch.shape
+def _(input_handles, tensor, *, element_dtype, c):
+    known = elements_of(c.op._inputs[0])
+    if known is not None and known[0] != element_dtype:
+        raise ValueError(f"Trying to push to list with wrong element dtype. List has type {known[0].name} but trying to push "
+                         f"element with type {element_dtype.name}")
+    return input_handles
+
+
+pop_back.shape(lambda input_handle, element_shape, *, c: [(), _given(c)])
 pop_back.consumes = set_item.consumes = frozenset(["input_handle"])
 get_item.number_inputs = set_item.number_inputs = frozenset(["index"])
 get_item.shape(lambda input_handle, index, element_shape, *, c: _known(c))
 set_item.shape(lambda input_handle, index, item: ())
 resize.shape(lambda input_handle, size: ())
-concat_lists.shape(lambda input_a, input_b: input_a)
+for _op in (empty_list, reserve, from_tensor, split, scatter, scatter_v2):
+    _op.elements = lambda op, i: (op.attrs["element_dtype"], _given(ShapeContext(op)))
+for _op in (push_back, push_back_batch, pop_back, set_item, resize, scatter_into, concat_lists):
+    _op.elements = lambda op, i: op._inputs[0]
+
+
+@concat_lists.shape
+def _(input_a, input_b, *, element_dtype, c):
+    shapes = []
+    for name, t in zip(("input_a", "input_b"), c.op._inputs, strict=True):
+        known = elements_of(t)
+        if known is not None and known[0] != element_dtype:
+            raise ValueError(f"{name}.type != element_dtype: {known[0].name} vs. {element_dtype.name}")
+        shapes.append(None if known is None else known[1])
+    merge(*shapes)
+    return merge(input_a, input_b)
+
+
 scatter_into.shape(lambda input_handle, tensor, indices: ())
 
 
@@ -338,8 +400,9 @@ def _(input_handle, indices, element_shape, *, c):
 
 
 @concat.shape
-def _(input_handle, *, element_shape):
-    dims = element_shape._dims
+def _(input_handle, *, element_shape, c):
+    known = elements_of(c.op._inputs[0])
+    dims = element_shape._dims if known is None else merge(element_shape._dims, known[1])
     return [None if dims is None else (None, *dims[1:]), (None,)]
 
 
@@ -376,7 +439,7 @@ def _(input_handles, tensor, *, element_dtype):
         raise errors.invalid(f"Batch sizes do not match: {handles.shape} and {tuple(tensor.shape)}")
     out = np.empty(handles.shape, dtype=object)
     for i, (h, x) in enumerate(zip(handles, tensor, strict=True)):
-        _fits(_typed(_list(h), element_dtype), x)
+        _fits(_typed(_list(h), element_dtype), x, i)
         out[i] = h.push(x)
     return out
 
@@ -403,10 +466,10 @@ def _(input_handle, index, item, *, element_dtype):
     target = _typed(_list(input_handle), element_dtype)
     _fits(target, item)
     if alone:
-        target.store[_index(target, index)] = item
+        target.store[_index(target, index, "modify")] = item
         return TensorList(target.store, target.size, target.dtype, target.dims, target.limit)
     items = target.items()
-    items[_index(target, index)] = item
+    items[_index(target, index, "modify")] = item
     return target.like(items)
 
 
@@ -427,12 +490,18 @@ def _(input_a, input_b, *, element_dtype):
         raise errors.invalid("input_a and input_b must have the same shape")
     out = np.empty(input_a.size, dtype=object)
     for i, (a, b) in enumerate(zip(input_a.reshape(-1), input_b.reshape(-1), strict=True)):
-        out[i] = _joined(a, b, element_dtype)
+        out[i] = _joined(a, b, element_dtype, i)
     return out.reshape(input_a.shape)
 
 
-def _joined(a: Any, b: Any, dtype: Any) -> TensorList:
-    a, b = _typed(_list(a), dtype), _typed(_list(b), dtype)
+def _joined(a: Any, b: Any, dtype: Any, index: int = 0) -> TensorList:
+    a, b = _list(a), _list(b)
+    for x, name in ((a, "input_a"), (b, "input_b")):
+        if x.dtype != dtype:
+            raise errors.invalid(f"{name}[{index}].dtype != element_dtype. Found {x.dtype.name}, expected {dtype.name}")
+    if not compatible(a.dims, b.dims):
+        raise errors.invalid(f"input_a and input_b TensorList element shapes are not identical at index {index}. Saw "
+                             f"{_text(a.dims)} vs. {_text(b.dims)}")
     return a.like(a.items() + b.items(), _merged(a.dims, b.dims))
 
 
@@ -457,15 +526,36 @@ def _(input_handle, indices, element_shape, *, element_dtype):
     where = [_index(source, i) for i in indices.reshape(-1)]
     picked = source.like([source.store[i] for i in where])
     known = _element_dims(source, dims) if any(x is None for x in picked.items()) or not where else dims
+    if any(x is None for x in picked.items()) and (known is None or None in known):
+        raise errors.invalid("Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: "
+                             f"{_text(known)}")
     return _stacked(_filled(picked, known), element_dtype, known)
+
+
+def _rest_dims(items: list, dims: tuple | None) -> tuple | None:
+    """The shape of elements of which only the first dimensions may differ."""
+    rest = None if dims is None else dims[1:]
+    for x in items:
+        rest = _merged(rest, tuple(x.shape[1:]))
+    first = dims[0] if dims else None
+    if first is None and items and all(len(x) == len(items[0]) for x in items):
+        first = len(items[0])
+    return None if rest is None else (first, *rest)
 
 
 def _concatenated(source: TensorList, dims: tuple | None, sizes: list | None) -> tuple:
     items = source.items()
+    if dims == ():
+        raise errors.invalid("Concat requires elements to be at least vectors, found scalars instead.")
     if any(x is None for x in items):
-        rest = _element_dims(source.like([x for x in items if x is not None], dims), None)
-        if rest is None or sizes is not None and len(sizes) < len(items):
-            raise errors.invalid("Trying to concat lists with uninitialized elements needs a known element shape")
+        rest = _rest_dims([x for x in items if x is not None], dims)
+        missing = next(i for i, x in enumerate(items) if x is None)
+        if rest is None or None in rest[1:]:
+            raise errors.invalid("Trying to concat list with only uninitialized tensors but element_shape_except_first_dim_ is "
+                                 f"not fully defined: {_text(rest)}")
+        if sizes is None and rest[0] is None or sizes is not None and len(sizes) <= missing:
+            raise errors.invalid(f"List contains uninitialized tensor at index {missing} but leading_dims has only "
+                                 f"{len(sizes or [])} elements.")
         items = [_blank(source.dtype, (sizes[i] if sizes else rest[0], *rest[1:])) if x is None else x
                  for i, x in enumerate(items)]
     if not items:
@@ -473,12 +563,10 @@ def _concatenated(source: TensorList, dims: tuple | None, sizes: list | None) ->
             raise errors.invalid("All except the first dimension must be fully defined when concating an empty tensor list. "
                                  f"element_shape: {show(dims)}")
         return torch.zeros((0, *dims[1:]), dtype=source.dtype.torch), torch.zeros(0, dtype=torch.int64)
-    for x in items:
+    for i, x in enumerate(items):
         if x.ndim == 0:
-            raise errors.invalid("Concat saw a scalar shape at index 0 but requires at least vectors.")
-        if tuple(x.shape[1:]) != tuple(items[0].shape[1:]):
-            raise errors.invalid(f"Tried to concat tensors with unequal shapes: {show(tuple(items[0].shape[1:]))} vs "
-                                 f"{show(tuple(x.shape[1:]))}")
+            raise errors.invalid(f"Concat saw a scalar shape at index {i} but requires at least vectors.")
+    _rest_dims(items, None)
     lengths = torch.tensor([x.shape[0] for x in items], dtype=torch.int64)
     return (np.concatenate(items) if isinstance(items[0], np.ndarray) else torch.cat(items)), lengths
 
