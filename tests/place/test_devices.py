@@ -5,7 +5,7 @@ import torch
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock import device_config, errors
+from penstock import device_config, device_lib, errors
 from penstock.graph import context
 from penstock.place.cuda import Cuda
 from penstock.place.devices import DeviceSet, local_devices
@@ -90,6 +90,17 @@ def test_settings_of_the_process_are_checked():
         tf2.config.experimental.set_memory_growth(cpu, True)
     with pytest.raises(ValueError, match="memory limit"):
         tf2.config.set_logical_device_configuration(cpu, [tf2.config.LogicalDeviceConfiguration(memory_limit=10)])
+
+
+def test_listing_devices_fixes_nothing():
+    first, *_ = device_lib.list_local_devices()
+    assert (first.name, first.device_type) == ("/device:CPU:0", "CPU")
+    assert first.memory_limit > 0
+    tf.test.is_gpu_available()
+    cpu, = tf2.config.list_physical_devices("CPU")
+    tf2.config.set_logical_device_configuration(cpu, [tf2.config.LogicalDeviceConfiguration()] * 2)
+    assert [d.name for d in device_lib.list_local_devices()][:2] == ["/device:CPU:0", "/device:CPU:1"]
+    assert len(device_lib.list_local_devices(cpus(5))) == 5
 
 
 def test_threads():

@@ -10,7 +10,7 @@ import tempfile
 import torch
 
 from penstock.api import export
-from penstock.device_config import list_logical_devices
+from penstock.device_lib import list_local_devices
 
 _temp_dir: str | None = None
 
@@ -86,7 +86,7 @@ def is_built_with_xla() -> bool:
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
     """Whether ops can run on a GPU; on one of NVIDIA's, and of a capability at least, where that is asked for."""
-    if (cuda_only and not is_built_with_cuda()) or not list_logical_devices("GPU"):
+    if (cuda_only and not is_built_with_cuda()) or not gpu_device_name():
         return False
     if min_cuda_compute_capability is None:
         return True
@@ -100,4 +100,4 @@ def gpu_device_name() -> str:
 
     >>> with tf.device(tf.test.gpu_device_name()): ...
     """
-    return next((d.name for d in list_logical_devices("GPU")), "")
+    return next((d.name for d in list_local_devices() if d.device_type == "GPU"), "")
