@@ -3,6 +3,7 @@ from penstock.data import (
     csv,
     dataset,
     dataset_v1,
+    examples,
     extras,
     grouping,
     iterators,
@@ -14,5 +15,5 @@ from penstock.data import (
     scanning,
 )
 
-__all__ = ["csv", "dataset", "dataset_v1", "extras", "grouping", "iterators", "optional", "options", "readers", "sampling",
-           "saving", "scanning"]
+__all__ = ["csv", "dataset", "dataset_v1", "examples", "extras", "grouping", "iterators", "optional", "options",
+           "readers", "sampling", "saving", "scanning"]

@@ -16,8 +16,8 @@ from penstock import errors
 from penstock.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock.pipelines.mapping import ended, stage_of
 
-_QUICK = 1e-4                       # seconds: what is made in less time is not worth another thread
-_TRIES = 3
+_QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
+_TRIES = 8
 
 
 class Failed:
@@ -104,7 +104,7 @@ class _PrefetchCursor(Cursor):
         self.inputs, self._source, self._size = (source,), source, size
         self._background = ctx.background()
         self._buffer: _Buffer | None = None
-        self._slow = 0
+        self._average, self._reads = 0.0, 0          # seconds that an element takes to make
         self._ended = False
         self._restored: collections.deque = collections.deque()
         self._thread: threading.Thread | None = None
@@ -131,7 +131,7 @@ class _PrefetchCursor(Cursor):
         finally:
             self._judge(time.perf_counter() - start)
         self._ended = item is None
-        if self._slow >= _TRIES and not self._ended:
+        if self._reads >= _TRIES and self._average > _QUICK and not self._ended:
             self._start()
         return item
 
@@ -144,7 +144,8 @@ class _PrefetchCursor(Cursor):
         return columns
 
     def _judge(self, seconds: float) -> None:
-        self._slow = self._slow + 1 if seconds > _QUICK else max(0, self._slow - 1)
+        self._reads += 1
+        self._average += (seconds - self._average) / min(self._reads, 32)
 
     def _start(self) -> None:
         self._buffer = _Buffer(self._size)

@@ -14,8 +14,13 @@ from typing import Any
 from penstock.pipelines import values
 
 INFINITE, UNKNOWN = -1, -2          # cardinalities that are not numbers of elements
-_MOST_ROWS = 256                    # of a block that is computed ahead of its use
+MOST_ROWS = 1024                    # of a block that is computed ahead of its use
 _MOST_BYTES = 1 << 20
+
+
+def most_rows(columns: tuple) -> int:
+    """How many rows like these are computed at once, ahead of their use."""
+    return min(MOST_ROWS, max(1, _MOST_BYTES // max(1, sum(map(values.row_bytes, columns)))))
 
 
 class Stage:
@@ -78,58 +83,58 @@ class BlockCursor(Cursor):
     blocks = True
 
     def __init__(self) -> None:
-        self._columns: tuple | None = None      # the block of which rows are given out, with the rows and the place in it
-        self._rows: list = []
-        self._at = 0
-        self._size, self._most = 1, _MOST_ROWS
+        self._columns: tuple = ()               # the block that is being given out, its rows once they are asked for,
+        self._rows: list | None = None
+        self._at = self._count = 0              # and what was given out of how many
+        self._size, self._most = 1, MOST_ROWS
 
     def produce(self, ctx: Any, limit: int) -> tuple | None:
-        """The next block of at most `limit` rows; None at the end."""
+        """The next block; None at the end. It may have more than `limit` rows where reading ahead cannot be seen."""
         raise NotImplementedError
 
     def next(self, ctx: Any) -> tuple | None:
         """The next element; None at the end."""
         i = self._at
-        if i < len(self._rows):
+        if i < self._count:
+            if self._rows is None:
+                self._rows = values.elements(self._columns)
             self._at = i + 1
             return self._rows[i]
-        self._columns, self._rows = None, []
-        columns = self.produce(ctx, self._size)
+        columns = self._take(self.produce(ctx, self._size))
         if columns is None:
             return None
         if self._size == 1:
-            self._most = min(_MOST_ROWS, max(1, _MOST_BYTES // max(1, sum(map(values.row_bytes, columns)))))
+            self._most = most_rows(columns)
         self._size = min(self._most, self._size * 2)
-        if len(columns[0]) == 1:
-            return tuple(values.row(c, 0) for c in columns)
-        self._columns, self._rows, self._at = columns, values.elements(columns), 1
-        return self._rows[0]
+        self._at = 1
+        return tuple(values.row(c, 0) for c in columns)
+
+    def _take(self, columns: tuple | None) -> tuple | None:
+        """Makes a block the one that is given out."""
+        self._columns, self._rows, self._at = columns or (), None, 0
+        self._count = 0 if columns is None else len(columns[0])
+        return columns
 
     def block(self, ctx: Any, limit: int) -> tuple | None:
         """Between 1 and `limit` further elements as columns; None at the end."""
-        rest = self.pending(limit)
-        return self.produce(ctx, limit) if rest is None else rest
-
-    def pending(self, limit: int) -> tuple | None:
-        """What is left of the block at hand, at most `limit` rows."""
+        if self._at >= self._count:
+            columns = self.produce(ctx, limit)
+            if columns is None or len(columns[0]) <= limit:
+                self._take(None)
+                return columns
+            self._take(columns)
         i = self._at
-        if i >= len(self._rows):
-            return None
-        self._at = min(len(self._rows), i + limit)
-        return tuple(c[i:self._at] for c in self._columns)          # type: ignore[union-attr]
+        self._at = min(self._count, i + limit)
+        return tuple(c[i:self._at] for c in self._columns)
 
     def save(self) -> Any:
         """The position behind the block at hand, and what is left of it."""
-        left = self._columns is not None and self._at < len(self._rows)
-        return {"pending": tuple(c[self._at:] for c in self._columns) if left else None,      # type: ignore[union-attr]
-                "position": self.position()}
+        left = tuple(c[self._at:] for c in self._columns) if self._at < self._count else None
+        return {"pending": left, "position": self.position()}
 
     def restore(self, state: Any, ctx: Any) -> None:
         """Goes to a position that `save` gave."""
-        self._columns, self._rows, self._at = None, [], 0
-        if state["pending"] is not None:
-            self._columns = tuple(state["pending"])
-            self._rows = values.elements(self._columns)
+        self._take(None if state["pending"] is None else tuple(state["pending"]))
         self.go_to(state["position"], ctx)
 
     def position(self) -> Any:

@@ -13,10 +13,9 @@ import torch
 
 from penstock import errors
 from penstock.pipelines import values
-from penstock.pipelines.base import INFINITE, UNKNOWN, BlockCursor, Cursor, Stage
+from penstock.pipelines.base import INFINITE, UNKNOWN, BlockCursor, Cursor, Stage, most_rows
 
 _MOST_ROW_BYTES = 1 << 14           # larger elements are computed one by one: their kernels are long enough
-_MOST_ROWS, _MOST_BYTES = 1024, 1 << 20
 
 
 def stage_of(value: Any) -> Stage:
@@ -38,6 +37,7 @@ class Calling(BlockCursor):
         self._body, self._many = body, body.vectorized(ctx) if source.blocks else None
         self.blocks = self._many is not None
         self._stash: collections.deque = collections.deque()       # elements of a block that could not be called at once
+        self._ahead = 1                              # rows to compute at once, up to the most that are worth it
         self._most_rows = 0
 
     @property
@@ -45,7 +45,7 @@ class Calling(BlockCursor):
         return self._body.pure and self._source.quick
 
     def next(self, ctx: Any) -> tuple | None:
-        return super().next(ctx) if self._many is not None or self._rows else self.one(ctx)
+        return super().next(ctx) if self._many is not None or self._at < self._count else self.one(ctx)
 
     def one(self, ctx: Any) -> tuple | None:
         """The next element, computed by itself."""
@@ -57,7 +57,8 @@ class Calling(BlockCursor):
 
     def produce(self, ctx: Any, limit: int) -> tuple | None:
         while self._many is not None and limit > 1:
-            columns = self._source.block(ctx, min(limit, self._most_rows or limit))
+            self._ahead = min(max(limit, 2 * self._ahead), self._most_rows or limit)
+            columns = self._source.block(ctx, self._ahead)
             if columns is None:
                 return None
             try:
@@ -79,10 +80,10 @@ class Calling(BlockCursor):
         raise NotImplementedError
 
     def _measure(self, columns: tuple, out: tuple | None) -> None:
-        size = sum(map(values.row_bytes, (*columns, *(out or ()))))
-        if size > _MOST_ROW_BYTES:
+        both = (*columns, *(out or ()))
+        if sum(map(values.row_bytes, both)) > _MOST_ROW_BYTES:
             self._many, self.blocks = None, False
-        self._most_rows = min(_MOST_ROWS, max(1, _MOST_BYTES // max(1, size)))
+        self._most_rows = most_rows(both)
 
     def position(self) -> Any:
         return {"stash": list(self._stash), "input": self._source.save()}

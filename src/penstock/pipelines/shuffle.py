@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from penstock.pipelines import values
-from penstock.pipelines.base import BlockCursor
+from penstock.pipelines.base import BlockCursor, most_rows
 
 _CHUNK = 1024
 
@@ -38,6 +38,7 @@ class ShuffleCursor(BlockCursor):
         self._full = self._permuted = self._gave = False
         self._ended = self._source is None
         self.blocks = self._source is not None and self._source.blocks
+        self._ahead = 0                              # how many to draw at once where that cannot be seen
 
     # -- filling -------------------------------------------------------------------------------------------------------
     def _fill(self, ctx: Any) -> None:
@@ -55,6 +56,7 @@ class ShuffleCursor(BlockCursor):
             have += len(columns[0])
         if self._ended or have == size:
             self._kept = tuple(map(_own, values.join(parts))) if parts else None
+            self._ahead = most_rows(self._kept) if self._kept and self._source.quick else 0
         else:
             self._filled = [e for p in parts for e in values.elements(p)]
             self._by_element(ctx, size)
@@ -92,7 +94,7 @@ class ShuffleCursor(BlockCursor):
         return None
 
     def next(self, ctx: Any) -> tuple | None:
-        if self._source is not None and not self._rows and self._full and self._kept is None and self._filled:
+        if self._source is not None and self._at >= self._count and self._full and self._kept is None and self._filled:
             element = self._one(ctx)
             if element is not None:
                 return element
@@ -108,7 +110,7 @@ class ShuffleCursor(BlockCursor):
         kept: tuple = self._kept                     # type: ignore[assignment]
         size = len(kept[0])
         if not self._ended:
-            places = self._places(min(limit, _CHUNK), size)
+            places = self._places(min(self._ahead or limit, _CHUNK), size)
             new = self._source.block(ctx, len(places))
             count = 0 if new is None else len(new[0])
             self._drawn -= len(places) - count
