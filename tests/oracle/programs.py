@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.ops.registry import get
+from penstock.ops.registry import OPS, get
 
 PROGRAMS: list[Callable[[], list]] = []
 raw = tf.raw_ops
@@ -43,6 +43,26 @@ class BuiltProgram:
         message = self.graph.as_graph_def()
         nodes = [*message.node, *(n for f in message.library.function for n in f.node_def)]
         return {n.op for n in nodes}
+
+
+class OlderProgram(BuiltProgram):
+    """A program in which ops have the names that they had before, where both names take the same arguments."""
+
+    NAMES = {"IteratorV2": "Iterator", "IteratorGetNext": "IteratorGetNextSync",
+             "IteratorFromStringHandleV2": "IteratorFromStringHandle"}
+
+    def __init__(self, build: Callable[[], list]):
+        super().__init__(build)
+        message = self.graph.as_graph_def()
+        self.renamed = False
+        for node in [*message.node, *(n for f in message.library.function for n in f.node_def)]:
+            older = self.NAMES.get(node.op, f"Experimental{node.op}")
+            if older in OPS:
+                node.op, self.renamed = older, True
+        names = [t.name for t in self.outputs]
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            self.outputs = tf.import_graph_def(message, name="", return_elements=names)
 
 
 def after(*done: Any) -> contextlib.AbstractContextManager:

@@ -6,6 +6,7 @@ feeds; then the gradients that each system builds by itself are compared. The ta
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -17,9 +18,9 @@ import numpy as np
 import penstock.compat.v1 as tf
 from penstock.graph.gradients import is_trainable
 from penstock.ops.registry import GRADIENTS, OPS
-from tests.oracle import programs_shared, records  # noqa: F401
+from tests.oracle import programs_data, programs_shared, records  # noqa: F401
 from tests.oracle.differences import EXPLAINED, WITHOUT_EVIDENCE, unset
-from tests.oracle.programs import PROGRAMS, BuiltProgram
+from tests.oracle.programs import PROGRAMS, BuiltProgram, OlderProgram
 from tests.registry.load import all_samples
 from tests.registry.running import Built
 from tests.registry.sample import SAMPLES, Sample
@@ -29,7 +30,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BAR = 0.97                          # the least part of the ops that are equal, and of those that are tried
 TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 2e-4, "float64": 1e-6, "complex64": 2e-4, "complex128": 1e-6}
 
-RUNNABLE = sorted(name for name, op in OPS.items() if op.kernels or op.control_flow)
+RUNNABLE = sorted(name for name, op in OPS.items() if (op.kernels or op.control_flow) and not name.startswith("_"))
 
 
 class Case:
@@ -124,11 +125,13 @@ def make_cases(only: str | None) -> tuple[list[Case], list[tuple[str, str]]]:
 def make_programs(only: str | None) -> tuple[list[Case], list[tuple[str, str]]]:
     """Our side of the programs: evidence for those of their ops that have no samples."""
     cases, broken = [], []
-    for build in PROGRAMS:
+    for kind, build in itertools.product((BuiltProgram, OlderProgram), PROGRAMS):
         try:
-            built = BuiltProgram(build)
+            built = kind(build)
+            if kind is OlderProgram and not built.renamed:
+                continue
             ops = sorted(op for op in built.ops() if op in OPS and op not in SAMPLES)
-            if only and not set(ops) & set(only.split(",")):
+            if only and not {*ops, build.__name__} & set(only.split(",")):
                 continue
             case = Case(Sample(build.__name__, (), {}, None, False, 0, 0, False), f"program {build.__name__}", built)
             case.ops = ops

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from penstock import errors
+from penstock.kernels import philox
 from penstock.pipelines import values
 from penstock.pipelines.base import INFINITE, UNKNOWN, BlockCursor, Cursor, Stage
 
@@ -181,7 +182,7 @@ class Random(Stage):
 
 
 class _RandomCursor(_Counting):
-    """The numbers of a chunk depend on the seeds and on its place alone, so that a position is one number."""
+    """TensorFlow's numbers. Those of a chunk depend on the seeds and its place alone, so that a position is one number."""
 
     CHUNK = 1024
 
@@ -195,7 +196,8 @@ class _RandomCursor(_Counting):
         at, numbers = self._chunk
         if at != start // self.CHUNK:
             at = start // self.CHUNK
-            numbers = torch.from_numpy(np.random.default_rng([*self._seeds, at]).integers(0, 1 << 32, self.CHUNK, np.int64))
+            place = philox.Philox.seeded(*self._seeds).skip(at * self.CHUNK // 4)
+            numbers = place.words(self.CHUNK // 4).reshape(-1)
             self._chunk = (at, numbers)
         return (numbers[start - at * self.CHUNK:stop - at * self.CHUNK],)
 

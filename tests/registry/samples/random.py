@@ -24,3 +24,6 @@ sample("Multinomial", f(2, 3), np.int32(4), random=True)
 sample("Multinomial", f(2, 3), np.int32(4), seed=1, output_dtype="int32", random=True)
 sample("RandomCrop", f(5, 6, 2), np.array([2, 3], np.int64), seed=1, random=True)
 sample("RandomCrop", f(5, 6, 2), np.array([5, 6], np.int64), expect=lambda image, size: image)
+_TRIALS = np.array([4.0, 10.0, 30.0], np.float32)
+sample("StatelessRandomBinomial", np.array([3], np.int32), np.array([1, 2], np.int32), _TRIALS, np.float32(0.3), dtype="int32",
+       random=True)

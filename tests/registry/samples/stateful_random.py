@@ -16,3 +16,5 @@ sample("NonDeterministicInts", SHAPE, random=True)
 OLD_STATE = np.int64([1, 5, -2, 3])
 sample("StatefulStandardNormal", OLD_STATE, SHAPE, dtype="float32")
 sample("StatefulStandardNormal", OLD_STATE, np.int32([4]), dtype="float64")
+sample("StatefulRandomBinomial", STATE, PHILOX, np.int32([3]), np.array([4.0, 10.0, 30.0], np.float32), np.float32(0.3),
+       dtype="int32", random=True)
