@@ -62,7 +62,7 @@ class ConcreteFunction:
         self.captured_inputs = graph.external_captures
         self._positions = None if arg_names is None else {n: i for i, n in enumerate(arg_names)}
 
-    name = property(lambda self: self.graph_function.name, doc="The name in the function library.")
+    name = property(lambda self: self.graph_function.name.encode(), doc="The name in the function library, as bytes.")
     inputs = property(lambda self: self.graph.inputs, doc="The input placeholders: arguments, then captures.")
     outputs = property(lambda self: self.graph.outputs, doc="The output tensors, flattened.")
     variables = property(lambda self: self.graph.variables, doc="The variables it uses.")
@@ -98,7 +98,7 @@ class ConcreteFunction:
             flat = self._by_name(flat, kwargs)
         if len(flat) != self._arg_count:
             names = ", ".join(self._arg_names or ())
-            raise TypeError(f"{self.name} takes {self._arg_count} arguments ({names}), got {len(flat)}.")
+            raise TypeError(f"{self.graph_function.name} takes {self._arg_count} arguments ({names}), got {len(flat)}.")
         return self.call_flat([self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)])
 
     def _by_name(self, flat: list, kwargs: dict[str, Any]) -> list:
@@ -106,13 +106,13 @@ class ConcreteFunction:
         values: dict[str, Any] = dict(zip(names, flat, strict=False))
         for k, v in kwargs.items():
             if k not in names:
-                raise TypeError(f"{self.name}() got unexpected keyword argument '{k}'; it takes {names}")
+                raise TypeError(f"{self.graph_function.name}() got unexpected keyword argument '{k}'; it takes {names}")
             if k in values:
-                raise TypeError(f"{self.name}() got two values for '{k}'")
+                raise TypeError(f"{self.graph_function.name}() got two values for '{k}'")
             values[k] = v
         missing = [n for n in names if n not in values]
         if missing:
-            raise TypeError(f"{self.name}() missing arguments: {', '.join(missing)}")
+            raise TypeError(f"{self.graph_function.name}() missing arguments: {', '.join(missing)}")
         return [values[n] for n in names]
 
     def _argument(self, a: Any, p: Tensor) -> Any:
@@ -120,7 +120,8 @@ class ConcreteFunction:
             return a.handle if p.dtype == dtypes.resource else convert(a)
         t = convert(a, None if isinstance(a, Tensor) else p.dtype)
         if t.dtype.base_dtype != p.dtype:
-            raise ValueError(f"{self.name}: argument '{p.op.name}' has dtype {t.dtype.name}, expected {p.dtype.name}")
+            raise ValueError(f"{self.graph_function.name}: argument '{p.op.name}' has dtype {t.dtype.name}, "
+                             f"expected {p.dtype.name}")
         return t
 
     def call_flat(self, tensors: list) -> Any:
@@ -143,7 +144,7 @@ class ConcreteFunction:
         return rebuild(like, outputs)
 
     def __repr__(self) -> str:
-        return f"<ConcreteFunction {self.name}({', '.join(self._arg_names or ())})>"
+        return f"<ConcreteFunction {self.graph_function.name}({', '.join(self._arg_names or ())})>"
 
 
 export.value(ConcreteFunction, "__internal__.ConcreteFunction", v2=["types.experimental.ConcreteFunction"])
@@ -303,7 +304,11 @@ class Function:
         names = _argument_names(self._spec, args, kwargs)
         specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
         graph.inputs = [graph.placeholder(s.dtype, s.shape._dims, s.name or "args") for s in specs]
+        for t, n in zip(graph.inputs, names, strict=True):
+            t.op._extra["_user_specified_name"] = n.encode()
         own = list(graph.inputs)
+        for variable, n in _variables_among(self._spec, args, kwargs):
+            graph.capture(variable.handle, n).op._extra["_user_specified_name"] = n.encode()
         with graph.as_default():
             call_args, call_kwargs = _replaced(args, kwargs, own)
         graph.structured_input_signature = _replaced(args, kwargs, specs)
@@ -366,27 +371,29 @@ def _surroundings() -> Any:
 
 def _argument_names(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     """A name for every tensor among the arguments: its TensorSpec's, or that of the parameter."""
-    names: list = []
+    return [n for value, base in _by_parameter(spec, args, kwargs) for n in _names_in(value, base)]
+
+
+def _by_parameter(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Any, str]]:
+    """The arguments with the names of their parameters."""
     rest = spec.vararg_name or "args"
-    for i, value in enumerate(args):
-        base = spec.arg_names[i] if i < len(spec.arg_names) else f"{rest}_{i - len(spec.arg_names)}"
-        _names_in(value, base, names)
-    for k in sorted(kwargs):
-        _names_in(kwargs[k], k, names)
-    given = [n for n, own in names if own]
-    if given and len(given) != len(names) and any(isinstance(v, TensorSpec) for v in nest.flatten((args, kwargs))):
-        specs = [v for v in nest.flatten((args, kwargs)) if isinstance(v, TensorSpec)]
-        if any(s.name is None for s in specs):
-            raise ValueError("For TensorSpecs, either zero or all names have to be specified.")
-    return [n for n, _ in names]
+    known = len(spec.arg_names)
+    out = [(value, spec.arg_names[i] if i < known else f"{rest}_{i - known}") for i, value in enumerate(args)]
+    return out + [(kwargs[k], k) for k in sorted(kwargs)]
 
 
-def _names_in(value: Any, base: str, names: list) -> None:
-    for v in nest.flatten(value, expand_composites=True):
-        if isinstance(v, TensorSpec):
-            names.append((v.name or base, v.name is not None))
-        elif isinstance(v, Tensor):
-            names.append((base, False))
+def _variables_among(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Any, str]]:
+    """The variables among the arguments, with the names of their parameters."""
+    return [(v, base) for value, base in _by_parameter(spec, args, kwargs) for v in nest.flatten(value) if is_variable(v)]
+
+
+def _names_in(value: Any, base: str) -> list[str]:
+    flat = nest.flatten(value, expand_composites=True)
+    specs = [v.name for v in flat if isinstance(v, TensorSpec)]
+    if len(specs) > 1 and None in specs and any(specs):
+        raise ValueError("For TensorSpecs, either zero or all names have to be specified.")
+    return [getattr(v, "name", None) or base if isinstance(v, TensorSpec) else base for v in flat
+            if isinstance(v, (Tensor, TensorSpec))]
 
 
 def _replaced(args: tuple, kwargs: dict[str, Any], new: list) -> tuple[tuple, dict[str, Any]]:

@@ -92,7 +92,11 @@ class EagerTensor(Tensor):
             raise errors.ResourceExhaustedError(None, None, str(e)) from None
         return array if array.ndim else array[()]
 
-    _numpy = numpy
+    def _numpy(self) -> Any:
+        """The value as an array that shares its memory."""
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
+        return bridge.to_numpy(self._value, self._dtype)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         array = np.asarray(bridge.to_numpy(self._value, self._dtype))

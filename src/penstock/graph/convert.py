@@ -147,7 +147,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if isinstance(value, Tensor):
         return _constant_of_tensor(value, dtype, shape, name)
     dtype = dtypes.as_dtype(dtype) if dtype is not None else None
-    array, dtype = to_array(value, dtype)
+    try:
+        array, dtype = to_array(value, dtype)
+    except TypeError as e:
+        if eager and dtype is not None:
+            raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtype.name}. {e}") from None
+        raise
     if shape is not None:
         array = _fill(array, TensorShape(shape), verify_shape, broadcast or eager)
     if eager:

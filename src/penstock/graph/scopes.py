@@ -238,8 +238,7 @@ def init_scope() -> Iterator[None]:
             yield
             return
         stack.enter_context(outer.control_dependencies(None))
-        if scope:
-            stack.enter_context(outer.name_scope(scope))
+        stack.enter_context(outer.name_scope(scope or None))
         yield
 
 
