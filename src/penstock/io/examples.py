@@ -30,7 +30,7 @@ _FEW = 12                                          # rows that are not worth a c
 _INLINE = 64                                       # fixed values of at most so many bytes are compared over
 _KEPT, _NEW = 8, 3                                 # templates that are kept, and tried anew per batch
 _MARGIN = 1024                                     # bytes after the last row, beside the reach of templates
-_MANY = 48                                         # rows from which on lists of strings are walked side by side
+_MANY = 64                                         # rows from which on lists of strings are walked side by side
 
 
 class Column(NamedTuple):
@@ -233,6 +233,14 @@ def _lengths(window: np.ndarray, offset: int, width: int) -> np.ndarray:
 
 
 # -- a batch ----------------------------------------------------------------------------------------------------------
+def _length_word(length: np.ndarray, width: int) -> np.ndarray:
+    """The tag 0x0A and a length in `width` bytes, as a little-endian number."""
+    word = (length & 0x7F) << 8 | 0x0A
+    for i in range(1, width):
+        word |= ((length >> (7 * i)) & 0x7F) << (8 * i + 8) | 0x80 << (8 * i)
+    return word
+
+
 _WIDTHS = (129, 16386, 2097155, 268435460)         # the longest rows whose features have a length of 1, 2, … bytes
 
 
@@ -251,17 +259,20 @@ class _Batch:
 
     def _find_entries(self, sizes: np.ndarray) -> None:
         """A row is one field with all features, whose length is as short as can be: where do they begin?"""
-        width = np.ones_like(sizes)
+        least, most = int(sizes.min()), int(sizes.max())
+        width: Any = 1 + sum(most > n for n in _WIDTHS)
+        words = self.words("<i8")[self.starts]
+        if width == 1 + sum(least > n for n in _WIDTHS) and least > width:
+            length = sizes - (width + 1)
+            self.regular = (words & ((1 << (8 * width + 8)) - 1)) == _length_word(length, width)
+            self.entries = self.starts + (width + 1)
+            return
+        self.regular, width = np.zeros(len(sizes), bool), np.ones_like(sizes)
         for n in _WIDTHS:
             width += sizes > n
-        length = sizes - width - 1
-        expected = np.full(len(sizes), 0x0A, np.int64)
-        widest = int(width.max())
-        for i in range(widest):
-            byte = (length >> (7 * i)) & 0x7F | np.where(i < width - 1, 0x80, 0)
-            expected |= np.where(i < width, byte, 0) << (8 * i + 8)
-        found = self.words("<i8")[self.starts] & ((np.int64(1) << (8 * width + 8)) - 1)
-        self.regular = (found == expected) & (length >= 0)
+        for w in set(width.tolist()):
+            mine = (width == w) & (sizes > w)
+            self.regular[mine] = (words[mine] & ((1 << (8 * w + 8)) - 1)) == _length_word(sizes[mine] - (w + 1), w)
         self.entries = self.starts + width + 1
 
     def words(self, dtype: str) -> np.ndarray:
@@ -348,48 +359,63 @@ _FOLDS = [(np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint
           (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4))]
 
 
-def _one_varint(batch: _Batch, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Payloads that are one varint each, as int64."""
-    longest = int(length.max())
-    if not length.all():
-        raise _Irregular
-    if longest > 8:
-        counts, values = _varints(batch, start, length)
-        if (counts != 1).any():
-            raise _Irregular
-        return values
-    word = batch.words("<u8")[start]
+def _folded(word: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Varints of at most 8 bytes, as the words that begin with them; raises unless they are one varint each."""
     word &= _KEEP[length]
     if ((word & _HIGH) != _MORE[length]).any():
         raise _Irregular
+    longest = int(length.max()) if len(length) else 0
     if longest > 1:
         word &= ~_HIGH
-        for low, high, shift in _FOLDS[:3 if longest > 4 else longest - 1 if longest < 3 else 2]:
+        for low, high, shift in _FOLDS[:3 if longest > 4 else 2 if longest > 2 else 1]:
             word = (word & low) | ((word & high) >> shift)
-    return word.view(np.int64)
+    return word
+
+
+def _one_varint(batch: _Batch, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Payloads that are one varint each, as int64."""
+    if not length.all():
+        raise _Irregular
+    if int(length.max()) <= 8:
+        return _folded(batch.words("<u8")[start], length).view(np.int64)
+    counts, values = _varints(batch, start, length)
+    if (counts != 1).any():
+        raise _Irregular
+    return values
 
 
 def _varints(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Payloads of packed varints: how many each has, and all of them as int64."""
-    before = np.cumsum(length) - length
-    total = int(length.sum())
-    if not total:
-        return np.zeros(len(start), np.int64), np.zeros(0, np.int64)
-    data = batch.bytes[np.repeat(start - before, length) + np.arange(total)]
-    last = data < 0x80
-    done = np.cumsum(last)
-    ends = before + length
-    if not last[ends[length > 0] - 1].all():
+    whole = batch.data
+    data = b"".join([whole[a:b] for a, b in zip(start.tolist(), (start + length).tolist(), strict=True)])
+    ends = np.cumsum(length)
+    each = np.frombuffer(data, np.uint8)
+    last = np.flatnonzero(each < 0x80)
+    if not len(data) or not (each[ends[length > 0] - 1] < 0x80).all():
+        if not len(data):
+            return np.zeros(len(start), np.int64), np.zeros(0, np.int64)
         raise _Irregular
-    counts = np.where(length > 0, done[ends - 1] - np.where(before > 0, done[before - 1], 0), 0)
-    if len(data) == int(done[-1]):
-        return counts, data.astype(np.int64)
-    begin = np.concatenate([[0], np.flatnonzero(last)[:-1] + 1])
-    place = np.arange(total) - np.repeat(begin, np.diff(np.append(begin, total)))
-    if int(place.max()) > 9:
+    counts = np.diff(np.searchsorted(last, ends), prepend=0)
+    if len(last) == len(data):
+        return counts, each.astype(np.int64)
+    begin = np.empty_like(last)
+    begin[0], begin[1:] = 0, last[:-1] + 1
+    size = last - begin + 1
+    words = np.ndarray((len(data) + 1,), "<u8", data + bytes(8), 0, (1,))[begin]
+    most = int(size.max())
+    if most > 10:
         raise _Irregular
-    parts = (data & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
-    return counts, np.bitwise_or.reduceat(parts, begin).view(np.int64)
+    if most <= 8:
+        return counts, _folded(words, size).view(np.int64)
+    long = np.flatnonzero(size > 8)
+    head = words[long] & ~_HIGH                            # eight bytes of seven bits; one or two bytes follow
+    for low, high, shift in _FOLDS:
+        head = (head & low) | ((head & high) >> shift)
+    values = _folded(words, np.where(size > 8, 0, size))
+    ninth = each[begin[long] + 8].astype(np.uint64)
+    tenth = np.where(size[long] > 9, each[last[long]], 0).astype(np.uint64)
+    values[long] = head | (ninth & np.uint64(0x7F)) << np.uint64(56) | tenth << np.uint64(63)
+    return counts, values.view(np.int64)
 
 
 def _floats(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -405,11 +431,14 @@ def _floats(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.nd
 def _strings(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, list]:
     """Payloads of lists of strings: all rows a string further at a time, as long as there are many; then row by row."""
     data, words, ends = batch.data, batch.words("<u8"), start + length
+    if len(start) < _MANY:
+        spans = [_walk(data, a, b) for a, b in zip(start.tolist(), ends.tolist(), strict=True)]
+        return np.array([*map(len, spans)], np.int64), [data[a:b] for s in spans for a, b in s]
     counts = np.zeros(len(start), np.int64)
     steps: list[tuple] = []                                # rows, and where their next string begins and ends
     rows = np.flatnonzero(length)
     at = start[rows]
-    while len(rows) >= _MANY:
+    while len(rows) >= (_MANY if len(steps) > 64 else 8):
         word = words[at]
         head, size = word & np.uint64(0x80FF), ((word >> np.uint64(8)) & np.uint64(0x7F)).astype(np.int64)
         body = at + 2
