@@ -45,8 +45,8 @@ class ElementFunction:
         key = "table_initializer"
         outside = [] if context.executing_eagerly() else context.current_graph().get_collection(key)
         if len(self.graph.get_collection(key)) > len(outside):
-            warnings.warn(f"Creating lookup tables inside a function passed to {self._where} is not supported. Create each "
-                          "table outside the function, and capture it inside the function to use it.", stacklevel=5)
+            warnings.warn(f"Creating resources inside a function passed to {self._where} is not supported. Create each "
+                          "resource outside the function, and capture it inside the function to use it.", stacklevel=5)
 
     def _warn_about_seed(self) -> None:
         """The seed of the graph around decides random numbers of the function: this may not be meant."""

@@ -250,15 +250,33 @@ def _(serialized):
 @serialize_tensor_op.kernel(device="cpu")
 def _(tensor, *, T):
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    if T in (dtypes.resource, dtypes.variant):
+    if T == dtypes.resource or T == dtypes.variant and not _are_bytes(tensor):
         raise errors.UnimplementedError(None, None, f"A tensor of type {T.name} cannot be serialized")
     proto = TensorProto(dtype=T.as_datatype_enum, tensor_shape=TensorShape(tuple(tensor.shape)).as_proto())
-    if T == dtypes.string:
+    if T == dtypes.variant:
+        for data in tensor.ravel().tolist():
+            proto.variant_val.add(type_name="penstock::bytes", metadata=data)
+    elif T == dtypes.string:
         proto.string_val.extend(tensor.ravel().tolist())
     else:
         array = bridge.to_numpy(tensor)
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     return strings.pack([proto.SerializeToString()], ())
+
+
+def _are_bytes(value: Any) -> bool:
+    """Whether variants are plain bytes, such as the position of an iterator."""
+    return isinstance(value, np.ndarray) and all(isinstance(v, bytes) for v in value.ravel().tolist())
+
+
+def _bytes_of(proto: Any) -> np.ndarray:
+    """The bytes that the variants of a message hold."""
+    if any(v.type_name != "penstock::bytes" for v in proto.variant_val):
+        raise errors.invalid("The variants of the parsed TensorProto are of a type that is not known")
+    dims = [d.size for d in proto.tensor_shape.dim]
+    if min(dims, default=0) < 0 or np.prod(dims, dtype=float) != len(proto.variant_val):
+        raise errors.invalid(f"The parsed TensorProto has {len(proto.variant_val)} variants for a shape of {dims}")
+    return strings.pack([v.metadata for v in proto.variant_val], tuple(dims))
 
 
 @parse_tensor_op.kernel(device="cpu")
@@ -274,6 +292,8 @@ def _(serialized, *, out_type):
         proto = TensorProto.FromString(data)
     except DecodeError:
         raise errors.invalid(f"Could not parse `serialized` as TensorProto: '{strings.show(data[:100])}'") from None
+    if out_type == dtypes.variant and proto.dtype == dtypes.variant.as_datatype_enum:
+        return _bytes_of(proto)
     try:
         array, found = decode(proto)
     except (TypeError, ValueError) as e:
