@@ -285,6 +285,7 @@ def zeros_like(t: Tensor) -> Tensor:
 # -- loops ------------------------------------------------------------------------------------------------------------
 def while_gradient(op: Operation, *grads: Any) -> list:
     """The gradient of a loop: a loop that runs the backward function of the body as often, last iteration first."""
+    from penstock.graph.gradients import is_trainable
     from penstock.ops.functional import call
     from penstock.ops.functional_control import while_v2
     body = as_function(op.attrs["body"], op.graph)
@@ -318,6 +319,9 @@ def while_gradient(op: Operation, *grads: Any) -> list:
     out: list = [None] * len(op.inputs)
     for i, g in zip(carried, result, strict=False):
         out[i] = g
+    for i, t in enumerate(op.inputs):                    # what the loop takes and does not use has a gradient, too: zero
+        if out[i] is None and i < len(body.inputs) and is_trainable(t) and t.dtype != dtypes.variant:
+            out[i] = zeros_like(t)
     return out
 
 

@@ -401,6 +401,10 @@ class _Listed(_Base):
         return get("NoOp")(name=name)
 
 
+def _zero(dtype: Any) -> Any:
+    return convert("" if dtype == dtypes.string else 0, dtype)
+
+
 class _Eager(_Base):
     """Eager mode: a Python list of tensors."""
 
@@ -448,7 +452,7 @@ class _Eager(_Base):
             if dims is None or None in dims:
                 raise errors.invalid(f"Could not read from TensorArray index {i}.  Furthermore, the element shape is not fully "
                                      f"defined: {self.element_shape}.")
-            self.items[i] = get("Fill")(convert(list(dims), dtypes.int32), convert(0, self.dtype)) \
+            self.items[i] = get("Fill")(convert(list(dims), dtypes.int32), _zero(self.dtype)) \
                 if self.dtype != dtypes.string else get("Fill")(convert(list(dims), dtypes.int32), convert(""))
         return self.items[i]
 
@@ -474,7 +478,7 @@ class _Eager(_Base):
         """All elements, packed."""
         if not self.items:
             dims = self.element_shape._dims
-            return get("Fill")(convert([0, *(dims if dims and None not in dims else ())], dtypes.int32), convert(0, self.dtype))
+            return get("Fill")(convert([0, *(dims if dims and None not in dims else ())], dtypes.int32), _zero(self.dtype))
         return get("Pack")([self._or_zero(i) for i in range(len(self.items))], name=name)
 
     def gather(self, indices: Any, name: str | None) -> Any:
