@@ -85,6 +85,23 @@ def test_loops_and_functions():
     np.testing.assert_allclose(got[2], expected, rtol=1e-5)
 
 
+def test_functions_with_ops_of_the_host():
+    """The arguments of a branch come from the GPU; Python functions and int32 products are for the host."""
+    context.process.v2_control_flow = True
+    x = tf.placeholder(tf.float32, [2, 2])
+    seen = []
+
+    def branch():
+        doubled = tf.py_func(lambda a: seen.append(type(a)) or a * 2, [y], tf.float32)
+        whole = tf.matmul(tf.cast(y, tf.int32), tf.cast(y, tf.int32))
+        return tf.ensure_shape(doubled, [2, 2]) + tf.cast(whole, tf.float32)
+    y = tf.exp(x * 0.0) * 3.0
+    z = tf.cond(tf.reduce_sum(y) > 0, branch, lambda: y)
+    with tf.Session() as sess:
+        np.testing.assert_allclose(sess.run(z, {x: np.ones([2, 2])}), np.full([2, 2], 6.0 + 18.0), rtol=1e-6)
+    assert seen == [np.ndarray]
+
+
 def test_partial_and_traced_runs():
     x = tf.placeholder(tf.float32, [2], name="x")
     v = tf.get_variable("v", [2], initializer=tf.ones_initializer())

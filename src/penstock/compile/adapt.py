@@ -27,7 +27,7 @@ def adapted(bound: Callable, op: Operation, placed: dict[Operation, Device], fed
     opdef = op.opdef
     if opdef.calls or opdef.control_flow:
         return bound                                # functions place their own ops; control flow hands values on
-    if device.host and all(_on_host(t, placed, fed) for t in op._inputs):
+    if device.host and all(_on_host(t, placed) for t in op._inputs):
         return bound
     arguments = _arguments(opdef, op._counts, op._inputs)
     host = _host_positions(opdef, [(n, [t.dtype for t in ts]) for n, ts in arguments])
@@ -70,9 +70,9 @@ def _host_positions(opdef: OpDef, arguments: list[tuple[str, list]]) -> frozense
                      if name in opdef.host_inputs and all(t.is_integer for t in types))
 
 
-def _on_host(t: Tensor, placed: dict[Operation, Device], fed: set[int]) -> bool:
-    """Whether a value is surely in the host's memory."""
-    if id(t) in fed or t.dtype.base_dtype == dtypes.string:
+def _on_host(t: Tensor, placed: dict[Operation, Device]) -> bool:
+    """Whether a value is surely in the host's memory. The arguments of a function may be anywhere."""
+    if t.dtype.base_dtype == dtypes.string:
         return True
     maker = placed.get(t._op)
     return maker is not None and maker.host and not t._op.opdef.control_flow and not t._op.opdef.calls
