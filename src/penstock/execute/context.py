@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import errors
+from penstock.device_config import eager_devices
 
 
 class ResourceManager:
@@ -173,4 +174,5 @@ def eager_context() -> StepContext:
     global _eager
     if _eager is None:
         _eager = StepContext(ResourceManager())
+    _eager.devices = eager_devices()
     return _eager
