@@ -2,7 +2,7 @@
 import numpy as np
 
 from penstock import dtypes
-from tests.registry.sample import i, sample
+from tests.registry.sample import f, i, sample
 
 LOW, HIGH = np.float32(-3), np.float32(5)
 OTHER = (np.float32(0), np.float32(4))
@@ -33,3 +33,14 @@ sample("QuantizedAvgPool", q(1, 4, 4, 2), LOW, HIGH, ksize=[1, 2, 2, 1], strides
 sample("Requantize", WIDE, *WIDE_RANGE, np.float32(-0.1), np.float32(0.1), out_type=dtypes.quint8)
 sample("RequantizationRange", WIDE, *WIDE_RANGE)
 sample("QuantizeDownAndShrinkRange", WIDE, *WIDE_RANGE, out_type=dtypes.quint8)
+
+SIZE = np.array([5, 7], np.int32)
+for _corners in ({}, {"align_corners": True}, {"half_pixel_centers": True}):
+    sample("QuantizedResizeBilinear", q(2, 3, 4, 3), SIZE, LOW, HIGH, **_corners)
+    sample("QuantizedResizeBilinear", i(1, 3, 4, 2, low=-100000, high=100000).astype(QINT32), SIZE, *WIDE_RANGE, **_corners)
+sample("QuantizedResizeBilinear", f(1, 4, 5, 2), np.array([2, 3], np.int32), LOW, HIGH)
+sample("QuantizedInstanceNorm", q(2, 3, 4, 3), LOW, HIGH)
+sample("QuantizedInstanceNorm", q(1, 4, 4, 2), LOW, HIGH, output_range_given=True, given_y_min=-2.0, given_y_max=2.0)
+for _scaled in (True, False):
+    sample("QuantizedBatchNormWithGlobalNormalization", q(1, 2, 3, 4), LOW, HIGH, q(4), LOW, HIGH, q(4), *OTHER,
+           q(4), LOW, HIGH, q(4), *OTHER, out_type=dtypes.qint32, variance_epsilon=0.1, scale_after_normalization=_scaled)
