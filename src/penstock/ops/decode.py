@@ -1,8 +1,9 @@
 """Strings that hold something else: raw numbers, CSV, serialized tensors, compressed data."""
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,13 @@ def _(records, record_defaults, *, OUT_TYPE, field_delim, use_quote_delim, na_va
             raise errors.invalid("Each record default should be at most rank 1")
         if len(d.reshape(-1)) > 1:
             raise errors.invalid(f"There should only be 1 default per field but field {i} has {len(d.reshape(-1))}")
+    rows = records.ravel().tolist()
+    plain = _plain_columns(rows, delim, use_quote_delim, select_cols, len(OUT_TYPE))
+    if plain is not None:
+        return [_plain_column(f, *each, na, records.shape)
+                for f, each in enumerate(zip(plain, record_defaults, OUT_TYPE, strict=True))]
     columns: list[list] = [[] for _ in OUT_TYPE]
-    for i, record in enumerate(records.ravel().tolist()):
+    for i, record in enumerate(rows):
         fields = _selected(_fields(record, delim, use_quote_delim), select_cols)
         if len(fields) != len(columns):
             raise errors.invalid(f"Expect {len(columns)} fields but have {len(fields)} in record {i}")
@@ -130,6 +136,41 @@ def _(records, record_defaults, *, OUT_TYPE, field_delim, use_quote_delim, na_va
             column.append(field)
     return [_column(f, *each, na, records.shape)
             for f, each in enumerate(zip(columns, record_defaults, OUT_TYPE, strict=True))]
+
+
+_NOT_PLAIN = re.compile(rb"[\r\n\x1c-\x1f_\x80-\xff]")           # lines, and what Python's numbers know beyond C's
+
+
+def _plain_columns(rows: list[bytes], delim: bytes, quotes: bool, select: list[int], count: int) -> list | None:
+    """The columns of records in which fields are what stands between the delimiters; None if they may be more."""
+    text = b"".join(rows)
+    if quotes and b'"' in text or _NOT_PLAIN.search(text) or not all(rows):
+        return None
+    split = [r.split(delim) for r in rows]
+    if select:
+        last = select[-1]
+        if any(len(r) <= last for r in split):
+            return None
+        return [[r[i] for r in split] for i in select]
+    if any(len(r) != count for r in split):
+        return None
+    return list(zip(*split, strict=True)) if split else [()] * count
+
+
+def _plain_column(index: int, fields: Sequence[bytes], default: Any, dtype: Any, na: bytes, dims: tuple) -> Any:
+    """The values of a column of plain fields; what is not as plain as it seemed goes to `_column`."""
+    listed = default.reshape(-1).tolist()
+    if not listed and (b"" in fields or na in fields):
+        return _column(index, list(fields), default, dtype, na, dims)
+    instead = listed[0] if listed else None
+    if dtype == dtypes.string:
+        return strings.pack([f if f and f != na else instead for f in fields], dims)
+    read = float if dtype.is_floating else int
+    try:
+        values = [read(f) if f and f != na else instead for f in fields]
+        return torch.tensor(values, dtype=dtype.torch).reshape(dims)
+    except (ValueError, OverflowError, RuntimeError):
+        return _column(index, list(fields), default, dtype, na, dims)
 
 
 def _check_selection(select: list[int], count: int) -> None:
