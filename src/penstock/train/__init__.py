@@ -1,4 +1,5 @@
-"""Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners and batches."""
+"""Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners
+and batches; monitored sessions and their hooks."""
 from penstock import checkpoint  # noqa: F401  (tf.train.Saver and its kin)
 from penstock.train import (  # noqa: F401
     adadelta,
@@ -10,11 +11,15 @@ from penstock.train import (  # noqa: F401
     ftrl,
     global_step,
     gradient_descent,
+    hooks,
     input,
     learning_rate_decay,
     momentum,
+    monitored_session,
     moving_averages,
     proximal,
     queue_runner,
     rmsprop,
+    scaffold,
+    session_manager,
 )
