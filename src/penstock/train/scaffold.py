@@ -141,7 +141,7 @@ class Scaffold:
 
 
 def _merge_all() -> Any:
-    from penstock.summary import merge_all
+    from penstock.summary.graph_summaries import merge_all
     return merge_all()
 
 

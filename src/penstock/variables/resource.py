@@ -6,7 +6,6 @@ owns its value, which goes when the Python object goes.
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -425,15 +424,12 @@ class _UnreadVariable(BaseResourceVariable):
         self._initializer_op, self._initial_value = variable._initializer_op, variable._initial_value
         self._save_slice_info = variable._save_slice_info
         self._variable_name = variable.name
+        if not parent_op.graph.building_function:   # there is nothing to fetch there
+            self._graph_element = self.read_value()
 
     name = property(lambda self: self._parent_op.name, doc="The name of the update.")
     _shared_name = property(lambda self: self._variable_name[:-2], doc="The name of the variable.")
     op = property(lambda self: self._parent_op, doc="The update.")
-
-    @functools.cached_property
-    def _graph_element(self) -> Any:  # type: ignore[override]
-        with self._parent_op.graph.as_default():  # made once: fetching it again and again must not grow the graph
-            return self.read_value()
 
     def value(self) -> Any:
         """The value after the update."""

@@ -23,7 +23,7 @@ def graph_element(of: Any) -> Any:
 def writer_for(given: Any, folder: str | None) -> Any:
     """A summary writer: the given one, or one for a folder, which hooks share."""
     if given is None and folder:
-        from penstock.summary.writer_cache import FileWriterCache
+        from penstock.summary.file_writer import FileWriterCache
         return FileWriterCache.get(folder)
     return given
 
