@@ -1,6 +1,7 @@
 """Assertions that several test files share."""
 import contextlib
 import re
+import threading
 
 import pytest
 
@@ -12,3 +13,13 @@ def raises_op(kind, pattern):
         yield
     assert re.search(pattern, info.value.message, re.S), info.value.message
     assert "[[node " in info.value.message or "[Op:" in info.value.message
+
+
+@contextlib.contextmanager
+def no_new_threads(seconds=10.0):
+    """Expects that the threads which the block starts end with it, at most `seconds` later; others may come and go."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(seconds)
+        assert not thread.is_alive(), f"{thread.name} is left over"

@@ -46,7 +46,11 @@ def test_import_is_quiet_and_light(module):
 
 
 def test_import_is_quick():
-    """The best of several tries, in processor time, which other programs on the machine disturb least."""
-    tries = [fresh("penstock") for _ in range(4)]          # the first may have to compile
-    best = min(t["ours"] / t["torch"] for t in tries)
-    assert best * TORCH_MS <= BUDGET_MS, f"{[(round(t['torch'], 3), round(t['ours'], 3)) for t in tries]} seconds"
+    """Some try of several is in the budget, in processor time, which other programs on the machine disturb least."""
+    tries = []
+    for _ in range(4):                                     # the first may have to compile
+        found = fresh("penstock")
+        tries.append((round(found["torch"], 3), round(found["ours"], 3)))
+        if found["ours"] / found["torch"] * TORCH_MS <= BUDGET_MS:
+            return
+    raise AssertionError(f"seconds for torch and for us: {tries}")

@@ -1,19 +1,17 @@
 """Input pipelines of queues, and the threads that run them."""
 import contextlib
-import threading
 
 import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
+from tests.checks import no_new_threads
 
 
 @pytest.fixture(autouse=True)
 def graph():
-    before = threading.active_count()
-    with tf.Graph().as_default() as made:
+    with no_new_threads(), tf.Graph().as_default() as made:
         yield made
-    assert threading.active_count() == before, "threads are left over"
 
 
 @contextlib.contextmanager

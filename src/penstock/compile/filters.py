@@ -19,7 +19,7 @@ def arrange_filters(ops: list[Operation], values: dict[int, Any], placed: dict[O
         at = op.opdef.filter_input
         if at is None or placed[op].host:
             continue
-        variable = values.get(id(_origin(op._inputs[at])))
+        variable: Any = values.get(id(_origin(op._inputs[at])))
         if hasattr(variable, "arrange"):
             variable.arrange(OUTPUTS_FIRST)
 

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError  # noqa: F401
 from tensorboard.compat.proto import cluster_pb2, config_pb2
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue, NameAttrList  # noqa: F401
 from tensorboard.compat.proto.cluster_pb2 import ClusterDef, JobDef  # noqa: F401

@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from penstock import errors
-from penstock.graph.messages import Example
+from penstock.api import LazyModule
 from penstock.kernels import strings
+
+messages = LazyModule("penstock.graph.messages")
 
 BYTES, FLOAT, INT64 = 0x0A, 0x12, 0x1A             # the tags of the three kinds of values in a Feature
 NAMES = {BYTES: "bytes", FLOAT: "float", INT64: "int64"}
@@ -591,8 +592,8 @@ class ExampleParser:
         def maps() -> Any:
             for row in which.tolist():
                 try:
-                    yield row, Example.FromString(rows[row]).features.feature
-                except DecodeError:
+                    yield row, messages.Example.FromString(rows[row]).features.feature
+                except messages.DecodeError:
                     raise fail(row, None, f"Could not parse example input, value: '{strings.show(rows[row][:200])}'") from None
         return read_maps(self.columns, maps(), len(which), fail)
 

@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from google.protobuf.message import DecodeError
 
 from penstock import errors
 from penstock import static_shape as shapes
-from penstock.graph.messages import SequenceExample
+from penstock.api import LazyModule
 from penstock.io.examples import BYTES, KINDS, MISSING, NAMES, packed, read_maps
 from penstock.kernels import arrays, strings
 from penstock.ops import parse_example as examples
 from penstock.ops.registry import op
+
+messages = LazyModule("penstock.graph.messages")
 
 _VALUE = "list(type) in {float32 int64 string} >= 0 = []"
 _TYPES = (f"context_sparse_types: {_VALUE}, Tcontext_dense: {_VALUE}, feature_list_dense_types: {_VALUE}, "
@@ -96,8 +97,8 @@ def _messages(rows: list[bytes], names: list[bytes]) -> list:
     out = []
     for i, row in enumerate(rows):
         try:
-            out.append(SequenceExample.FromString(row))
-        except DecodeError:
+            out.append(messages.SequenceExample.FromString(row))
+        except messages.DecodeError:
             raise errors.invalid(f"Name: {_name(names, i)}, Could not parse example input, value: "
                                  f"'{strings.show(row[:200])}'") from None
     return out

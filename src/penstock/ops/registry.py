@@ -95,11 +95,11 @@ class Kernel:
 
     __slots__ = ("fn", "attrs", "wants_ctx", "wants_node", "type_attr", "by_type")
 
-    def __init__(self, fn: Callable, type_attr: str | None = None):
+    def __init__(self, fn: Callable):
         names = _keyword_names(fn)
         self.fn, self.wants_ctx, self.wants_node = fn, "ctx" in names, "node" in names
         self.attrs = tuple(n for n in names if n not in ("ctx", "node"))
-        self.type_attr = type_attr
+        self.type_attr: str | None = None
         self.by_type: dict[Any, Kernel] = {}       # other kernels for some values of `type_attr`
 
     def bind(self, attrs: dict[str, Any], node: Any = None) -> Callable:
@@ -117,7 +117,9 @@ class Kernel:
 
 
 def _keyword_names(fn: Callable) -> list[str]:
-    """The keyword-only parameters of a rule; builtins have none."""
+    """The keyword-only parameters of a rule, or those that it says it wants; builtins have none."""
+    if hasattr(fn, "wants"):
+        return list(fn.wants)
     if type(fn) is types.FunctionType and not fn.__dict__:      # without __wrapped__ or __signature__: its code says it all
         code, defaults = fn.__code__, fn.__kwdefaults__ or {}
         names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
@@ -129,8 +131,16 @@ def _keyword_names(fn: Callable) -> list[str]:
     return [p.name for p in params if p.kind is p.KEYWORD_ONLY and (p.default is p.empty or p.name == "ctx")]
 
 
+_DESCRIBED = frozenset(("attrs", "inputs", "outputs", "input_names", "list_output", "plain", "calls", "has_ref_inputs",
+                        "has_refs", "inferred_attrs", "explicit_attrs", "function_attrs", "_has_strings"))
+
+
 class OpDef:
     """The declaration of one op. Calling it adds the op to the graph, or executes it."""
+
+    attrs: dict[str, Attr]
+    inputs: list[Arg]
+    outputs: list[Arg]
 
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
@@ -139,11 +149,8 @@ class OpDef:
                  constant: bool = False, inert: bool = False,
                  forwards: bool | Callable[[dict], bool] = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
-        left, _, right = args.partition("->")
         self.name = name
-        self.attrs: dict[str, Attr] = parse_attrs(attrs)
-        self.inputs: list[Arg] = parse_args(left, self.attrs)
-        self.outputs: list[Arg] = parse_args(right, self.attrs)
+        self._declaration = args, attrs
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
@@ -177,9 +184,18 @@ class OpDef:
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc
-        self._describe()
 
-    # -- what call sites read, worked out once --------------------------------------------------
+    # -- what call sites read, worked out once, when an op is first used ------------------------
+    def __getattr__(self, name: str) -> Any:
+        if name not in _DESCRIBED:
+            raise AttributeError(f"'OpDef' object has no attribute '{name}'")
+        args, attrs = self._declaration
+        left, _, right = args.partition("->")
+        self.attrs = parse_attrs(attrs)
+        self.inputs, self.outputs = parse_args(left, self.attrs), parse_args(right, self.attrs)
+        self._describe()
+        return self.__dict__[name]
+
     def _describe(self) -> None:
         self.input_names = [a.name for a in self.inputs]
         self.list_output = len(self.outputs) == 1 and self.outputs[0].is_list
@@ -227,8 +243,9 @@ class OpDef:
         if fn is None:
             return lambda f: self.kernel(f, device=device, types=types)
         if types is None:
-            self.kernels[device] = Kernel(fn, self.inputs[0].type_attr if self.inputs else None)
+            self.kernels[device] = Kernel(fn)
         else:
+            self.kernels[device].type_attr = self.inputs[0].type_attr
             for t in types.split():
                 self.kernels[device].by_type[as_dtype(t)] = Kernel(fn)
         return fn

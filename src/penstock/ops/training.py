@@ -69,11 +69,9 @@ def _take_short_gradient(at: int, op: Any, f: Any) -> None:
         op._inputs[at] = cast._inputs[0]
 
 
-def _with_signature(fn: Callable, *keywords: str) -> Callable:
+def _wanting(fn: Callable, *keywords: str) -> Callable:
     """A function of any arguments that says which keywords it wants."""
-    parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
-    parameters += [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY) for k in keywords]
-    fn.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    fn.wants = keywords  # type: ignore[attr-defined]
     return fn
 
 
@@ -98,7 +96,7 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
             else:
                 _on_rows(rule, tensors, given, grad_at, indices, chosen)
         return held[0] if is_ref else None
-    return _with_signature(run, *options)
+    return _wanting(run, *options)
 
 
 def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
@@ -197,7 +195,7 @@ def _shape_rule(states: list[str], inputs: list[str], is_ref: bool) -> Callable:
             if n not in (*_GRADIENTS, "indices") and s:
                 raise ValueError(f"Shape must be rank 0 but is rank {len(s)}: {n} is {show(s)}")
         return (dims if dims is not None else grad if "indices" not in given else None) if is_ref else []
-    return _with_signature(rule, "c")
+    return _wanting(rule, "c")
 
 
 def _same(dims: Dims, found: Dims, name: str) -> None:
