@@ -29,6 +29,7 @@ from penstock.graph import context, verify
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
 from penstock.kernels import bridge
+from penstock.kernels.host_memory import keep_freed
 from penstock.optimize.options import options_of
 from penstock.optimize.pipeline import optimize, paused_collector
 from penstock.optimize.step import StepGraph
@@ -109,6 +110,7 @@ class BaseSession:
         self._target = target.encode() if isinstance(target, str) else target or b""
         self._config = config = session_config(config)
         self._passes = options_of(config)
+        keep_freed()
         self._closed = False
         self._resources = ResourceManager()
         self._programs: dict[tuple, _Step] = {}

@@ -7,9 +7,10 @@ from penstock.optimize.common import merge_common
 from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
+from penstock.optimize.fusion import fuse
 from penstock.optimize.options import ALL, NONE, options_of
 
-from .steps import after, config, same
+from .steps import after, both, config, same
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +150,52 @@ def test_ops_that_differ_are_not_merged():
 def test_random_ops_are_not_merged():
     y = tf.random_uniform([], seed=1) - tf.random_uniform([], seed=1)
     assert after(merge_common, [y]).count("RandomUniform") == 2
+
+
+# -- fusion -----------------------------------------------------------------------------------------------------------
+def test_a_product_with_bias_and_activation_is_one_kernel():
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.nn.relu(tf.matmul(x, tf.constant(np.ones((3, 2), np.float32))) + tf.constant([1., -9.]))
+    assert after(fuse, [y * 1.], feeds=[x]).count("_FusedMatMul") == 1
+    assert "Relu" not in after(fuse, [y * 1.], feeds=[x])
+    assert same([y], {x: np.ones((2, 3))})[0].tolist() == [[4, 0], [4, 0]]
+
+
+def test_a_result_that_others_use_is_not_fused_away():
+    x = tf.placeholder(tf.float32, [2, 2])
+    product = tf.matmul(x, x)
+    y = tf.nn.relu(product + tf.constant([1., 2.]))
+    assert "MatMul" in after(fuse, [y, product], feeds=[x])
+    same([y, product], {x: [[1, -2], [3, 4]]})
+
+
+def test_convolutions_pools_and_their_gradients():
+    x = tf.placeholder(tf.float32, [None, 6, 6, 2])
+    w = tf.constant(np.random.RandomState(0).randn(3, 3, 2, 4).astype(np.float32))
+    b = tf.constant([0.1, -0.2, 0.3, 0.])
+    h = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, strides=[1, 1, 1, 1], padding="SAME"), b))
+    y = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    fetches = [y, *tf.gradients(tf.reduce_sum(tf.square(y)), [x, w, b])]
+    left = types(fetches, [x])
+    assert "_FusedConv2D" in left and "_MaxPoolGradWithIndices" in left
+    a = np.random.RandomState(1).randn(2, 6, 6, 2).astype(np.float32)
+    same(fetches, {x: a})
+    a[0, 0, 0, 0] = np.nan
+    for u, v in zip(*both(fetches, {x: a}), strict=True):
+        np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_gradient_that_is_a_product_goes_into_the_variable(use_resource):
+    x = tf.placeholder(tf.float32, [None, 3])
+    v = tf.Variable(np.ones((3, 2), np.float32), use_resource=use_resource)
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(tf.reduce_sum(tf.matmul(x, v)))
+    assert any("Product" in t for t in types(train, [x]))
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        before = sess.run(v)
+        sess.run(train, {x: np.ones((4, 3))})
+        np.testing.assert_array_equal(sess.run(v), before - 2.)
 
 
 # -- switches ---------------------------------------------------------------------------------------------------------

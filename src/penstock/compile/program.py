@@ -16,7 +16,7 @@ import math
 import os
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import torch
@@ -129,7 +129,8 @@ class Writer:
     def _op(self, index: int, op: Operation) -> None:
         opdef = op.opdef
         kernel = kernel_of(op)
-        prepared = None if opdef.prepare_rule is None else opdef.prepare_rule(Known(op, self.fed))
+        known = Known(op, self.fed)
+        prepared = None if opdef.prepare_rule is None else _prepared(opdef.prepare_rule, known)
         plain = bound = prepared or kernel.bind(op.attrs, op)
         if self.placed is not None:
             bound = adapted(plain, op, self.placed, self.fed)
@@ -146,7 +147,7 @@ class Writer:
             return
         if opdef.overwriting and self.placed is None:
             bound = self._reusing(index, op, bound)
-        args = self._args(op, index)
+        args = self._args(op, index, known.used if prepared is not None and self.placed is None else ())
         if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:
             call = args[0]
         else:
@@ -182,14 +183,14 @@ class Writer:
             self.scope["no_nan"] = no_nan
             self._line(f"no_nan({', '.join(given)})", op)
 
-    def _args(self, op: Operation, index: int) -> list[str]:
+    def _args(self, op: Operation, index: int, unused: Container[int] = ()) -> list[str]:
         counts = op._counts or tuple(None for _ in op._inputs)
         names, i = [], 0
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
             if n is None:
                 t = op._inputs[i]
-                name = self.numbers[id(t)] if id(t) in self.numbers and arg.name in op.opdef.number_inputs \
-                    else self._value(t, arg.is_ref)
+                name = "None" if i in unused else self.numbers[id(t)] \
+                    if id(t) in self.numbers and arg.name in op.opdef.number_inputs else self._value(t, arg.is_ref)
                 names.append(self._taken(name, t, index) if arg.name in op.opdef.consumes else name)
                 i += 1
             else:
@@ -260,6 +261,14 @@ class Writer:
 def given_away(name: str) -> str:
     """The value of a local variable, which loses it."""
     return f"({name}, {name} := None)[0]"
+
+
+def _prepared(rule: Callable, known: Known) -> Callable | None:
+    """The kernel that a rule gives. What a rule refuses, the usual kernel refuses when it runs, with its reason."""
+    try:
+        return rule(known)
+    except (errors.OpError, ValueError):
+        return None
 
 
 def _nested(op: Operation, names: list[str]) -> list[str]:

@@ -306,6 +306,15 @@ def _(input, dim, *, c):
     return input[:at] + (1,) + input[at:]
 
 
+@expand_dims_op.prepare
+def _(known):
+    at, rank = known.const(1), known.rank(0)
+    if at is None or at.size != 1 or rank is None or not -rank - 1 <= int(at.reshape(-1)[0]) <= rank or not known.floating():
+        return None
+    axis = int(at.reshape(-1)[0])
+    return lambda input, dim: input.unsqueeze(axis)
+
+
 @expand_dims_op.kernel
 def _(input, dim):
     rank = len(arrays.dims_of(input))
@@ -442,6 +451,15 @@ def _checked_perm(rank: int, perm: Any) -> list[int]:
         if p not in order:
             raise errors.invalid(f"{p} is missing from {{{','.join(map(str, order))}}}.")
     return order
+
+
+@transpose_op.prepare
+def _(known):
+    perm, dims = known.const(1), known.dims(0)
+    if perm is None or dims is None or not known.floating():
+        return None
+    order = _checked_perm(len(dims), torch.from_numpy(perm))
+    return lambda x, perm: x.permute(order)
 
 
 transpose_op.kernel(lambda x, perm: arrays.permute(x, _checked_perm(len(arrays.dims_of(x)), perm)))

@@ -82,6 +82,16 @@ def join(values: list, axis: Any) -> Any:
 
 
 concat_v2.kernel(join)
+
+
+@concat_v2.prepare
+def _(known):
+    n = known.attrs["N"]
+    axis, all_dims = known.const(n), [known.dims(i) for i in range(n)]
+    if axis is None or any(d is None for d in all_dims) or not known.floating() or not all_dims[0]:
+        return None
+    at = canonical(int(axis), len(all_dims[0]))
+    return lambda values, axis: torch.cat(values, at)
 concat_op.kernel(lambda concat_dim, values: join(values, concat_dim))
 
 
@@ -359,6 +369,16 @@ def _(split_dim, value, *, num_split):
     return cut(value, [dims[at] // num_split] * num_split, at)
 
 
+@split_op.prepare
+def _(known):
+    axis, dims, num = known.const(0), known.dims(1), known.attrs["num_split"]
+    if axis is None or dims is None or not known.floating(1):
+        return None
+    at = canonical(int(axis), len(dims))
+    size = dims[at] // num
+    return (lambda split_dim, value: value.split(size, at)) if size and not dims[at] % num else None
+
+
 @split_v.shape
 def _(value, size_splits, split_dim, *, num_split, c):
     axis = c.const("split_dim")
@@ -408,6 +428,17 @@ def _(value, size_splits, split_dim, *, num_split):
                              f"specified.  Got: "
                              f"{sum(sizes)} for {dims[at]}")
     return cut(value, sizes, at)
+
+
+@split_v.prepare
+def _(known):
+    dims, given, axis = known.dims(0), known.const(1), known.const(2)
+    if dims is None or given is None or axis is None or not known.floating():
+        return None
+    at, sizes = canonical(int(axis), len(dims)), given.reshape(-1).tolist()
+    if min(sizes) < 0 or sum(sizes) != dims[at] or len(sizes) != known.attrs["num_split"]:
+        return None
+    return lambda value, size_splits, split_dim: value.split(sizes, at)
 
 
 split_op.gradient(lambda op, *grads: (None, _rejoined(grads, op.inputs[0])))

@@ -64,15 +64,12 @@ class _Plan:
             return x.new_zeros(self.output)
         if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
-        if relu and x.device.type == "cpu" and x.dtype is torch.float32 and _onednn():
-            return torch.ops.mkldnn._convolution_pointwise(x, w, bias, self.pad, self.stride, self.dilation, self.groups,
-                                                           "relu", [], "")
         if x.is_cuda:
             x, w = self._aligned(x), self._aligned(w)
         if relu and x.is_cuda and x.dtype is not torch.float64:
             return torch.cudnn_convolution_relu(x, w, bias, self.stride, self.pad, self.dilation, self.groups)
         out = torch.convolution(x, w, bias, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
-        return out.relu_() if relu else out
+        return out.relu_() if relu else out      # not oneDNN's own, which turns NaN into zero
 
     def _aligned(self, x: torch.Tensor) -> torch.Tensor:
         """With channels that cuDNN's kernels for half precision take as they are: it is slow to pad them itself."""
@@ -103,12 +100,6 @@ class _Plan:
 
     def _cropped(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
-
-
-@functools.cache
-def _onednn() -> bool:
-    """Whether convolutions can end with an activation in the same pass."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
 @functools.lru_cache(maxsize=4096)

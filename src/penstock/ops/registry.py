@@ -60,10 +60,11 @@ GRADIENTS: dict[str, Callable | None] = {}
 class Known:
     """What is known of an op when a step is compiled: attributes, static shapes, constant inputs."""
 
-    __slots__ = ("op", "attrs", "_fed")
+    __slots__ = ("op", "attrs", "used", "_fed")
 
     def __init__(self, op: Any, fed: Any):
         self.op, self.attrs, self._fed = op, op.attrs, fed
+        self.used: set[int] = set()          # constant inputs that a rule has looked at
 
     def dims(self, i: int) -> tuple | None:
         """The shape of input i if all of it is known, else None."""
@@ -81,9 +82,12 @@ class Known:
         return None if dims is None or None in dims else dims
 
     def const(self, i: int) -> Any:
-        """The value of input i as a numpy array if it is a constant, else None."""
+        """The value of input i as a numpy array if it is a constant, else None. The kernel is given None in its place."""
         t = self.op._inputs[i]
-        return t._op.attrs["value"] if t._op.opdef.constant and id(t) not in self._fed else None
+        if not t._op.opdef.constant or id(t) in self._fed:
+            return None
+        self.used.add(i)
+        return t._op.attrs["value"]
 
     def floating(self, i: int = 0) -> bool:
         """Whether input i is of a real floating type."""

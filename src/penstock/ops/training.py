@@ -19,7 +19,7 @@ import torch
 
 from penstock import dtypes, errors
 from penstock.kernels import arrays, indexing
-from penstock.ops.registry import get, op
+from penstock.ops.registry import get, internal, op
 from penstock.ops.state import VariableResource, handle_dims
 from penstock.ops.state_scatter import rounds
 from penstock.static_shape import Dims, compatible, show
@@ -136,7 +136,7 @@ def _number(value: torch.Tensor, name: str, device: bool) -> Any:
     return value if device and not value.is_cpu else value.item()
 
 
-def _check(names: list[str], held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> None:
+def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None) -> None:
     """Types, initialization and shapes of everything that a rule takes."""
     for h in held:
         if not isinstance(h, VariableResource):
@@ -251,6 +251,48 @@ def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
 @_family("GradientDescent", "var", "alpha delta", device=True)
 def _(var, alpha, grad):
     _less(var, grad, alpha)
+
+
+def _add_product_fusion() -> None:
+    """A gradient that is a product of matrices, and used for nothing else, goes into the variable without being stored."""
+    for name, state, out, flags in (("ApplyGradientDescent", "Ref(T)", "out: Ref(T)", {"foldable": False}),
+                                    ("ResourceApplyGradientDescent", "resource", "", {"stateful": True})):
+        fused = internal(f"_{name}Product", f"var: {state}, alpha: T, a: T, b: T -> {out}",
+                         "T: type in {float32 float64}, transpose_a: bool = False, transpose_b: bool = False", **flags)
+        fused.kernel(functools.partial(_descend_along_product, is_ref=bool(out)))
+        get(name).fuse(functools.partial(_fuse_product, into=fused.name))
+
+
+def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref):
+    a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
+    _check(["var"], [var], _OfShape((a.shape[0], b.shape[1])), None)
+    rate = _number(alpha, "alpha", False)
+    with var.lock:
+        var.writable().addmm_(a, b, alpha=-rate)
+    return var if is_ref else None
+
+
+class _OfShape:
+    """A gradient of which only the shape is looked at."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple):
+        self.shape = shape
+
+
+def _fuse_product(op: Any, f: Any, *, into: str) -> Any:
+    var, alpha, grad = op._inputs
+    product = f.only(grad, op)
+    if product is None or product.opdef is not get("MatMul") or product.attrs["T"] not in (dtypes.float32, dtypes.float64):
+        return None
+    attrs = {"T": product.attrs["T"], "transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
+    return f.make(into, [var, alpha, *product._inputs], attrs, op)
+
+
+_add_product_fusion()
 
 
 @_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True)

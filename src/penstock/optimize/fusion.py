@@ -21,7 +21,7 @@ class Fusing:
         self._wanted = {id(t) for t in step.fetches}
         self._waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
         self.by: dict[int, Tensor] = {}
-        self.instead: dict[Operation, list[Operation]] = {}
+        self.instead: dict[Operation, Operation] = {}
 
     def source(self, t: Tensor) -> Tensor:
         """The tensor that stands for `t` now."""
@@ -62,7 +62,7 @@ class Fusing:
 
     def put(self, made: Operation, old: Operation) -> None:
         """`made` takes the place of `old`: its first outputs are used for those of `old`."""
-        self.instead[old] = [made]
+        self.instead[old] = made
         for t, other in zip(old.outputs, made.outputs):
             self.by[id(t)] = other
             self._users[id(other)] = self._users.get(id(t), [])
@@ -87,8 +87,6 @@ def fuse(step: StepGraph) -> None:
         return
     fusing = Fusing(step)
     for op in asked:
-        if op in fusing._waited:                            # it has to run itself
-            continue
         made = op.opdef.fuse_rule(op, fusing)               # type: ignore[misc]
         if isinstance(made, Tensor):
             fusing.give(made, op)
@@ -98,7 +96,12 @@ def fuse(step: StepGraph) -> None:
                 fusing._users[id(t)] = [u for u in users if u is not op] + [made]
             fusing.put(made, op)
     if fusing.instead:
-        step.ops = [new for op in step.ops for new in fusing.instead.get(op, (op,))]
+        now = fusing.instead
+        step.ops = [now.get(op, op) for op in step.ops]
+        step.targets = [now.get(op, op) for op in step.targets]
+        for op in step.ops:
+            if op._control_inputs:
+                op._control_inputs = [now.get(c, c) for c in op._control_inputs]
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
     for op in changed:
         op.opdef.absorb_rule(op, fusing)                    # type: ignore[misc]
