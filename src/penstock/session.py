@@ -23,7 +23,7 @@ from penstock.device_config import use_threads
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
 from penstock.execute.lanes import Threads, compile_lanes
-from penstock.execute.trace import Measured, TracedRun, can_trace
+from penstock.execute.trace import Measured, TracedRun
 from penstock.fetches import Plan, expand_feed, plan_fetches
 from penstock.graph import context, verify
 from penstock.graph.node import Operation, Tensor
@@ -338,7 +338,7 @@ class BaseSession:
         general = build()
         variants = Variants(general, build) if self._passes.shape_optimization and _open_shapes(feeds) else None
         step = _Step(general, elements, feeds, slots, placed, variants)
-        if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops) and can_trace(ops):
+        if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops):
             step.runnable = Measured(general, self._period, lambda ctx, values: self._measure(step, ctx, values))
             step.variants = None
         return step
@@ -412,7 +412,7 @@ class BaseSession:
         every = self._option("build_cost_model")
         costs = bool(every) and self._steps_run % every == 0
         traced = options is not None and options.trace_level
-        if not (costs or traced) or not can_trace(step.placed):
+        if not (costs or traced):
             return step.runnable.run(ctx, *values)
         run, raw = self._traced(step, ctx, values)
         if traced:
@@ -423,8 +423,8 @@ class BaseSession:
 
     def _traced(self, step: _Step, ctx: StepContext, values: list) -> tuple[TracedRun, tuple]:
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        run = TracedRun(fetched, step.feeds, ctx, step.placed)
-        return run, run.trace(fetched, [e for e in step.elements if isinstance(e, Operation)], step.feeds, values)
+        run = TracedRun(list(step.placed), fetched, step.feeds, ctx, step.placed)
+        return run, run.run(ctx, values)
 
     def _describe_partitions(self, step: _Step, metadata: Any) -> None:
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())

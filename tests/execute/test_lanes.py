@@ -219,6 +219,27 @@ def test_control_flow_over_several_devices():
             assert sess.run(out, {n: count}) == -x
 
 
+def test_loops_and_queues_are_traced():
+    q = tf.FIFOQueue(3, tf.float32, shapes=[])
+    put = q.enqueue_many([[1.0, 2.0, 3.0]])
+    with tf.device("/cpu:1"):
+        _, out = tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x + q.dequeue()), [0, 0.0])
+    with session() as sess:
+        sess.run(put)
+        metadata = tf.RunMetadata()
+        assert sess.run(out, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata) == 6
+    names = [n.node_name for d in metadata.step_stats.dev_stats for n in d.node_stats]
+    assert sum("dequeue" in n.lower() for n in names) == 3
+
+
+def test_errors_of_a_traced_step_have_their_op():
+    x = tf.placeholder(tf.float32)
+    bad = tf.reshape(x, [7], name="bad")
+    with session() as sess, pytest.raises(errors.InvalidArgumentError) as e:
+        sess.run(bad, {x: 1.0}, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata())
+    assert e.value.op is bad.op
+
+
 def test_partial_runs_and_traces_know_devices():
     with tf.device("/cpu:1"):
         a = tf.placeholder(tf.float32, name="a")
@@ -230,6 +251,7 @@ def test_partial_runs_and_traces_know_devices():
         sess.run(c, {a: 0.0}, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
         names = {d.device[-5:]: [n.node_name for n in d.node_stats] for d in metadata.step_stats.dev_stats}
         assert names == {"CPU:1": ["b"], "CPU:2": ["c"]}
+        assert metadata.step_stats.dev_stats[0].node_stats[0].memory[0].total_bytes == 4
         handle = sess.partial_run_setup([b, c], [a])
         assert sess.partial_run(handle, b, {a: 0.0}) == 0
         assert sess.partial_run(handle, c) == 1

@@ -1,55 +1,60 @@
 """A traced step: op by op, with times, for RunMetadata.
 
-Used when RunOptions ask for a trace or the configuration for a cost model; slower than the compiled program, with the
-same kernels and the same results.
+Used when RunOptions ask for a trace or the configuration for a cost model: the ops as the user made them run on the dataflow
+executor, slower than a program, with the same kernels and the same results.
 """
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from penstock.execute.partial import PartialRun
+from penstock.execute.dataflow import CONSTANT, NORMAL, Executor
+from penstock.execute.failure import typed
 from penstock.graph.node import Operation, Tensor
 
 
-class TracedRun(PartialRun):
-    """Runs the ops of one step in order and remembers when each ran and what it gave."""
+class TracedRun:
+    """Runs a step on the dataflow executor, and remembers of each op when it ran, how long, and the sizes of its outputs."""
 
-    def __init__(self, fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: dict[Operation, Any]):
-        super().__init__(fetches, feeds, ctx, (lambda ops: placed) if ctx.devices.mixed else None)
+    def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any,
+                 placed: dict[Operation, Any]):
+        self._executor = Executor(ops, fetches, feeds, ctx, placed if ctx.devices.mixed else None)
         self._placed = placed
-        self.times: list[tuple[Operation, int, int]] = []          # op, start and duration in ns
+        self.times: list[tuple[Operation, int, int, list[int]]] = []       # op, start and duration in ns, bytes
+        for op, node in self._executor.nodes.items():
+            if node.kind == CONSTANT:
+                node.kind, node.call = NORMAL, self._timed(op, lambda value=node.value: value)
+            elif node.call is not None:
+                node.call = self._timed(op, node.call)
 
-    def _execute(self, op: Operation) -> None:
-        start = time.time_ns()
-        t = time.perf_counter_ns()
-        super()._execute(op)
-        if op in self._placed and not self._placed[op].host:
-            self._placed[op].synchronize()         # its kernels were only launched
-        self.times.append((op, start, time.perf_counter_ns() - t))
+    def _timed(self, op: Operation, call: Callable) -> Callable:
+        device = self._placed[op]
 
-    def trace(self, fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor], values: list) -> tuple:
-        """The fetched values, in order."""
-        for op in targets:
-            self._fetchable[id(op)] = op
-        return tuple(self.run([*fetches, *targets], feeds, values)[:len(fetches)])
+        def run(*args: Any, **kwargs: Any) -> Any:
+            start = time.time_ns()
+            t = time.perf_counter_ns()
+            out = call(*args, **kwargs)
+            if not device.host:
+                device.synchronize()                # its kernels were only launched
+            self.times.append((op, start, time.perf_counter_ns() - t, _sizes(out)))
+            return out
+        return run
 
-    def bytes_of(self, op: Operation) -> int:
-        """The size of the outputs of an op."""
-        return sum(map(self._size, op.outputs))
-
-    def _size(self, t: Tensor) -> int:
-        value = self._values.get(id(t))
-        return value.nbytes if isinstance(value, torch.Tensor) else 0
+    def run(self, ctx: Any, values: list) -> tuple:
+        """The fetched values."""
+        try:
+            return self._executor.run(ctx, *values)
+        except Exception as e:
+            raise typed(e, self._executor.failing_op(e.__traceback__)) from e
 
     def step_stats(self, message: Any) -> None:
         """Fills a StepStats message."""
         devices: dict[str, Any] = {}
-        for op, start, took in self.times:
+        for op, start, took, sizes in self.times:
             name = self._placed[op].name
             if name not in devices:
                 devices[name] = message.dev_stats.add(device=name)
@@ -59,25 +64,32 @@ class TracedRun(PartialRun):
                 f"{', '.join(t.op.name for t in op._inputs)})", scheduled_micros=start // 1000)
             for i, _ in enumerate(op.outputs):
                 node.output.add(slot=i)
-            node.memory.add(allocator_name="cpu", total_bytes=self.bytes_of(op), peak_bytes=self.bytes_of(op))
+            node.memory.add(allocator_name="cpu", total_bytes=sum(sizes), peak_bytes=sum(sizes))
 
     def cost_graph(self, message: Any) -> None:
-        """Fills a CostGraphDef message."""
-        number = {op: i for i, (op, _, _) in enumerate(self.times)}
-        for i, (op, _, took) in enumerate(self.times):
-            node = message.node.add(name=op.name, id=i, device=self._placed[op].name, compute_cost=took // 1000,
-                                    compute_time=took // 1000)
+        """Fills a CostGraphDef message; the times of an op in a loop are added up."""
+        total: dict[Operation, int] = {}
+        sizes: dict[Operation, list[int]] = {}
+        for op, _, took, size in self.times:
+            total[op] = total.get(op, 0) + took
+            sizes[op] = size
+        number = {op: i for i, op in enumerate(total)}
+        for op, i in number.items():
+            node = message.node.add(name=op.name, id=i, device=self._placed[op].name, compute_cost=total[op] // 1000,
+                                    compute_time=total[op] // 1000)
             for t in op._inputs:
                 if t.op in number:
                     node.input_info.add(preceding_node=number[t.op], preceding_port=t.value_index)
             node.control_input.extend(number[c] for c in op._control_inputs if c in number)
-            for t in op.outputs:
-                node.output_info.add(size=self._size(t), alias_input_port=-1)
+            for size in sizes[op]:
+                node.output_info.add(size=size, alias_input_port=-1)
 
 
-def can_trace(ops: Iterable[Operation]) -> bool:
-    """Whether a step can be run op by op: not if it has control flow, or ops that wait."""
-    return not any(op.opdef.control_flow or op.opdef.blocking for op in ops)
+def _sizes(out: Any) -> list[int]:
+    """Bytes of each output of a kernel."""
+    if isinstance(out, (tuple, list)):
+        return [n for o in out for n in _sizes(o)]
+    return [] if out is None else [out.nbytes if isinstance(out, torch.Tensor) else 0]
 
 
 class Measured:
