@@ -22,6 +22,7 @@ class Fusing:
         self._waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
         self.by: dict[int, Tensor] = {}
         self.instead: dict[Operation, Operation] = {}
+        self.gone: set[Operation] = set()              # those of which another op, further up, has the result
 
     def source(self, t: Tensor) -> Tensor:
         """The tensor that stands for `t` now."""
@@ -69,10 +70,10 @@ class Fusing:
             if id(t) in self._wanted:
                 self._wanted.add(id(other))
 
-
     def give(self, t: Tensor, old: Operation) -> None:
         """`t`, of another op, is used for the only output of `old`, which goes."""
-        self.instead[old] = []
+        self.gone.add(old)
+        self.instead[old] = t._op
         self.by[id(old.outputs[0])] = t
         self._users[id(t)] = self._users.get(id(old.outputs[0]), [])
         if id(old.outputs[0]) in self._wanted:
@@ -97,7 +98,7 @@ def fuse(step: StepGraph) -> None:
             fusing.put(made, op)
     if fusing.instead:
         now = fusing.instead
-        step.ops = [now.get(op, op) for op in step.ops]
+        step.ops = [now.get(op, op) for op in step.ops if op not in fusing.gone]
         step.targets = [now.get(op, op) for op in step.targets]
         for op in step.ops:
             if op._control_inputs:
