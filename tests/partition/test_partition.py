@@ -1,5 +1,6 @@
 """Steps on several devices: the cut, one transfer per tensor and destination, the same results as on one device."""
 import collections
+import time
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import strategies as st
 
 import penstock.compat.v1 as tf
 from penstock import errors
+from penstock.execute.context import ResourceManager, StepContext
+from penstock.execute.lanes import Threads, compile_lanes
+from penstock.execute.rendezvous import LocalRendezvous
 from penstock.graph import context, verify
 from penstock.graph.prune import needed
 from penstock.partition.schedule import lanes, ordered
-from penstock.partition.split import partition
+from penstock.partition.split import by_task, partition, received
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placer
 
@@ -97,6 +101,50 @@ def test_partitions_are_plain_graphs(graph):
     assert {n.op for n in first.node} >= {"_HostSend", "_Arg"}
     assert [n.op for n in second.node] == ["_HostRecv", "Neg"]
     assert {n.device for n in second.node} == {"/job:localhost/replica:0/task:0/device:CPU:1"}
+
+
+def test_partitions_travel_as_messages(graph):
+    """Two tasks: each gets its partitions as GraphDefs, and nothing else."""
+    tasks = [f"/job:worker/replica:0/task:{i}" for i in range(2)]
+    devices = DeviceSet([d for t in tasks for d in local_devices(tf.ConfigProto(device_count={"CPU": 2, "GPU": 0}), t)])
+    with tf.device("/job:worker/task:0/cpu:0"):
+        x = tf.placeholder(tf.float32, [2], name="x")
+        a = x * 2.0
+    with tf.device("/job:worker/task:1/cpu:1"):
+        v = tf.get_variable("v", [2], initializer=tf.ones_initializer(), use_resource=False)
+        with tf.control_dependencies([tf.assign(v, a)]):
+            b = v.read_value() + a
+    with tf.device("/job:worker/task:0/cpu:1"):
+        c = b * a
+    ops = needed([c, b], [], {id(x)})
+    placed = Placer(devices).place(ops)
+    found = by_task(partition(ordered(ops, placed, {id(x)}), placed, [c, b], [x]))
+    assert sorted(found) == tasks
+    threads, meet, results = Threads(), LocalRendezvous(), {}
+
+    def work(task):
+        parts = []
+        for part in found[task]:
+            message = part.graph.as_graph_def()
+            with tf.Graph().as_default() as fresh:
+                tf.import_graph_def(message, name="")
+            assert [op.name for op in fresh.get_operations()] == [op.name for op in part.ops]
+            parts.append(received(fresh, devices.by_name[part.device.name], [(i, t.name) for i, t in part.fetches]))
+            assert len(parts[-1].ends("recv")) == len(part.recvs)
+        mine = DeviceSet([d for d in devices.all if d.task == task])
+        run = compile_lanes(lanes(parts, mine.host), StepContext(ResourceManager(), devices=mine), threads)
+        ctx = StepContext(ResourceManager(), None, 10, devices=mine)
+        ctx.rendezvous = meet
+        for lane in run.lanes:
+            threads.start(lambda lane=lane: lane.run(ctx, (torch.ones(2),), results))
+    for task in tasks:
+        work(task)
+    end = time.monotonic() + 10
+    while len(results) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    threads.close()
+    np.testing.assert_array_equal(results[0], [8, 8])
+    np.testing.assert_array_equal(results[1], [4, 4])
 
 
 def test_the_verifier_sees_a_lost_edge(graph):

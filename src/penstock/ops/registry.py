@@ -160,7 +160,7 @@ class OpDef:
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
-        self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions
+        self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
         self.metadata = metadata                   # looks at shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait

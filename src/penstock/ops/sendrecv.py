@@ -23,7 +23,7 @@ host_recv_op = op("_HostRecv", "-> tensor: tensor_type", f"tensor_type: type, {_
 for _op in (recv_op, host_recv_op):
     _op.shape(lambda: None)
 
-arg_op = op("_Arg", "-> output: T", "T: type, index: int >= 0", stateful=True).no_gradient()
+arg_op = op("_Arg", "-> output: T", "T: type, index: int >= 0", stateful=True, transfer="arg").no_gradient()
 arg_op.shape(lambda: None)
 retval_op = op("_Retval", "input: T ->", "T: type, index: int >= 0", stateful=True).no_gradient()
 retval_op.kernel(lambda input: None)

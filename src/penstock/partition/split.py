@@ -53,11 +53,31 @@ class Partition:
         """The ops, in the order of the step."""
         return sorted(self.positions, key=self.positions.__getitem__)
 
+    def ends(self, kind: str) -> list[Operation]:
+        """Its "send" or "recv" ops."""
+        return [op for op in self.ops if op.opdef.transfer == kind]
+
 
 def partition(ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor],
               feeds: list[Tensor]) -> list[Partition]:
     """The partitions of a step, one per device that has something to do, in the order of their first op."""
     return _Cut(ops, placed, fetches, feeds).partitions()
+
+
+def by_task(partitions: list[Partition]) -> dict[str, list[Partition]]:
+    """Partitions by the name of the task that runs them."""
+    found: dict[str, list[Partition]] = {}
+    for part in partitions:
+        found.setdefault(part.device.task, []).append(part)
+    return found
+
+
+def received(graph: Graph, device: Device, fetches: list[tuple[int, str]]) -> Partition:
+    """A partition from its graph alone, as another task gets it: a GraphDef that was imported. `fetches` are numbers of
+    fetches of the step and names of tensors."""
+    feeds = [(op.attrs["index"], op.outputs[0]) for op in graph._ops if op.opdef.transfer == "arg"]
+    return Partition(device, graph, {op: (i, 0) for i, op in enumerate(graph._ops)}, feeds,
+                     [(i, graph.get_tensor_by_name(name)) for i, name in fetches])
 
 
 class _Cut:
@@ -80,6 +100,8 @@ class _Cut:
         for i, t in enumerate(self.fetches):
             device = self.placed[t._op] if id(t) not in self.fed else next(iter(self.parts))
             self.part(device).fetches.append((i, self._input(t, device, len(self.ops))))
+        for part in self.parts.values():
+            part.graph._ops.sort(key=part.positions.__getitem__)        # as GraphDefs, too, they are in order
         return list(self.parts.values())
 
     def part(self, device: Device) -> Partition:

@@ -33,10 +33,10 @@ class Device:
 
     __slots__ = ("name", "index", "physical", "memory_limit_bytes", "incarnation", "torch")
 
-    def __init__(self, index: int, physical: int = 0, memory_limit: int = 0, prefix: str = PREFIX):
+    def __init__(self, index: int, physical: int = 0, memory_limit: int = 0, prefix: str = PREFIX, incarnation: int = 0):
         self.name = f"{prefix}/device:{self.device_type}:{index}"
         self.index, self.physical, self.memory_limit_bytes = index, physical, memory_limit
-        self.incarnation = random.SystemRandom().getrandbits(62) | 1
+        self.incarnation = incarnation or random.SystemRandom().getrandbits(62) | 1     # another one after a restart
         self.torch = self.torch_device(physical)
 
     # -- what a kind of device says of itself ----------------------------------------------------------------------
@@ -82,6 +82,11 @@ class Device:
 
     def synchronize(self) -> None:
         """Waits until everything that runs here is done."""
+
+    @property
+    def task(self) -> str:
+        """The name of the task that has the device: "/job:worker/replica:0/task:1"."""
+        return self.name.rsplit("/device:", 1)[0]
 
     def __repr__(self) -> str:
         return f"<device {self.name}>"

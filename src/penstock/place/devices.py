@@ -54,20 +54,20 @@ class DeviceSet:
 
 
 @functools.lru_cache(maxsize=1024)
-def _device(kind: type[Device], index: int, physical: int, memory: int) -> Device:
+def _device(kind: type[Device], index: int, physical: int, memory: int, task: str) -> Device:
     """One object per device of the process: its incarnation does not change."""
-    return kind(index, physical, memory)
+    return kind(index, physical, memory, task)
 
 
-def local_devices(config: Any = None) -> list[Device]:
-    """The logical devices that a ConfigProto asks for; one CPU and all GPUs without one."""
+def local_devices(config: Any = None, task: str = PREFIX) -> list[Device]:
+    """The logical devices that a ConfigProto asks for; one CPU and all GPUs without one. `task` is what they belong to."""
     counts = dict(config.device_count) if config is not None else {}
     cpus = counts.get("CPU", 1) or 1
-    out: list[Device] = [_device(Cpu, i, 0, Cpu.memory(0)) for i in range(cpus)]
-    return out + _gpus(config, counts.get("GPU"))
+    out: list[Device] = [_device(Cpu, i, 0, Cpu.memory(0), task) for i in range(cpus)]
+    return out + _gpus(config, counts.get("GPU"), task)
 
 
-def _gpus(config: Any, count: int | None) -> list[Device]:
+def _gpus(config: Any, count: int | None, task: str) -> list[Device]:
     there = Cuda.count() if count != 0 else 0
     if not there:
         return []
@@ -86,7 +86,7 @@ def _gpus(config: Any, count: int | None) -> list[Device]:
         parts = limits[position] if position < len(limits) and limits[position] else [0]
         for megabytes in parts:
             memory = int(megabytes * (1 << 20)) or whole
-            out.append(_device(Cuda, len(out), physical, memory))
+            out.append(_device(Cuda, len(out), physical, memory, task))
     return out
 
 
