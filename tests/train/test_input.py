@@ -153,3 +153,15 @@ def test_a_queue_runner_as_a_message():
     assert again.name == runner.name and [o.name for o in again.enqueue_ops] == [o.name for o in runner.enqueue_ops]
     assert again.queue_closed_exception_types == runner.queue_closed_exception_types
     assert again.to_proto() == runner.to_proto()
+
+
+def test_a_pipeline_in_a_meta_graph():
+    """Queue runners are exported with their graph: an imported pipeline runs."""
+    out = tf.train.batch([tf.train.range_input_producer(6, num_epochs=1, shuffle=False).dequeue()], 3, name="out")
+    exported = tf.train.export_meta_graph()
+    assert [s.op.type for s in tf.get_collection(tf.GraphKeys.SUMMARIES)] == ["ScalarSummary"] * 2
+    with tf.Graph().as_default():
+        tf.train.import_meta_graph(exported)
+        assert len(tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)) == 2
+        with running() as sess:
+            assert [b.tolist() for b in everything(sess, out.name)] == [[0, 1, 2], [3, 4, 5]]

@@ -11,6 +11,9 @@ from penstock import errors, tf_logging
 from penstock.api import export
 
 
+_PAUSE = 0.05            # seconds between looks at threads that may end without a request to stop
+
+
 @export("train.Coordinator")
 class Coordinator:
     """Ends a set of threads together.
@@ -84,9 +87,8 @@ class Coordinator:
         """
         with self._lock:
             everyone = list(self._registered_threads.union(threads or ()))
-        pause = 0.001
-        while any(t.is_alive() for t in everyone) and not self._stopped.wait(pause):
-            pause = min(2 * pause, 0.1)
+        while any(t.is_alive() for t in everyone) and not self._stopped.wait(_PAUSE):
+            pass
         end = time.monotonic() + stop_grace_period_secs
         for t in everyone:
             if t.is_alive():

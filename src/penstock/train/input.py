@@ -116,8 +116,7 @@ def slice_input_producer(tensor_list: Any, num_epochs: int | None = None, shuffl
 
 def _report(name: str, value: Tensor) -> None:
     """How full a queue is, as a summary."""
-    if hasattr(tf.summary, "scalar"):
-        tf.summary.scalar(name, value)
+    tf.summary.scalar(name, value)
 
 
 # -- sparse tensors in queues -------------------------------------------------------------------------------------------

@@ -175,3 +175,6 @@ def start_queue_runners(sess: Any = None, coord: Any = None, daemon: bool = True
                            "remove the call.")
     with sess.graph.as_default():
         return [t for qr in runners for t in qr.create_threads(sess, coord=coord, daemon=daemon, start=start)]
+
+
+register_proto_function(GraphKeys.QUEUE_RUNNERS, QueueRunnerDef, QueueRunner.to_proto, QueueRunner.from_proto)
