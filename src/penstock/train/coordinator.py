@@ -10,7 +10,6 @@ from typing import Any
 from penstock import errors, tf_logging
 from penstock.api import export
 
-
 _PAUSE = 0.05            # seconds between looks at threads that may end without a request to stop
 
 
