@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from penstock import errors
+from penstock.compile import outer_sum
 from penstock.compile.blocks import BlockWriter
 from penstock.compile.numbers import find_numbers, may_be_number, sources_of
 from penstock.compile.program import Program
@@ -62,6 +63,7 @@ class _Structured(BlockWriter):
         self.guards: dict[Any, Guard] = {}         # op or loop -> guard
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
+        self.sums: dict[Operation, tuple[str, str, Operation] | None] = {}     # see _find_sums
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -77,6 +79,7 @@ class _Structured(BlockWriter):
             self.names[id(t)] = f"f{i}"
             self._note_outcome(t)
         self._find_last_uses(self.ops, self.fetches, self.feeds)
+        self.uses = outer_sum.count_uses(self.ops, self.fetches)
         self._block(self._order(self.frames.root), ALWAYS)
         values = "".join(self._result(i, t) + ", " for i, t in enumerate(self.fetches))
         self.scope.update(dead=self._dead)
@@ -303,7 +306,9 @@ class _Structured(BlockWriter):
             self._write_loop(item)
             return
         kind = item.opdef.control_flow
-        if kind == "merge":
+        if item in self.sums:
+            self._write_sum(item)
+        elif kind == "merge":
             self._write_merge(item)
         elif item.outputs and id(item.outputs[0]) in self.in_numbers:
             self._write_number(item)
@@ -367,6 +372,39 @@ class _Structured(BlockWriter):
                  for t in op.outputs if id(t) not in self.fed)
         self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
 
+    def _find_sums(self, loop: _Loop) -> dict[Operation, str]:
+        """Loop variables that are sums of products (compile/outer_sum.py), with the names of the sums.
+
+        Notes in `sums` what becomes of the ops: of an addition, (sum, variable, product); of others, that they do not run.
+        """
+        out: dict[Operation, str] = {}
+        if self.placed is not None:
+            return out
+        inside = {(id(loop.test), True)}
+
+        def passes_on(op: Operation) -> bool:
+            return op.opdef is self.identity or op.opdef.control_flow in ("switch", "next")
+        for variable in loop.variables:
+            back = variable._inputs[1]._op
+            t = variable.outputs[0]
+            if self.uses.get(id(t)) != 1 or self.uses.get(id(back.outputs[0])) != 1 or id(back._inputs[0]) in self.fed:
+                continue
+            found = outer_sum.find([t], back._inputs[0], self.uses, passes_on, loop.frame.ops)
+            if found is None or any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
+                continue
+            name = out[variable] = self._new_name("s")
+            self.sums.update(dict.fromkeys([found.product, *found.between]))
+            self.sums[found.addition] = name, self.names[id(t)], found.product
+        return out
+
+    def _write_sum(self, op: Operation) -> None:
+        """An op of a sum of products: the addition hands over what the product is made of."""
+        noted = self.sums[op]
+        if noted is not None:
+            name, variable, product = noted
+            self._line(f"{name}.add({', '.join(self._value(t) for t in product._inputs)})", product)
+            self.names[id(op.outputs[0])] = variable
+
     def _write_loop(self, loop: _Loop) -> None:
         test = id(loop.test)
         self._find_numbers(loop)
@@ -398,6 +436,10 @@ class _Structured(BlockWriter):
             self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
             if id(op._inputs[0]) in self.refs:
                 self.refs.add(id(op.outputs[0]))
+        sums = self._find_sums(loop)
+        for name in sums.values():
+            self.scope["OuterSum"] = outer_sum.OuterSum
+            self._text(f"{name} = OuterSum()")
         self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
         self._text(f"while True:  # {loop.frame.name}")
         self.depth += 1
@@ -415,10 +457,14 @@ class _Structured(BlockWriter):
         if loop.variables:
             pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op._inputs[1])]) if op in counted else
                      (self.names[id(op.outputs[0])], self._value(op._inputs[1], op.opdef.inputs[0].is_ref))
-                     for op in loop.variables]
-            self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+                     for op in loop.variables if op not in sums]
+            if pairs:
+                self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
         self._text("if stop.error is not None or limited: ctx.remaining()")
         self.depth -= 1
+        for op, name in sums.items():
+            variable = self.names[id(op.outputs[0])]
+            self._line(f"{variable} = {name}.total({variable}); {name} = None", op)
         for op in loop.frame.ops:
             if op.opdef.control_flow == "exit":
                 self._note_outcome(op.outputs[0])

@@ -151,6 +151,7 @@ sub.overwrites(0, torch.Tensor.sub_)
 sub.overwrites(1, lambda x, y: torch.sub(x, y, out=y))
 mul = binary("Mul", torch.mul, "numeric", commutative=True, wide=unsigned.wrapping)
 add_v1.number = add_v2.number = "{} + {}"
+add_v1.sums = add_v2.sums = True
 sub.number, mul.number = "{} - {}", "{} * {}"
 mul.overwrites(0, torch.Tensor.mul_)
 mul.overwrites(1, lambda x, y: y.mul_(x))

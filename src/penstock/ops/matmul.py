@@ -21,6 +21,7 @@ _TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
 _TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
 
 mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}", gpu="floating")
+mat_mul.outer = lambda attrs: attrs["transpose_a"] and not attrs["transpose_b"]
 sparse_mat_mul = op("SparseMatMul", "a: Ta, b: Tb -> product: float32",
                     f"{_TRANSPOSE}, a_is_sparse: bool = False, b_is_sparse: bool = False, "
                     "Ta: type in {float32 bfloat16} = float32, Tb: type in {float32 bfloat16} = float32")

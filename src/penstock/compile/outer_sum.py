@@ -1,0 +1,101 @@
+"""Sums of matrix products over the iterations of a loop, as few large products.
+
+The gradient of a weight matrix that a loop multiplies by is the sum of aᵀb over all iterations: each of these products is
+small, and each writes a whole matrix. Summing them is one product of the stacked a and the stacked b. The rows wait in a list
+until there are enough of them, so what is kept does not grow with the number of iterations.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+
+from penstock.graph.node import Operation, Tensor
+
+_ROWS = 2048                 # that wait to be multiplied
+_BYTES = 32 << 20            # that they may take
+
+
+class OuterSum:
+    """A sum of products aᵀb."""
+
+    __slots__ = ("_a", "_b", "_rows", "_bytes", "_sum")
+
+    def __init__(self) -> None:
+        self._a: list[torch.Tensor] = []
+        self._b: list[torch.Tensor] = []
+        self._rows = self._bytes = 0
+        self._sum: torch.Tensor | None = None
+
+    def add(self, a: torch.Tensor, b: torch.Tensor) -> None:
+        """One more product."""
+        if a.shape[0] != b.shape[0]:
+            torch.mm(a.t(), b)                     # raises what the kernel would
+        self._a.append(a)
+        self._b.append(b)
+        self._rows += a.shape[0]
+        self._bytes += a.nbytes + b.nbytes
+        if self._rows >= _ROWS or self._bytes >= _BYTES:
+            self._multiply()
+
+    def _multiply(self) -> None:
+        a, b = (x[0] if len(x) == 1 else torch.cat(x) for x in (self._a, self._b))
+        if self._sum is None:
+            self._sum = torch.mm(a.t(), b)
+        else:
+            self._sum.addmm_(a.t(), b)
+        self._a, self._b, self._rows, self._bytes = [], [], 0, 0
+
+    def total(self, start: torch.Tensor) -> torch.Tensor:
+        """`start` and the sum."""
+        if self._a:
+            self._multiply()
+        return start if self._sum is None else self._sum.add_(start)
+
+
+class Found(NamedTuple):
+    """A sum in a loop: its addition, the product that is added, and the ops on the way, which need not run."""
+
+    addition: Operation
+    product: Operation
+    between: list[Operation]
+
+
+def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes_on: Callable[[Operation], bool],
+         inside: Iterable[Operation]) -> Found | None:
+    """The sum that a loop variable is: `following` = variable + aᵀb, and nothing else looks at either of them.
+
+    `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it gives its first input on.
+    """
+    add = following._op
+    if not add.opdef.sums or len(add._inputs) != 2 or uses.get(id(following)) != 1 or not following._dtype.is_floating:
+        return None
+    known = {id(t) for t in variable}
+    ops = set(inside)
+    for mine, other in (add._inputs, add._inputs[::-1]):
+        path: list[Operation] = []
+        t, alone = mine, True
+        while id(t) not in known and passes_on(t._op) and t._op in ops:
+            alone = alone and uses.get(id(t)) == 1
+            t = t._op._inputs[0]
+        if id(t) not in known or not alone or uses.get(id(mine)) != 1:
+            continue
+        t = other
+        while passes_on(t._op) and t._op in ops and uses.get(id(t)) == 1:
+            path.append(t._op)
+            t = t._op._inputs[0]
+        product = t._op
+        if product in ops and product.opdef.outer is not None and product.opdef.outer(product.attrs) and \
+                uses.get(id(t)) == 1 and t._dims == following._dims and t._dims is not None and None not in t._dims:
+            return Found(add, product, path)
+    return None
+
+
+def count_uses(ops: Iterable[Operation], results: Iterable[Tensor]) -> dict[int, int]:
+    """How often each tensor is taken."""
+    uses: dict[int, int] = {}
+    for t in (*(t for op in ops for t in op._inputs), *results):
+        uses[id(t)] = uses.get(id(t), 0) + 1
+    return uses
+
