@@ -12,7 +12,6 @@ from penstock.api import export
 from penstock.data import structure
 from penstock.data.dataset import DatasetV2
 from penstock.data.dataset_v1 import as_v1
-from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 from penstock.graph.type_spec import TensorSpec
 from penstock.ops.registry import get
@@ -34,6 +33,14 @@ def _directed(selector: Any, datasets: list, stop_on_empty: bool) -> Any:
     return first._made(variant, spec, (selector, *datasets))
 
 
+def _chosen(weights: Any, number: Any) -> Any:
+    """The index that a random 32-bit number stands for: indices share the range of numbers as their weights say."""
+    weights = tf.cast(weights, dtypes.float64)
+    bounds = tf.cumsum(weights) / tf.reduce_sum(weights)
+    place = (tf.cast(number, dtypes.float64) + 0.5) / 2.0**32
+    return tf.reduce_sum(tf.cast(bounds[:-1] <= place, dtypes.int64))
+
+
 @export(v2=["data.experimental.sample_from_datasets"])
 def sample_from_datasets(datasets: Any, weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False) -> Any:
     """A dataset that takes each element from a dataset chosen at random, with given weights.
@@ -51,19 +58,12 @@ def sample_from_datasets(datasets: Any, weights: Any = None, seed: Any = None, s
                             f"{weights.dtype}.")
         if not weights.shape.is_compatible_with([len(datasets)]):
             raise ValueError(f"`weights` must be a vector of length `len(datasets)` = {len(datasets)}.")
-        logits = tf.expand_dims(tf.log(weights), 0)
-        known = constant_value(weights)
-        if known is not None and len(datasets) == 1:
-            return datasets[0]
-        selector = DatasetV2.random(seed).batch(2).map(
-            lambda s: tf.squeeze(tf.random.stateless_categorical(logits, 1, seed=s), axis=[0, 1]))
+        selector = DatasetV2.random(seed).map(lambda number: _chosen(weights, number))
     else:
         spec = weights.element_spec
         if not isinstance(spec, TensorSpec) or not spec.shape.is_compatible_with([len(datasets)]):
             raise ValueError("`weights` must be a dataset of vectors of length `len(datasets)`.")
-        logits_ds = weights.map(lambda p: tf.expand_dims(tf.log(p), 0))
-        selector = DatasetV2.zip((logits_ds, DatasetV2.random(seed).batch(2))).map(
-            lambda p, s: tf.squeeze(tf.random.stateless_categorical(p, 1, seed=s), axis=[0, 1]))
+        selector = DatasetV2.zip((weights, DatasetV2.random(seed))).map(_chosen)
     return _directed(selector, datasets, stop_on_empty_dataset)
 
 
