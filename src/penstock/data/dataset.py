@@ -135,7 +135,7 @@ class DatasetV2(Trackable):
         """An iterator over the elements as numpy arrays (eager execution)."""
         if not context.executing_eagerly():
             raise RuntimeError("as_numpy_iterator() is not supported while tracing functions")
-        return (structure.map_structure(lambda x: x._numpy() if hasattr(x, "_numpy") else x.numpy(), e) for e in self)
+        return (structure.map_structure(lambda x: x.numpy() if isinstance(x, tf.Tensor) else x._numpy(), e) for e in self)
 
     def __len__(self) -> int:
         if not context.executing_eagerly():
@@ -520,7 +520,7 @@ class DatasetV2(Trackable):
     def with_options(self, options: Options, name: str | None = None) -> Any:
         """The same dataset with options set."""
         variant = self._variant_tensor
-        if options.deterministic is not None:
+        if options._serialized():
             variant = call_op("OptionsDataset", variant, serialized_options=options._serialized(),
                               **structure.outputs(self.element_spec))
         out = self._made(variant, self.element_spec, (self,))

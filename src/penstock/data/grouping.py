@@ -25,7 +25,8 @@ def _key_function(dataset: Any, key_func: Callable, where: str) -> ElementFuncti
         return tf.convert_to_tensor(key, dtype=dtypes.int64 if isinstance(key, int) else None)
     f = ElementFunction(call if not _plain(dataset) else (lambda x: call(x)), where, dataset.element_spec)
     if not isinstance(f.output_spec, TensorSpec) or not f.output_spec.is_compatible_with(_KEY):
-        raise ValueError("`key_func` must return a single tf.int64 scalar tensor.")
+        kind = "scalar tensor" if "window" in where else "tensor"
+        raise ValueError(f"`key_func` must return a single tf.int64 {kind}.")
     return f
 
 

@@ -199,8 +199,13 @@ class Options(OptionsBase):
     threading = _Option(ThreadingOptions, "Threads.", ThreadingOptions)
 
     def _serialized(self) -> bytes:
-        """What a pipeline must know of them at run time, as a message of TensorFlow's kind: field 1 is `deterministic`."""
-        return b"" if self.deterministic is None else b"\x08" + bytes([self.deterministic])
+        """What a pipeline must know of them at run time, as a message of TensorFlow's kind.
+
+        Field 1 is `deterministic`; field 5 is `threading`, in which field 2 is the number of threads.
+        """
+        out = b"" if self.deterministic is None else b"\x08" + bytes([self.deterministic])
+        threads = min(self.threading.private_threadpool_size or 0, 127)
+        return out + (b"\x2a\x02\x10" + bytes([threads]) if threads > 0 else b"")
 
     @property
     def experimental_deterministic(self) -> Any:

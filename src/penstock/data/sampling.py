@@ -37,8 +37,12 @@ def _chosen(weights: Any, number: Any) -> Any:
     """The index that a random 32-bit number stands for: indices share the range of numbers as their weights say."""
     weights = tf.cast(weights, dtypes.float64)
     bounds = tf.cumsum(weights) / tf.reduce_sum(weights)
-    place = (tf.cast(number, dtypes.float64) + 0.5) / 2.0**32
-    return tf.reduce_sum(tf.cast(bounds[:-1] <= place, dtypes.int64))
+    return tf.reduce_sum(tf.cast(bounds[:-1] <= _place(number), dtypes.int64))
+
+
+def _place(number: Any) -> Any:
+    """A random 32-bit number as one between 0 and 1."""
+    return (tf.cast(number, dtypes.float64) + 0.5) / 2.0**32
 
 
 @export(v2=["data.experimental.sample_from_datasets"])
@@ -113,13 +117,16 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
             start = tf.cast(convert(initial_dist, None, "initial_dist"), dtypes.float32)
             classed = classed.map(lambda c, e: (c, e, start))
 
-        def accepted(c: Any, e: Any, dist: Any) -> Any:
-            tiny = np.finfo(np.float32).tiny
-            ratio = target / tf.maximum(dist, tiny)
-            chance = tf.where(tf.equal(target, 0), tf.zeros_like(ratio), ratio / tf.reduce_max(
-                tf.where(dist > 0, ratio, tf.zeros_like(ratio))))
-            return tf.random.uniform([], seed=seed) < tf.gather(chance, c)
-        return classed.filter(accepted).map(lambda c, e, dist: (c, e))
+        def accepted(element: Any, number: Any) -> Any:
+            c, _, dist = element
+            ratio = target / tf.maximum(dist, np.finfo(np.float32).tiny)
+            chance = ratio / tf.reduce_max(tf.where(dist > 0, ratio, tf.zeros_like(ratio)))
+            mine = tf.reduce_sum(tf.where(tf.equal(tf.range(tf.size(chance, out_type=dtypes.int64)), c), chance,
+                                          tf.zeros_like(chance)))
+            return _place(number) < tf.cast(mine, dtypes.float64)
+        public = dataset._public()
+        chosen = public.zip((classed, public.random(seed))).filter(accepted)
+        return chosen.map(lambda element, number: element[:2])
     return apply
 
 

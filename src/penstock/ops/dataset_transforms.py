@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 
+from penstock import errors
 from penstock.ops.dataset_base import ARGUMENTS, body, dataset, integer, number, stage_of
 from penstock.pipelines import background, batching, mapping, ordering
 
@@ -64,7 +65,6 @@ def _(input_dataset, other_arguments, cycle_length, block_length, num_parallel_c
     mapped = body(f, node, other_arguments)
     cycle, calls = integer(cycle_length, "cycle_length"), integer(num_parallel_calls, "num_parallel_calls")
     if calls != AUTOTUNE and calls < 1:
-        from penstock import errors
         raise errors.invalid("num_parallel_calls must be greater than zero.")
     return background.ParallelInterleave(stage_of(input_dataset), mapped, parallelism(cycle),
                                          integer(block_length, "block_length"), sloppy or None, 2)
@@ -198,6 +198,38 @@ def _(input_dataset, other_arguments, *, predicate, node):
 @dataset("OptionsDataset", inputs=_IN, attrs="serialized_options: string, metadata: string = ''")
 def _(input_dataset, *, serialized_options):
     source = stage_of(input_dataset)
-    chosen = serialized_options.encode() if isinstance(serialized_options, str) else serialized_options
-    order = {b"\x08\x00": False, b"\x08\x01": True}.get(chosen[:2])
-    return ordering.Take(source if order is None else background.with_order(source, order), -1)
+    data = serialized_options.encode() if isinstance(serialized_options, str) else serialized_options
+    fields = options_fields(data)
+    threading = options_fields(fields[5]) if isinstance(fields.get(5), bytes) else {}
+    order = bool(fields[1]) if 1 in fields else None
+    if order is None and not threading.get(2):
+        return ordering.Take(source, -1)
+    return ordering.Take(background.adjusted(source, order, threading.get(2) or None), -1)
+
+
+def options_fields(data: bytes) -> dict[int, int | bytes]:
+    """The numbers and parts of a message of dataset options, by field number."""
+    out: dict[int, int | bytes] = {}
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while at < len(data) and shift < 64:
+            byte, at = data[at], at + 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+        raise errors.DataLossError(None, None, "serialized_options is not a message of dataset options")
+    while at < len(data):
+        key = varint()
+        number_or_size = varint()
+        if key & 7 == 0:
+            out[key >> 3] = number_or_size
+        elif key & 7 == 2 and number_or_size <= len(data) - at:
+            out[key >> 3] = data[at:at + number_or_size]
+            at += number_or_size
+        else:
+            raise errors.DataLossError(None, None, "serialized_options is not a message of dataset options")
+    return out

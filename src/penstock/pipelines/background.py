@@ -18,6 +18,7 @@ from penstock.pipelines.mapping import ended, stage_of
 
 _QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
 _TRIES = 8
+_MOST_THREADS = 64                  # of one stage
 
 
 class Failed:
@@ -227,7 +228,7 @@ class ParallelMap(Stage):
         if parallel < 1:
             raise errors.invalid("num_parallel_calls must be greater than zero.")
         self.inputs, self.body, self.parallel = (source,), body, parallel
-        self.ordered, self.preserve = ordered, preserve_cardinality
+        self.ordered, self.preserve, self.threads = ordered, preserve_cardinality, _MOST_THREADS
 
     def iterate(self, ctx: Any) -> Cursor:
         from penstock.pipelines.mapping import _MapCursor
@@ -323,7 +324,8 @@ class _ParallelCursor(Cursor):
             return None
         workers = self._workers
         if not workers.threads:
-            workers.threads = [start_thread(workers.work) for _ in range(min(self._stage.parallel, 64))]
+            workers.threads = [start_thread(workers.work)
+                               for _ in range(min(self._stage.parallel, self._stage.threads))]
         with workers.changed:
             ctx.wait(workers.changed, lambda: self._first() is not None or workers.ended and not workers.jobs
                      or workers.stopped)
@@ -533,12 +535,14 @@ def _stop_all(buffers: list, ctx: Any) -> None:
         b.stop()
 
 
-def with_order(stage: Stage, ordered: bool) -> Stage:
-    """A copy of a pipeline in which parallel stages that left it open keep the order of elements, or do not."""
+def adjusted(stage: Stage, ordered: bool | None, threads: int | None) -> Stage:
+    """A copy of a pipeline in which parallel stages that left it open keep the order of elements, or do not, and in which
+    they have at most so many threads."""
     stage = copy.copy(stage)
-    stage.inputs = tuple(with_order(s, ordered) for s in stage.inputs)
-    if isinstance(stage, ParallelMap) and stage.ordered is None:
-        stage.ordered = ordered
-    if isinstance(stage, ParallelInterleave) and stage.sloppy is None:
+    stage.inputs = tuple(adjusted(s, ordered, threads) for s in stage.inputs)
+    if isinstance(stage, ParallelMap):
+        stage.ordered = ordered if stage.ordered is None else stage.ordered
+        stage.threads = min(stage.threads, threads or stage.threads)
+    if isinstance(stage, ParallelInterleave) and stage.sloppy is None and ordered is not None:
         stage.sloppy = not ordered
     return stage

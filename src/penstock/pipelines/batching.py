@@ -75,6 +75,8 @@ class _BatchCursor(_Grouping):
     def next(self, ctx: Any) -> tuple | None:
         if not self._source.blocks:
             found = self.read(ctx)
+            if self._whole and found:
+                _check_sizes(found)
             return values.batch(found) if found else None
         parts: list = []
         have = 0
@@ -88,6 +90,16 @@ class _BatchCursor(_Grouping):
         if not parts or self._drop and have < self._size:
             return None
         return values.join(parts)
+
+
+def _check_sizes(found: list[tuple]) -> None:
+    """All elements have as many numbers as the first: the words of a batch that is filled as elements come."""
+    for element in found:
+        for x, first in zip(element, found[0], strict=True):
+            a, b = values.shape_of(x), values.shape_of(first)
+            if a != b:
+                raise errors.invalid("Cannot add tensor to the batch: number of elements does not match. Shapes are: [tensor]: "
+                                     f"{values.show_dims(a)}, [batch]: {values.show_dims(b)}")
 
 
 class PaddedBatch(Stage):
