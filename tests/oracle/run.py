@@ -21,14 +21,15 @@ from penstock.ops.registry import GRADIENTS, OPS
 from tests.oracle import programs_data, programs_shared, records  # noqa: F401
 from tests.oracle.differences import EXPLAINED, WITHOUT_EVIDENCE, unset
 from tests.oracle.programs import PROGRAMS, BuiltProgram, OlderProgram
-from tests.registry.load import all_samples
+from tests.registry import recorded
+from tests.registry.compare import TOLERANCE, differs
+from tests.registry.load import all_samples, ids
 from tests.registry.running import Built
 from tests.registry.sample import SAMPLES, Sample
 from tests.registry.variants import variants
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BAR = 0.97                          # the least part of the ops that are equal, and of those that are tried
-TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 2e-4, "float64": 1e-6, "complex64": 2e-4, "complex128": 1e-6}
 
 RUNNABLE = sorted(name for name, op in OPS.items() if (op.kernels or op.control_flow) and not name.startswith("_"))
 
@@ -40,6 +41,7 @@ class Case:
         self.sample, self.label = sample, label
         self.built = built or Built(sample)
         self.ops = [sample.op]                  # what the case is evidence for
+        self.name = ""                          # of the sample, in the record of TensorFlow's values
         self.message = self.built.graph.as_graph_def()
         self.values: list = []
         self.failure = ""                       # why there are no values
@@ -87,35 +89,17 @@ def shown(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:160]
 
 
-def differs(ours: Any, theirs: Any, tolerance: float = 0) -> str:
-    """In what two values differ; empty if they are equal within the tolerance of their dtype, or within `tolerance`."""
-    # As an array of numpy's own strings, a string would lose the zeros at its end.
-    a, b = (np.array(v, object) if isinstance(v, bytes) else np.asarray(v) for v in (ours, theirs))
-    if a.shape != b.shape:
-        return f"shape {a.shape} here, {b.shape} there"
-    if a.dtype == object or b.dtype == object or a.dtype.kind in "SUb":
-        return "" if a.tolist() == b.tolist() else "values differ"
-    if a.dtype.fields is not None:
-        a, b = a[a.dtype.names[0]], b[b.dtype.names[0]] if b.dtype.fields is not None else b
-    if a.dtype.kind in "iu" and np.array_equal(a, b):
-        return ""
-    tol = max(tolerance, TOLERANCE.get(a.dtype.name, 0)) if a.dtype.name in TOLERANCE else 0
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    a, b = a.astype(wide), b.astype(wide)
-    if tol and np.allclose(a, b, rtol=tol, atol=tol, equal_nan=True):
-        return ""
-    return f"values differ by up to {np.nanmax(np.abs(a - b)):.3g}"
-
-
 def make_cases(only: str | None) -> tuple[list[Case], list[tuple[str, str]]]:
     """Our side of all samples, and those that we cannot run ourselves."""
     cases, broken = [], []
-    for s in all_samples():
+    found = all_samples()
+    for name, s in zip(ids(found), found, strict=True):
         if only and s.op not in only.split(","):
             continue
         for label, v in variants(s, OPS[s.op]):
             try:
                 cases.append(Case(v, label))
+                cases[-1].name = name if v is s else ""
             except Exception as e:
                 if label == "as sampled" or not isinstance(e, (TypeError, ValueError)):
                     broken.append((s.op, f"{label}: {shown(e)}"))
@@ -193,6 +177,13 @@ def compare(case: Case, header: dict, parts: list[bytes]) -> tuple[str, str]:
     return "equal", ""
 
 
+def record(cases: list[Case], answers: dict) -> None:
+    """Keeps TensorFlow's values for the samples that have no numpy reference; the tests compare with them."""
+    kept = {c.name: (recorded.key(c.sample), answers[i][1][:answers[i][0]["n"]]) for i, c in enumerate(cases)
+            if c.name and recorded.wanted(c.sample) and compare(c, *answers[i])[0] == "equal"}
+    recorded.write(kept)
+
+
 def summarize(cases: list[Case], answers: dict, broken: list) -> dict[str, dict]:
     """Per op: cases tried, equal, absent there, differences."""
     table: dict[str, dict] = {}
@@ -265,7 +256,10 @@ def main() -> int:
     tf.disable_v2_behavior()
     cases, broken = (a + b for a, b in zip(make_cases(args.only), make_programs(args.only), strict=True))
     print(f"{len(cases)} cases built here, {len(broken)} failed", flush=True)
-    table = summarize(cases, ask(args.tf, cases), broken)
+    answers = ask(args.tf, cases)
+    table = summarize(cases, answers, broken)
+    if not args.only:
+        record(cases, answers)
     os.makedirs(os.path.dirname(args.table) or ".", exist_ok=True)
     equal, compared = report(table, args.table if not args.only else os.devnull)
     for op in sorted(table):

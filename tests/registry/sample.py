@@ -6,7 +6,8 @@
 Inputs are numpy arrays (lists of them for list inputs; object arrays of bytes for strings). `expect` is a numpy
 reference taking the same inputs; without one, the oracle (real TensorFlow) is the only judge of the value. `grad` says
 whether the numeric gradient check applies (False: not differentiable or not smooth here; a list: only these inputs).
-`random` marks ops whose values cannot be compared.
+`through` lists the outputs that the gradient goes through, where not all of them have one. `random` marks ops whose values
+cannot be compared.
 """
 from __future__ import annotations
 
@@ -37,12 +38,13 @@ class Sample:
     rtol: float
     atol: float
     random: bool
+    through: Any = None
 
 
 def sample(op: str, *inputs: Any, expect: Callable | None = None, grad: Any = True, rtol: float = 1e-5,
-           atol: float = 1e-5, random: bool = False, **attrs: Any) -> None:
+           atol: float = 1e-5, random: bool = False, through: Any = None, **attrs: Any) -> None:
     """Adds a sample of `op`."""
-    SAMPLES.setdefault(op, []).append(Sample(op, inputs, attrs, expect, grad, rtol, atol, random))
+    SAMPLES.setdefault(op, []).append(Sample(op, inputs, attrs, expect, grad, rtol, atol, random, through))
 
 
 def f(*shape: int, low: float = -2.0, high: float = 2.0, dtype: Any = np.float32) -> np.ndarray:

@@ -20,14 +20,15 @@ _x, _scale, _offset, _mean, _var = f(3, 4, 2, 5), f(5), f(5), f(5), f(5, low=0.5
 _none = np.zeros(0, np.float32)
 for _version in ("", "V2", "V3"):
     _more = [np.zeros(0, np.float32)] if _version == "V3" else []
-    sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _none, _none, epsilon=1e-3, grad=False,
+    sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _none, _none, epsilon=1e-3, through=[0], grad=[0, 1, 2],
            expect=lambda *a, more=_more: _training(*a) + more)
-    sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _mean, _var, epsilon=1e-3, is_training=False, grad=False,
-           expect=lambda *a, more=_more: _inference(*a) + more)
+    sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _mean, _var, epsilon=1e-3, is_training=False, through=[0],
+           grad=[0, 1, 2], expect=lambda *a, more=_more: _inference(*a) + more)
     for _is_training in (False, True):
         sample(f"FusedBatchNormGrad{_version}", f(3, 4, 2, 5), _x, _scale, _x.mean((0, 1, 2)), _x.var((0, 1, 2)), *_more,
                epsilon=1e-3, is_training=_is_training, grad=False)
-sample("FusedBatchNormV3", np.moveaxis(_x, 3, 1), _scale, _offset, _none, _none, data_format="NCHW", grad=False)
+sample("FusedBatchNormV3", np.moveaxis(_x, 3, 1), _scale, _offset, _none, _none, data_format="NCHW", through=[0],
+       grad=[0, 1, 2])
 sample("FusedBatchNormV2", _x.astype(np.float16), _scale, _offset, _none, _none, grad=False, rtol=1e-2, atol=1e-2)
 
 

@@ -30,11 +30,12 @@ def _over_time(n, x, cs, h, *rest, **kwargs):
     return [np.stack(s).astype(np.float32) for s in zip(*steps, strict=True)]
 
 
-sample("LSTMBlockCell", *_CELL, expect=_lstm, grad=False)
-sample("LSTMBlockCell", *_CELL, use_peephole=True, cell_clip=0.0, forget_bias=0.5, grad=False,
+_STATE = [1, 6]            # cs and h: the others have no gradient
+sample("LSTMBlockCell", *_CELL, expect=_lstm, through=_STATE)
+sample("LSTMBlockCell", *_CELL, use_peephole=True, cell_clip=0.0, forget_bias=0.5, through=_STATE,
        expect=lambda *a: _lstm(*a, forget_bias=0.5, clip=0.0, peephole=True))
-sample("BlockLSTM", np.int64(3), f(3, _B, _I), *_CELL[1:], expect=_over_time, grad=False)
-sample("BlockLSTMV2", np.int64(3), f(3, _B, _I), *_CELL[1:], use_peephole=True, grad=False,
+sample("BlockLSTM", np.int64(3), f(3, _B, _I), *_CELL[1:], expect=_over_time, through=_STATE)
+sample("BlockLSTMV2", np.int64(3), f(3, _B, _I), *_CELL[1:], use_peephole=True, through=_STATE,
        expect=lambda *a: _over_time(*a, order=(0, 2, 1, 3), forget_bias=0.0, clip=0.0, peephole=True))
 
 
@@ -44,7 +45,7 @@ def _gru(x, h, w_ru, w_c, b_ru, b_c):
     return r, u, c, u * h + (1 - u) * c
 
 
-sample("GRUBlockCell", f(_B, _I), f(_B, _N), f(_I + _N, 2 * _N), f(_I + _N, _N), f(2 * _N), f(_N), expect=_gru, grad=False)
+sample("GRUBlockCell", f(_B, _I), f(_B, _N), f(_I + _N, 2 * _N), f(_I + _N, _N), f(2 * _N), f(_N), expect=_gru, through=[3])
 _state = _lstm(*_CELL, clip=0.0)
 sample("LSTMBlockCellGrad", *_CELL, *[s.astype(np.float32) for s in _state[:6]], f(_B, _N), f(_B, _N), use_peephole=False,
        grad=False)
