@@ -91,7 +91,7 @@ def test_graphdef_round_trip(sample):
 
 # What they give has the bytes of the type in it, or its lowest and highest numbers.
 SHOW_THE_TYPE = {"Bitcast", "SerializeTensor", "SerializeSparse", "SerializeManySparse", "UnsortedSegmentMin",
-                 "UnsortedSegmentMax"}
+                 "UnsortedSegmentMax", "TensorSummary", "TensorSummaryV2"}
 
 
 def in_other_dtypes(found):
@@ -194,7 +194,8 @@ def _widened(sample):
         return a.astype(WIDER.get(a.dtype, a.dtype))
     wide = dataclasses.replace(sample, inputs=tuple([up(a) for a in v] if isinstance(v, list) else up(v)
                                                     for v in sample.inputs),
-                               attrs={k: WIDER_ATTR.get(v, v) if isinstance(v, tf.DType) else v for k, v in sample.attrs.items()})
+                               attrs={k: WIDER_ATTR.get(v, v) if isinstance(v, tf.DType) else v
+                                      for k, v in sample.attrs.items()})
     try:
         Built(wide)
         return wide

@@ -185,9 +185,17 @@ tensor_summary_v2.shape(lambda tag, tensor, serialized_summary_metadata: ())
 
 
 def tensor_message(value: Any, tensor: Any, dtype: Any) -> None:
-    """Fills a Summary.Value with a tensor."""
+    """Fills a Summary.Value with a tensor: numbers as bytes, strings one by one."""
     from penstock.graph.tensor_proto import make_tensor_proto
-    value.tensor.CopyFrom(make_tensor_proto(bridge.to_numpy(tensor, dtype), dtype=dtype))
+    array = bridge.to_numpy(tensor, dtype)
+    if array.dtype == object:
+        value.tensor.CopyFrom(make_tensor_proto(array, dtype=dtype))
+        return
+    value.tensor.dtype = dtype.as_datatype_enum
+    value.tensor.tensor_shape.SetInParent()
+    for size in array.shape:
+        value.tensor.tensor_shape.dim.add(size=size)
+    value.tensor.tensor_content = array.tobytes()
 
 
 @tensor_summary.kernel
