@@ -57,6 +57,15 @@ def test_shape_arithmetic_stays_on_the_host():
     assert out[1:] == [6, 6]
 
 
+def test_shapes_that_are_fed_are_not_copied():
+    x, shape = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int64, [2])
+    y = tf.reshape(x, shape) * 2.0 + tf.reshape(x, tf.constant([2, 3], tf.int64))
+    with tf.Session() as sess:
+        np.testing.assert_array_equal(sess.run(y, {x: np.ones(6), shape: [2, 3]}), np.full([2, 3], 3.0))
+        source = sess.explain(y, {x: 0, shape: 0})
+    assert source.count(": Identity") == 1                    # x; the shape stays where it is
+
+
 def test_strings_and_queues_stay_on_the_host():
     q = tf.FIFOQueue(3, [tf.float32, tf.string])
     put = q.enqueue([tf.placeholder(tf.float32, [], name="x") * 2.0, tf.strings.lower(tf.placeholder(tf.string, [], name="s"))])

@@ -25,9 +25,10 @@ def join(step: Any, placed: dict[Operation, Device], host: Device) -> dict[Opera
     copies: dict[tuple[int, Device], Tensor] = {}
     for op in ordered(step.ops, placed, step.fed):
         device = placed[op]
+        names = _names(op)
         for i, t in enumerate(op._inputs):
             source = host if id(t) in step.fed else placed[t._op]
-            if _stays(op, t, source, device):
+            if _stays(op, names[i], t, source, device):
                 continue
             copy = copies.get((id(t), device))
             if copy is None:
@@ -42,6 +43,13 @@ def join(step: Any, placed: dict[Operation, Device], host: Device) -> dict[Opera
     return where
 
 
-def _stays(op: Operation, t: Tensor, source: Device, target: Device) -> bool:
-    """Whether an op takes a tensor where it is."""
-    return source is target or source.host and target.host or op.opdef.calls or t.dtype.base_dtype in _ON_HOST
+def _names(op: Operation) -> list[str]:
+    """The name of the declared input that each input belongs to."""
+    counts = op._counts or (None,) * len(op.opdef.inputs)
+    return [arg.name for arg, n in zip(op.opdef.inputs, counts, strict=True) for _ in range(1 if n is None else n)]
+
+
+def _stays(op: Operation, name: str, t: Tensor, source: Device, target: Device) -> bool:
+    """Whether an op takes a tensor where it is: on the same memory, or as a shape or axis that it reads on the host."""
+    return source is target or source.host and target.host or op.opdef.calls or t.dtype.base_dtype in _ON_HOST or \
+        source.host and name in op.opdef.host_inputs and t.dtype.is_integer
