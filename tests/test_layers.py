@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "autograph": CORE | {"ops"},
     "variables": LIBRARY,
     "summary": LIBRARY,
+    "saved_model": LIBRARY | {"checkpoint", "eager", "ragged", "variables"},
     "module": LIBRARY | {"variables"},
     "checkpoint": LIBRARY | {"kernels", "place", "variables"},
     "train": LIBRARY | {"checkpoint", "variables"},

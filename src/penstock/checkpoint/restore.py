@@ -178,15 +178,50 @@ def node_names(graph: Any) -> dict[int, str]:
     return names
 
 
+class _Objects:
+    """Objects by key, that this does not keep alive; those that cannot be referred to weakly (tuples) it does."""
+
+    def __init__(self) -> None:
+        self._held: dict[Any, Any] = {}
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        try:
+            self._held[key] = weakref.ref(value)
+        except TypeError:
+            self._held[key] = lambda: value
+
+    def get(self, key: Any) -> Any:
+        """The object, or None."""
+        found = self._held.get(key)
+        return None if found is None else found()
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def items(self) -> list:
+        """Keys and the objects that are still there."""
+        return [(k, v) for k, ref in list(self._held.items()) if (v := ref()) is not None]
+
+    def values(self) -> list:
+        """The objects that are still there."""
+        return [v for _, v in self.items()]
+
+    def __len__(self) -> int:
+        return len(self.items())
+
+
 class Restore:
     """One restore of a checkpoint of objects."""
 
     def __init__(self, object_graph_proto: Any, save_path: str, save_path_tensor: Any, restore_op_cache: dict, graph_view: Any):
         self.object_graph_proto, self.restore_uid = object_graph_proto, next_restore()
         self.unused_attributes: dict[int, list] = {}
-        self.object_by_proto_id: Any = weakref.WeakValueDictionary()
+        self.object_by_proto_id = _Objects()
         self.matched_proto_ids: set[int] = set()
-        self.all_python_objects: Any = weakref.WeakValueDictionary()      # by id
+        self.all_python_objects = _Objects()               # by id
         self.save_path, self.save_path_tensor = save_path, save_path_tensor
         self._reader = CheckpointReader(save_path)
         self.dtype_map = self._reader.get_variable_to_dtype_map()

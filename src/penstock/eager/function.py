@@ -186,6 +186,12 @@ class Function:
     def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
         return [c for t in self._traces.values() for c in t.by_shapes.values()]
 
+    def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
+        """The traces; the one of the input signature, if there are none yet."""
+        if not self._list_all_concrete_functions and self.input_signature is not None:
+            self.get_concrete_function()
+        return self._list_all_concrete_functions
+
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""
         return self._trace_count

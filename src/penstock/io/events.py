@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -39,6 +38,8 @@ class EventsWriter:
         with self._lock:
             if not self.closed:
                 return
+            import socket
+
             from penstock.graph.messages import Event
             paths.makedirs(self.logdir)
             name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_uid)}"

@@ -1,0 +1,187 @@
+"""SavedModels of graphs and of objects: written, read, served by signature, and what is wrong with them."""
+import os
+import random
+
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as v1
+
+
+# -- of graphs -------------------------------------------------------------------------------------------------------
+def write_graph_model(folder, asset=None):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        x = v1.placeholder(tf.float32, [None, 2], name="x")
+        w = v1.get_variable("w", initializer=[[1.0], [2.0]])
+        y = tf.matmul(x, w, name="y")
+        sess.run(v1.global_variables_initializer())
+        init = None
+        if asset:
+            v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, tf.constant(str(asset), name="asset"))
+            text = v1.get_variable("text", initializer="", collections=[v1.GraphKeys.LOCAL_VARIABLES],
+                                   use_resource=False)
+            init = text.assign(tf.io.read_file(sess.graph.get_tensor_by_name("asset:0"))).op
+        v1.saved_model.simple_save(sess, str(folder), {"x": x}, {"y": y}, legacy_init_op=init)
+
+
+def test_a_graph_is_saved_and_loaded(tmp_path):
+    (tmp_path / "words.txt").write_text("hello")
+    write_graph_model(tmp_path / "m", tmp_path / "words.txt")
+    (tmp_path / "words.txt").unlink()
+    assert sorted(os.listdir(tmp_path / "m")) == ["assets", "saved_model.pb", "variables"]
+    assert v1.saved_model.contains_saved_model(str(tmp_path / "m"))
+    with tf.Graph().as_default() as g, v1.Session() as sess:
+        loaded = v1.saved_model.load(sess, [v1.saved_model.tag_constants.SERVING], str(tmp_path / "m"), import_scope="s")
+        signature = loaded.signature_def["serving_default"]
+        assert v1.saved_model.is_valid_signature(signature)
+        y = v1.saved_model.get_tensor_from_tensor_info(signature.outputs["y"], import_scope="s")
+        assert sess.run(y, {"s/x:0": [[1.0, 1.0]]}).tolist() == [[3.0]]
+        assert sess.run(g.get_tensor_by_name("s/text:0")) == b"hello"
+
+
+def test_a_graph_is_loaded_as_an_object(tmp_path):
+    write_graph_model(tmp_path / "m")
+    model = tf.saved_model.load(str(tmp_path / "m"))
+    assert model.signatures["serving_default"](x=tf.constant([[1.0, 2.0]]))["y"].numpy().tolist() == [[5.0]]
+    assert [v.numpy().tolist() for v in model.variables] == [[[1.0], [2.0]]]
+
+
+def test_several_graphs_with_tags(tmp_path):
+    builder = v1.saved_model.Builder(str(tmp_path / "m"))
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v1.get_variable("v", initializer=1.0, use_resource=False)
+        with pytest.raises(AssertionError, match="has not been saved yet"):
+            builder.add_meta_graph(["a"])
+        sess.run(v1.global_variables_initializer())
+        builder.add_meta_graph_and_variables(sess, ["a", "b"])
+        builder.add_meta_graph(["c"])
+        builder.save(as_text=True)
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v1.saved_model.load(sess, {"b", "a"}, str(tmp_path / "m"))
+        assert sess.run("v:0") == 1.0
+        with pytest.raises(RuntimeError, match="could not be found in SavedModel"):
+            v1.saved_model.load(sess, ["a"], str(tmp_path / "m"))
+    with pytest.raises(AssertionError, match="isn't empty"):
+        v1.saved_model.Builder(str(tmp_path / "m"))
+    with pytest.raises(ValueError, match="tags"):
+        tf.saved_model.load(str(tmp_path / "m"))
+
+
+# -- of objects ------------------------------------------------------------------------------------------------------
+class Scale(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="w")
+        self.parts = [tf.Variable(5.0), {"bias": tf.Variable(1.0)}]
+        self.pair = (tf.Variable(7.0), "text")
+        self.offset = tf.constant([10.0])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
+    def f(self, x):
+        return tf.matmul(x, self.w) * self.parts[0]
+
+    @tf.function
+    def g(self, x, double=False):
+        y = x + self.offset if not double else x * 2.0
+        for _ in tf.range(3):
+            y = y + 1.0
+        return {"y": y, "inner": (x, self.parts[1]["bias"])}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    module = Scale()
+    module.g(tf.constant([1.0]))
+    module.g(tf.constant([1.0]), double=True)
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures={"serving_default": module.f})
+    return str(tmp_path / "m")
+
+
+def test_an_object_is_saved_and_loaded(saved):
+    model = tf.saved_model.load(saved)
+    assert model.f([[1.0, 1.0]]).numpy().tolist() == [[20.0, 30.0]]
+    out = model.g(tf.constant([1.0]))
+    assert out["y"].numpy().tolist() == [14.0] and out["inner"][1].numpy() == 1.0
+    assert model.g(tf.constant([1.0]), double=True)["y"].numpy().tolist() == [5.0]
+    assert model.parts[1]["bias"].numpy() == 1.0 and isinstance(model.parts, list) and model.pair[0].numpy() == 7.0
+    model.w.assign(tf.zeros([2, 2]))
+    assert model.f([[1.0, 1.0]]).numpy().tolist() == [[0.0, 0.0]]
+    assert model.signatures["serving_default"](x=tf.constant([[1.0, 1.0]]))["output_0"].numpy().tolist() == [[0.0, 0.0]]
+
+
+def test_gradients_flow_to_loaded_variables(saved):
+    model = tf.saved_model.load(saved)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model.f(tf.constant([[1.0, 2.0]])))
+    assert tape.gradient(loss, model.w).numpy().tolist() == [[5.0, 5.0], [10.0, 10.0]]
+
+
+def test_what_was_loaded_is_saved_again(saved, tmp_path):
+    for i in range(2):
+        model = tf.saved_model.load(saved)
+        saved = str(tmp_path / f"again{i}")
+        tf.saved_model.save(model, saved, signatures=model.signatures)
+    model = tf.saved_model.load(saved)
+    assert model.g(tf.constant([1.0]))["y"].numpy().tolist() == [14.0]
+    assert model.signatures["serving_default"](x=tf.constant([[1.0, 1.0]]))["output_0"].numpy().tolist() == [[20.0, 30.0]]
+
+
+def test_an_object_is_served_in_a_session(saved):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        loaded = v1.saved_model.load(sess, ["serve"], saved)
+        signature = loaded.signature_def["serving_default"]
+        got = sess.run(signature.outputs["output_0"].name, {signature.inputs["x"].name: [[1.0, 1.0]]})
+        assert got.tolist() == [[20.0, 30.0]]
+
+
+def test_assets_move_with_the_model(tmp_path):
+    (tmp_path / "a.txt").write_text("hello")
+    root = tf.Module()
+    root.asset = tf.saved_model.Asset(str(tmp_path / "a.txt"))
+    root.read = tf.function(lambda: tf.io.read_file(root.asset.asset_path), input_signature=[])
+    tf.saved_model.save(root, str(tmp_path / "m"))
+    (tmp_path / "a.txt").unlink()
+    os.rename(tmp_path / "m", tmp_path / "moved")
+    assert tf.saved_model.load(str(tmp_path / "moved")).read().numpy() == b"hello"
+
+
+def test_arguments_that_fit_no_trace_are_refused(saved):
+    model = tf.saved_model.load(saved)
+    with pytest.raises(ValueError, match="Could not find matching function to call"):
+        model.g(tf.constant(["text"]))
+    with pytest.raises(TypeError):
+        model.signatures["new"] = model.f
+
+
+def test_untracked_variables_are_refused(tmp_path):
+    hidden, root = tf.Variable(1.0), tf.Module()
+    root.f = tf.function(lambda: hidden + 1.0, input_signature=[])
+    with pytest.raises(AssertionError, match="untracked"):
+        tf.saved_model.save(root, str(tmp_path / "m"))
+
+
+def test_damaged_models_give_typed_errors(saved):
+    """Bit flips and cuts of the message and the variables: it loads, or a typed error says why not."""
+    rng, refused = random.Random(4), 0
+    files = [os.path.join(saved, "saved_model.pb"), os.path.join(saved, "variables", "variables.index"),
+             os.path.join(saved, "variables", "variables.data-00000-of-00001")]
+    for path in files:
+        with open(path, "rb") as f:
+            whole = f.read()
+        for _ in range(12):
+            bad = bytearray(whole)
+            if rng.random() < 0.5:
+                bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+            else:
+                del bad[rng.randrange(len(bad)):]
+            with open(path, "wb") as f:
+                f.write(bad)
+            try:
+                tf.saved_model.load(saved)
+            except (OSError, ValueError, TypeError, KeyError, LookupError, tf.errors.OpError):
+                refused += 1
+        with open(path, "wb") as f:
+            f.write(whole)
+    assert refused > 10
+    assert np.isfinite(tf.saved_model.load(saved).f([[1.0, 1.0]]).numpy()).all()
