@@ -1,4 +1,4 @@
-"""Side by side with TensorFlow: graph construction, tf.gradients, a null step.
+"""Side by side with TensorFlow: graph construction, tf.gradients, a null step, the first run of a large step.
 
     python -m benchmarks.core --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 
@@ -68,7 +68,26 @@ class NullStep:
         return (time.perf_counter() - t) / n
 
 
-WORK = {"construction": construction, "gradients": gradients, "null step": NullStep()}
+class FirstRun:
+    """Seconds of the first run of a deep network with its gradients, in a new session."""
+
+    def __init__(self):
+        self.graph = None
+
+    def __call__(self, tf):
+        if self.graph is None:
+            self.graph = tf.Graph()
+            with self.graph.as_default():
+                h, weights = build(tf)
+                self.fetch = [h, tf.gradients(tf.reduce_sum(h), weights)[0]]
+                self.feed = {self.graph.get_operations()[0].outputs[0]: [[1.0] * 8] * 4}
+        with tf.Session(graph=self.graph) as sess:
+            t = time.perf_counter()
+            sess.run(self.fetch, self.feed)
+            return time.perf_counter() - t
+
+
+WORK = {"construction": construction, "gradients": gradients, "null step": NullStep(), "first run": FirstRun()}
 
 
 def worker(module):

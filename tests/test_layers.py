@@ -50,6 +50,8 @@ MAY_IMPORT = {
     "metrics": LIBRARY, "ragged": LIBRARY | {"pipelines"}, "weights": LIBRARY,
     "data": LIBRARY | {"ragged", "pipelines"},
     "testing": LIBRARY | {"device_config", "device_lib", "session", "place", "ragged", "eager", "variables"},
+    "tools": BASE,
+    "__main__": {"tools"},
     "compat": PUBLIC | BASE,
     "flags": BASE, "app": BASE | {"flags"},
     "digits": set(), "demo": {"digits", "io"},

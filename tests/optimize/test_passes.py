@@ -23,7 +23,7 @@ def types(fetches, feeds=None, **switches):
     """The op types in a session's program."""
     with tf.Session(config=config(**switches)) as sess:
         text = sess.explain(fetches, dict.fromkeys(feeds or (), None))
-    return [line.rsplit(": ", 1)[1] for line in text.splitlines() if "  # " in line]
+    return [line.rsplit(": ", 1)[1].split(" ")[0] for line in text.splitlines() if "  # " in line]
 
 
 # -- dependencies -----------------------------------------------------------------------------------------------------

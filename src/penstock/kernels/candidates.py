@@ -142,7 +142,7 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def sample(distribution: Distribution, gen: philox.Philox, count: int, unique: bool) -> tuple[np.ndarray, int]:
     """`count` values, and the number of draws that it took to get them."""
-    words = distribution.words_per_draw * count + 8
+    words = distribution.words_per_draw * count * (2 if unique else 1) + 8         # distinct values take more draws
     while words <= _MOST_WORDS and (count <= distribution.possible or not unique):
         counters = -(-words // 4)
         values = distribution.draw(gen.words(counters).reshape(-1).numpy().astype(np.uint64))
