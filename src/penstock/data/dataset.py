@@ -135,7 +135,7 @@ class DatasetV2(Trackable):
         """An iterator over the elements as numpy arrays (eager execution)."""
         if not context.executing_eagerly():
             raise RuntimeError("as_numpy_iterator() is not supported while tracing functions")
-        return (structure.map_structure(lambda x: x.numpy() if isinstance(x, tf.Tensor) else x._numpy(), e) for e in self)
+        return (structure.map_structure(_as_numpy, e) for e in self)
 
     def __len__(self) -> int:
         if not context.executing_eagerly():
@@ -445,18 +445,12 @@ class DatasetV2(Trackable):
 
     def enumerate(self, start: Any = 0, name: str | None = None) -> Any:
         """A dataset of pairs of a number and an element."""
-        return type(self)._made_like(self).zip((self._range_from(start), self))
-
-    def _range_from(self, start: Any) -> DatasetV2:
-        return type(self)._made_like(self).range(start, dtypes.int64.max)
-
-    @staticmethod
-    def _made_like(dataset: DatasetV2) -> Any:
-        """The public class of the API that a dataset belongs to."""
-        return dataset._public()
+        public = self._public()
+        return public.zip((public.range(start, dtypes.int64.max), self))
 
     @classmethod
     def _public(cls) -> Any:
+        """The public class of the API that a dataset belongs to."""
         return DatasetV2
 
     def prefetch(self, buffer_size: Any, name: str | None = None) -> Any:
@@ -532,6 +526,10 @@ class DatasetV2(Trackable):
         return f"<{type(self)._label} element_spec={names}>"
 
     _label = "Dataset"
+
+
+def _as_numpy(x: Any) -> Any:
+    return x._numpy() if not isinstance(x, tf.Tensor) and hasattr(x, "_numpy") else x.numpy()
 
 
 def static_size(size: Any, drop: Any) -> int | None:

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from penstock import errors
 from penstock.data import structure
 from penstock.graph import context
 from penstock.graph.func_graph import FuncGraph, trace
@@ -97,8 +96,3 @@ def call_op(name: str, *inputs: Any, functions: dict[str, ElementFunction] | Non
         return definition(*inputs, **attrs)
     made = add_calling_op(definition, inputs, {**attrs, **given}, list(given.values()), None)
     return list(made.outputs) if definition.list_output else made.outputs[0]
-
-
-def unsupported(what: str, why: str) -> Exception:
-    """The error for what is not there."""
-    return errors.UnimplementedError(None, None, f"{what}: {why}")

@@ -7,7 +7,6 @@ from typing import Any
 from penstock import dtypes, errors
 from penstock.api import export
 from penstock.data import structure
-from penstock.data.dataset import DatasetV2
 from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.graph.trackable import Trackable
@@ -307,5 +306,3 @@ def get_structure(dataset_or_iterator: Any) -> Any:
         raise TypeError(f"Invalid `dataset_or_iterator`. It must be a dataset or iterator, got "
                         f"{type(dataset_or_iterator)}.") from None
 
-
-__all__ = ["DatasetV2", "Iterator", "IteratorSpec", "OwnedIterator"]

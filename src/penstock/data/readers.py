@@ -42,7 +42,7 @@ def dtype_hint_string(value: Any) -> Any:
     return None if hasattr(value, "dtype") else dtypes.string
 
 
-def _reading(api: Any, made: Any, names: Any, parallel: Any, one: Any) -> Any:
+def _reading(names: Any, parallel: Any, one: Any) -> Any:
     """The datasets of all files one after the other, or of some at a time."""
     if parallel is None:
         return names.flat_map(one)
@@ -52,15 +52,12 @@ def _reading(api: Any, made: Any, names: Any, parallel: Any, one: Any) -> Any:
 
 
 class _Reader:
-    """What the classes of both APIs have in common: they are the dataset that `_build` makes."""
+    """What the classes of both APIs have in common: each becomes the dataset that its arguments describe."""
 
     _api: Any = None
 
     def _become(self, made: Any, inputs: Any = ()) -> None:
-        self._base(made._variant_tensor, inputs)
-
-    def _base(self, variant: Any, inputs: Any) -> None:
-        super().__init__(variant, _STRING, inputs)              # type: ignore[call-arg]
+        super().__init__(made._variant_tensor, _STRING, inputs)              # type: ignore[call-arg]
 
 
 class _TFRecords(_Reader):
@@ -73,7 +70,7 @@ class _TFRecords(_Reader):
 
         def one(filename: Any) -> Any:
             return self._api._made(get("TFRecordDataset")(filename, kind, size), _STRING)
-        self._become(_reading(self._api, None, names, num_parallel_reads, one), (names,))
+        self._become(_reading(names, num_parallel_reads, one), (names,))
 
 
 class _Lines(_Reader):
@@ -88,7 +85,7 @@ class _Lines(_Reader):
 
         def one(filename: Any) -> Any:
             return self._api._made(get("TextLineDataset")(filename, kind, size), _STRING)
-        return self._become(_reading(self._api, None, names, num_parallel_reads, one), (names,))
+        return self._become(_reading(names, num_parallel_reads, one), (names,))
 
 
 class _FixedLength(_Reader):
@@ -106,7 +103,7 @@ class _FixedLength(_Reader):
 
         def one(filename: Any) -> Any:
             return self._api._made(get("FixedLengthRecordDatasetV2")(filename, *parts, kind), _STRING)
-        return self._become(_reading(self._api, None, names, num_parallel_reads, one), (names,))
+        return self._become(_reading(names, num_parallel_reads, one), (names,))
 
 
 def _class(name: str, kind: type, doc: str) -> None:

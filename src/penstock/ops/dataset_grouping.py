@@ -82,27 +82,28 @@ def _(input_dataset, *, device):
     return grouping.OnDevice(stage_of(input_dataset), device)
 
 
+# -- datasets that say how to run their input: elements are the same -------------------------------------------------------
 @dataset("NonSerializableDataset", "ExperimentalNonSerializableDataset", inputs=_IN)
 def _(input_dataset):
-    return grouping.OnDevice(stage_of(input_dataset), "cpu")
+    return stage_of(input_dataset)
 
 
 @dataset("MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset",
          inputs=f"{_IN}, max_intra_op_parallelism: int64")
 def _(input_dataset, max_intra_op_parallelism):
-    return grouping.OnDevice(stage_of(input_dataset), "cpu")
+    return stage_of(input_dataset)
 
 
 @dataset("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset", inputs=f"{_IN}, num_threads: int64")
 def _(input_dataset, num_threads):
-    return grouping.OnDevice(stage_of(input_dataset), "cpu")
+    return background.adjusted(stage_of(input_dataset), None, integer(num_threads, "num_threads"))
 
 
 @dataset("ModelDataset", inputs=_IN, attrs="algorithm: int = 0, cpu_budget: int = 0")
 def _(input_dataset):
-    return grouping.OnDevice(stage_of(input_dataset), "cpu")
+    return stage_of(input_dataset)
 
 
 @dataset("OptimizeDataset", inputs=f"{_IN}, optimizations: string", attrs="optimization_configs: list(string) = []")
 def _(input_dataset, optimizations):
-    return grouping.OnDevice(stage_of(input_dataset), "cpu")
+    return stage_of(input_dataset)

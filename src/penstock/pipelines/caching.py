@@ -123,7 +123,7 @@ class FileCache(Stage):
         return self.prefix + ".index"
 
     def iterate(self, ctx: Any) -> Cursor:
-        return _FileCursor(self, ctx)
+        return _FileCursor(self)
 
     def cardinality(self) -> int:
         return self.cardinality_of_input()
@@ -132,8 +132,8 @@ class FileCache(Stage):
 class _FileCursor(Cursor):
     """Reads the file if it is there, and writes it otherwise; which of the two is decided by the first element."""
 
-    def __init__(self, stage: FileCache, ctx: Any):
-        self._stage, self._ctx = stage, ctx
+    def __init__(self, stage: FileCache):
+        self._stage = stage
         self._reader: RecordReader | None = None
         self._writer: _Writer | None = None
         self._ended = False

@@ -11,7 +11,7 @@ import torch
 from penstock import errors
 from penstock.kernels import philox
 from penstock.pipelines import values
-from penstock.pipelines.base import INFINITE, UNKNOWN, BlockCursor, Cursor, Stage
+from penstock.pipelines.base import INFINITE, BlockCursor, Cursor, Stage
 
 
 class Tensors(Stage):
@@ -262,16 +262,3 @@ class _GeneratorCursor(Cursor):
             self.close()
         except Exception:          # nobody is there to see it
             return
-
-
-class Failing(Stage):
-    """A stage that cannot be iterated, with the reason."""
-
-    def __init__(self, error: Exception):
-        self.error = error
-
-    def iterate(self, ctx: Any) -> Cursor:
-        raise self.error
-
-    def cardinality(self) -> int:
-        return UNKNOWN

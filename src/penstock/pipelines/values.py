@@ -13,8 +13,6 @@ import torch
 from penstock import errors
 from penstock.static_shape import compatible, show
 
-END = None          # what a cursor gives instead of an element when there is none left
-
 
 def shape_of(value: Any) -> tuple:
     """The shape of a value; () for a lone variant."""
