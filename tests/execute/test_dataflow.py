@@ -249,3 +249,9 @@ def test_reference_variables_in_loops():
         sess.run(v.initializer)
         sess.run(loop)
         assert sess.run(v) == 7
+
+
+def test_an_exit_from_no_frame_is_refused():
+    out = get("Exit")(tf.constant(1.0), name="way_out")
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="way_out exits a frame that nothing enters"):
+        sess.run(out)

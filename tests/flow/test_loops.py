@@ -133,3 +133,22 @@ def test_a_loop_ends_with_its_session():
         out = tf.function(lambda n: tf.while_loop(lambda i: i >= 0, lambda i: (i * 1,), (n,)))(tf1.constant(1))
         with tf1.Session() as sess, pytest.raises(tf.errors.DeadlineExceededError):
             sess.run(out, options=tf1.RunOptions(timeout_in_ms=200))
+
+
+def test_results_of_branches_that_nobody_uses_are_not_computed():
+    import penstock.compat.v1 as tf1
+    ran = []
+
+    def note(name):
+        return lambda: (ran.append(name), np.float32(1))[1]
+    with tf1.Graph().as_default():
+        p = tf1.placeholder(tf.bool, [])
+        tf1.enable_control_flow_v2()
+        a, b = tf1.cond(p, lambda: [tf1.py_func(note("a"), [], tf.float32), tf1.py_func(note("b"), [], tf.float32)],
+                        lambda: [tf.constant(2.0), tf.constant(3.0)])
+        c = tf1.switch_case(tf1.cast(p, tf.int32), [lambda: (tf.constant(5), tf.constant(6)), lambda: (tf.constant(7), 8)])
+        with tf1.Session() as sess:
+            assert sess.run(b, {p: True}) == 1 and ran == ["b"]
+            assert sess.run([b, a], {p: False}) == [3, 2]
+            assert sess.run([a, b], {p: True}) == [1, 1] and sorted(ran) == ["a", "b", "b"]
+            assert [sess.run(c[1], {p: v}) for v in (True, False)] == [8, 6]

@@ -75,6 +75,8 @@ class Frames:
         """All inputs of an op come from its own frame."""
         for op in ops:
             frame = self.of[op]
+            if frame.parent is None and op.opdef.control_flow == "exit":
+                raise errors.InvalidArgumentError(op.node_def, op, f"{op.name} exits a frame that nothing enters")
             for t in op._inputs:
                 if id(t) in fed or t._op not in self.of:
                     continue

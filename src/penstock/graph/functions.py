@@ -34,6 +34,7 @@ class GraphFunction:
         self._programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._backward: dict[tuple, Any] = {}
+        self._narrowed: dict[tuple, GraphFunction] = {}
         self._definition: Any = None
 
     @property
@@ -50,6 +51,13 @@ class GraphFunction:
         """The same function with further tensors of its graph as outputs."""
         return GraphFunction(self.graph, f"{self.graph.name}_{unique_id()}", self.inputs, [*self.outputs, *more],
                              self.attrs)
+
+    def narrowed(self, keep: list[int]) -> GraphFunction:
+        """The same function with some of its outputs only."""
+        key = tuple(keep)
+        if key not in self._narrowed:
+            self._narrowed[key] = GraphFunction(self.graph, None, self.inputs, [self.outputs[i] for i in keep], self.attrs)
+        return self._narrowed[key]
 
     # -- running ------------------------------------------------------------------------------------------------
     def program(self, ctx: Any) -> Any:

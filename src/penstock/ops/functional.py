@@ -63,8 +63,9 @@ def _(target, args, *, f, ctx, node):
 
 for _op in (partitioned_call, stateful_partitioned_call):
     _op.in_place = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx)]
+case_op.branches = stateless_case.branches = ("branches",)
 for _op in (if_op, stateless_if):
-    _op.chooses = True
+    _op.chooses, _op.branches = True, ("then_branch", "else_branch")
     _op.in_place = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx) for n in ("then_branch", "else_branch")]
 
 

@@ -184,6 +184,7 @@ class OpDef:
         # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from
         self.in_place: Callable | None = None
         self.chooses = False
+        self.branches: tuple[str, ...] = ()        # attributes with the functions that it chooses from
         self.consumes: frozenset[str] = frozenset()          # inputs that kernels make their result of if nobody else has them
         # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
         self.elements: Callable | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.graph.node import Operation, Tensor
+from penstock.optimize.branches import narrow_branches
 from penstock.optimize.common import merge_common
 from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import fold_constants
@@ -31,6 +32,7 @@ def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operatio
     step = StepGraph(ops, fetches, targets, feeds, placed)
     if dims is not None:
         specialize_shapes(step, dims)
+    narrow_branches(step)
     for switch, run in PASSES:
         if getattr(options, switch):
             run(step)
