@@ -74,6 +74,50 @@ def test_missing_names_say_where_to_look():
         penstock.__no_such__  # noqa: B018
 
 
+STATEMENTS = [
+    "import penstock.nn; penstock.nn.relu",
+    "from penstock.nn import relu",
+    "import penstock.compat.v1.nn as nn; nn.relu",
+    "from penstock.compat.v1.train import GradientDescentOptimizer, Saver",
+    "import penstock.compat.v2.nn",
+    "from penstock.linalg import matmul, LinearOperator",
+    "from penstock.image import resize, decode_image",
+    "from penstock.train import Checkpoint, Example",
+    "import penstock.io.gfile as gfile; gfile.GFile",
+    "from penstock.summary import scalar",
+    "from penstock.data import Dataset",
+    "from penstock.data.experimental import AUTOTUNE",
+    "import penstock.random.experimental; penstock.random.experimental.Generator",
+]
+
+
+def test_namespaces_are_imported_like_modules():
+    """Each statement as the first one of a process; the processes are forks of one that has torch already."""
+    script = f"""
+import os, sys, traceback
+import numpy, torch
+failed = 0
+for statement in {STATEMENTS!r}:
+    child = os.fork()
+    if not child:
+        try:
+            exec(statement)
+        except BaseException:
+            print(statement, traceback.format_exc(), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    failed += os.waitpid(child, 0)[1] != 0
+sys.exit(failed)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("name", ["penstock.no_such", "penstock.reshape", "penstock.nn.relu", "penstock.compat.v1.nn.no_such"])
+def test_what_is_no_namespace_is_not_imported(name):
+    with pytest.raises(ModuleNotFoundError, match=name):
+        importlib.import_module(name)
+
+
 @pytest.mark.parametrize("version", ROOTS)
 def test_dir_lists_the_names(version):
     assert {"constant", "nn", "train"} <= set(dir(ROOTS[version]))

@@ -13,6 +13,8 @@ that exports it, and ``export.later`` gives names to what will be made then.
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -168,3 +170,30 @@ def install(module_name: str, api: str, prefix: str = "") -> None:
 
     module.__dict__["__getattr__"] = getattr_
     module.__dict__["__dir__"] = lambda: sorted(set(module.__dict__) | set(names_under(api, prefix)))
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Lets `from penstock.compat.v1.nn import relu` find namespaces, which have no files."""
+
+    roots = {"penstock.compat.v1.": "v1", "penstock.compat.v2.": "v2", "penstock.": "v2"}
+
+    def _found(self, name: str) -> Any:
+        root = next((r for r in self.roots if name.startswith(r)), None)
+        try:
+            return None if root is None else resolve(self.roots[root], name[len(root):], name.rpartition(".")[0])
+        except AttributeError:
+            return None
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if not isinstance(self._found(fullname), Namespace):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return self._found(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to do: names are looked up when they are asked for."""
+
+
+sys.meta_path.append(_Finder())

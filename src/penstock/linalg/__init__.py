@@ -3,6 +3,7 @@
 One class stands in each file, with the rules by which it combines with others (see `algebra`). `linear_operator` has
 what all of them share.
 """
+from penstock import api as _api
 from penstock.linalg import (  # noqa: F401
     conjugate_gradient,
     linear_operator,
@@ -24,3 +25,5 @@ from penstock.linalg import (  # noqa: F401
     linear_operator_tridiag,
     linear_operator_zeros,
 )
+
+_api.install(__name__, "v2", "linalg.")

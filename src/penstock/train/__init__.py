@@ -1,5 +1,6 @@
 """Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners
 and batches; monitored sessions and their hooks."""
+from penstock import api as _api
 from penstock import checkpoint  # noqa: F401  (tf.train.Saver and its kin)
 from penstock.train import (  # noqa: F401
     adadelta,
@@ -23,3 +24,5 @@ from penstock.train import (  # noqa: F401
     scaffold,
     session_manager,
 )
+
+_api.install(__name__, "v2", "train.")
