@@ -30,7 +30,7 @@ _MODULES = (
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
     "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
-    "summary": "summary", "saved_model": "saved_model", "autograph": "autograph.convert",
+    "summary": "summary", "saved_model": "saved_model", "autograph": "autograph.convert", "distribute": "distributed.server",
 }
 
 

@@ -97,6 +97,23 @@ def _open_shapes(feeds: list[Tensor]) -> bool:
     return all(t._dtype.torch is not None for t in feeds) and any(t._dims is None or None in t._dims for t in feeds)
 
 
+_SCHEME = b"grpc://"
+
+
+def _connected(target: bytes, graph: Any, config: Any) -> Any:
+    """The session on the server that a target names."""
+    if not target.startswith(_SCHEME):
+        raise _no_such_target(target.decode(errors="replace"))
+    from penstock.distributed.remote import RemoteSession
+    return RemoteSession(target.decode(), graph, config)
+
+
+def _no_such_target(target: str) -> errors.OpError:
+    return errors.NotFoundError(None, None, "No session factory registered for the given session options: "
+                                f'{{target: "{target}"}}. Local sessions have the empty target, those of servers begin with '
+                                "grpc://.")
+
+
 class BaseSession:
     """What Session and InteractiveSession share."""
 
@@ -131,10 +148,9 @@ class BaseSession:
         self._steps_run = 0
         self._newest: Operation | None = None       # the last op of the graph when a step was compiled
         self._growths = 0
+        self._remote: Any = None             # the session of a server, which does the work of this one
         if self._target not in (b"", b"local"):
-            raise errors.NotFoundError(None, None, "No session factory registered for the given session options: "
-                                       f'{{target: "{self._target.decode(errors="replace")}"}}. Local sessions have the '
-                                       "empty target.")
+            self._remote = _connected(self._target, self._graph, config)
         self._timeout = (config.operation_timeout_in_ms or 0) / 1000 if config is not None else 0
 
     @property
@@ -158,7 +174,7 @@ class BaseSession:
 
     def list_devices(self) -> list:
         """The devices of this session."""
-        return list(self._devices.all)
+        return list(self._devices.all) if self._remote is None else self._remote.list_devices()
 
     def as_default(self) -> Any:
         """A context manager that makes this session the default one of the thread (not its graph)."""
@@ -250,6 +266,12 @@ class BaseSession:
             raise ValueError(f"Tensor {tensor} may not be fed.")
 
     def _run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
+        if self._remote is not None:
+            return self._remote.run(elements, feeds, values, options, metadata)
+        return self._results(*self._step(elements, feeds, values, options, metadata))
+
+    def _step(self, elements: list, feeds: list[Tensor], values: list, options: Any, metadata: Any) -> tuple[_Step, Any]:
+        """Runs a step; gives it with its values as they are inside of it."""
         key = (*map(id, elements), None, *map(id, feeds))
         step = self._programs.get(key)
         if step is None or self._version != self._graph._version:
@@ -271,7 +293,7 @@ class BaseSession:
             del self._running[token]
             for call in tuple(ctx.at_end.values()):
                 call()
-        return self._results(step, raw)
+        return step, raw
 
     def running_steps(self) -> list[int]:
         """The numbers of the steps that run now."""
@@ -486,6 +508,8 @@ class BaseSession:
                 if not self._graph.is_feedable(t):
                     raise ValueError(f"Tensor {t} may not be fed.")
                 feed_tensors.append(t)
+        if self._remote is not None:
+            return self._remote.partial_run_setup(plan.elements, feed_tensors)
         handle = f"partial_run_{next(_steps)}"
         self._partial[handle] = PartialRun(plan.elements, feed_tensors, self._context(None),
                                            self._place if self._devices.mixed else None)
@@ -494,12 +518,14 @@ class BaseSession:
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Goes on with a step that partial_run_setup prepared."""
         self._check_open()
+        plan = plan_fetches(self._graph, fetches)
+        feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
+        if self._remote is not None:
+            return plan.build(self._remote.partial_run(handle, plan.elements, feeds, values))
         state = self._partial.get(handle)
         if state is None:
             raise errors.InvalidArgumentError(
                 None, None, "Must run 'setup' before performing partial runs!")
-        plan = plan_fetches(self._graph, fetches)
-        feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
         raw = state.run(plan.elements, feeds, values)
         return plan.build([None if isinstance(e, Operation) else bridge.fetched(v, e.dtype.base_dtype)
                            for e, v in zip(plan.elements, raw, strict=True)])
@@ -510,6 +536,8 @@ class BaseSession:
         if self._closed:
             return
         self._closed = True
+        if self._remote is not None:
+            self._remote.close()
         for ctx in list(self._running.values()):
             ctx.cancellation.cancel(errors.CancelledError(None, None, "Session was closed."))
         for state in self._partial.values():
@@ -561,6 +589,10 @@ class Session(BaseSession):
         """Clears resource containers of a server; a local session keeps its resources to itself."""
         if not target:
             raise errors.UnimplementedError(None, None, "Session.reset needs the target of a server.")
+        if not target.startswith(_SCHEME.decode()):
+            raise _no_such_target(target)
+        from penstock.distributed.remote import reset
+        reset(target, containers, config)
 
 
 @export(v1=["InteractiveSession"])

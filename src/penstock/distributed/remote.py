@@ -1,0 +1,116 @@
+"""The client's side of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+from penstock import errors
+from penstock.distributed.connection import Connections
+from penstock.graph.node import Operation
+from penstock.kernels import bridge
+
+SCHEME = "grpc://"
+
+
+class DeviceAttributes(NamedTuple):
+    """A device of a server."""
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
+
+
+class RemoteSession:
+    """What a Session with the target of a server hands its work to."""
+
+    def __init__(self, target: str, graph: Any, config: Any):
+        from penstock.graph.messages import ConfigProto
+        config = config if config is not None else ConfigProto()
+        timeout = config.operation_timeout_in_ms / 1000 or None
+        self._connections = Connections(target.removeprefix(SCHEME), timeout)
+        self._graph, self._lock = graph, threading.Lock()
+        self._sent = -1                     # the number of the last op that the server has
+        self._version: int | None = None    # of the graph when it was sent
+        self._closed = False
+        answer, _ = self._connections.call({"do": "create"}, [config.SerializeToString()])
+        self._session = answer["session"]
+
+    def _call(self, do: str, header: dict[str, Any], values: list) -> tuple[dict, list]:
+        try:
+            return self._connections.call({"do": do, "session": self._session, **header}, values)
+        except errors.OpError as e:
+            if self._closed:
+                raise errors.CancelledError(None, None, "Session::Close was called while the step ran.") from None
+            raise self._located(e) from None
+
+    def _located(self, e: errors.OpError) -> errors.OpError:
+        """An error of the server with the op of this graph that it is about."""
+        name = getattr(e, "remote_op", None)
+        if name:
+            try:
+                e._op = self._graph.get_operation_by_name(name)
+                e._node_def = e._op.node_def
+            except (KeyError, ValueError):
+                pass
+        return e
+
+    def _extend(self) -> None:
+        """Sends what the server does not have of the graph yet."""
+        with self._lock:
+            last = self._graph._ops[-1]._id if self._graph._ops else -1
+            fresh = self._version != self._graph._version
+            if not fresh and last == self._sent:
+                return
+            message = self._graph.as_graph_def(from_version=None if fresh else self._sent)
+            self._call("extend", {"fresh": fresh}, [message.SerializeToString()])
+            self._sent, self._version = last, self._graph._version
+
+    def run(self, elements: list, feeds: list, values: list, options: Any, metadata: Any) -> list:
+        """A step; gives numpy values."""
+        self._extend()
+        header = {"fetches": [e.name for e in elements], "feeds": [t.name for t in feeds],
+                  "options": options is not None, "metadata": metadata is not None}
+        _, results = self._call("run", header, [*([options.SerializeToString()] if options is not None else []), *values])
+        if metadata is not None:
+            metadata.ParseFromString(results.pop())
+        return _fetched(elements, results)
+
+    def partial_run_setup(self, elements: list, feeds: list) -> str:
+        """Prepares a step in pieces."""
+        self._extend()
+        answer, _ = self._call("partial_setup", {"fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}, [])
+        return answer["handle"]
+
+    def partial_run(self, handle: str, elements: list, feeds: list, values: list) -> list:
+        """Goes on with a step in pieces."""
+        header = {"handle": handle, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}
+        return _fetched(elements, self._call("partial_run", header, values)[1])
+
+    def list_devices(self) -> list:
+        """The devices of the server."""
+        return [DeviceAttributes(*row) for row in self._call("devices", {}, [])[0]["devices"]]
+
+    def close(self) -> None:
+        """Ends the session on the server, and with it the steps that run."""
+        self._closed = True
+        try:
+            self._connections.call({"do": "close", "session": self._session})
+        except errors.OpError:
+            pass                            # it is gone already
+        self._connections.close()
+
+
+def _fetched(elements: list, values: list) -> list:
+    return [None if isinstance(e, Operation) else bridge.fetched(v, e.dtype.base_dtype)
+            for e, v in zip(elements, values, strict=True)]
+
+
+def reset(target: str, containers: Any, config: Any) -> None:
+    """Forgets the resources of containers on a server (of all, if none are named), and ends its sessions."""
+    timeout = (config.operation_timeout_in_ms / 1000 or None) if config is not None else None
+    connections = Connections(target.removeprefix(SCHEME), timeout)
+    try:
+        names = [c if isinstance(c, str) else c.decode() for c in containers or ()]
+        connections.call({"do": "reset", "containers": names})
+    finally:
+        connections.close()

@@ -1,0 +1,244 @@
+"""Server: a task that runs steps for clients.
+
+It listens on its address of the cluster; each connection has a thread, which answers one message after the other. When a
+client goes away in the middle of a step, the step is cancelled.
+"""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import select
+import socket
+import threading
+import weakref
+from typing import Any
+
+from penstock import errors, tf_logging
+from penstock.api import export
+from penstock.distributed import security, wire
+from penstock.distributed.cluster import ClusterSpec
+from penstock.distributed.connection import split_address
+from penstock.distributed.master import MasterSession, config_of, failed_op
+from penstock.execute.context import ResourceManager
+from penstock.graph.messages import ServerDef
+
+_HANDSHAKE_SECONDS = 10.0
+_LOOK_SECONDS = 0.5                 # how often busy connections are looked at
+_servers: weakref.WeakSet = weakref.WeakSet()
+
+
+def _server_def(given: Any, job_name: str | None, task_index: int | None, protocol: str | None, config: Any) -> Any:
+    made = ServerDef()
+    if isinstance(given, ServerDef):
+        made.CopyFrom(given)
+    else:
+        made.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
+    if job_name is not None:
+        made.job_name = job_name
+    if task_index is not None:
+        made.task_index = task_index
+    cluster = ClusterSpec(made.cluster)
+    if not made.job_name:
+        if len(cluster.jobs) != 1:
+            raise ValueError("Must specify an explicit `job_name`.")
+        made.job_name = cluster.jobs[0]
+    if task_index is None and not isinstance(given, ServerDef):
+        indices = cluster.task_indices(made.job_name)
+        if len(indices) != 1:
+            raise ValueError("Must specify an explicit `task_index`.")
+        made.task_index = indices[0]
+    made.protocol = protocol or made.protocol or "grpc"
+    if config is not None:
+        made.default_session_config.MergeFrom(config)
+    return made
+
+
+@export(v1=["train.Server", "distribute.Server"], v2=["distribute.Server"])
+class Server:
+    """A task of a cluster, in this process.
+
+    >>> server = tf.train.Server({"local": ["localhost:0"]})
+    >>> with tf.Session(server.target) as sess: ...
+    """
+
+    def __init__(self, server_or_cluster_def: Any, job_name: str | None = None, task_index: int | None = None,
+                 protocol: str | None = None, config: Any = None, start: bool = True):
+        self._server_def = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        cluster = ClusterSpec(self._server_def.cluster)
+        address = cluster.task_address(self._server_def.job_name, self._server_def.task_index)
+        host, port = split_address(address)
+        self._secret = security.secret()
+        security.check_address(host, self._secret)
+        self._resources = ResourceManager()
+        self._task = f"/job:{self._server_def.job_name}/replica:0/task:{self._server_def.task_index}"
+        self._sessions: dict[int, MasterSession] = {}
+        self._next = 1
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._busy: dict[socket.socket, MasterSession] = {}
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        try:
+            self._listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as e:
+            raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
+        self._host, self._port = host, self._listener.getsockname()[1]
+        _servers.add(self)
+        if start:
+            self.start()
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """A server of one task on a free port of this machine."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+    @property
+    def server_def(self) -> Any:
+        """What this server was made from."""
+        return self._server_def
+
+    @property
+    def target(self) -> str:
+        """What a session is told to run here."""
+        return f"grpc://{self._host}:{self._port}"
+
+    def start(self) -> None:
+        """Begins to answer."""
+        if not self._threads:
+            for work in (self._accept, self._look):
+                thread = threading.Thread(target=work, name=f"penstock server {self._port}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def join(self) -> None:
+        """Waits until the server is stopped: for ever, in most programs."""
+        while not self._ended.wait(1.0):
+            pass
+
+    def stop(self) -> None:
+        """Ends all sessions and connections, and the server."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._close_sessions()
+        with self._lock:
+            connections = list(self._connections.items())
+        for sock, _ in connections:
+            _end(sock)
+        for thread in (*self._threads, *(t for _, t in connections)):
+            if thread is not threading.current_thread():
+                thread.join(5.0)
+        self._resources.clear()
+
+    def _close_sessions(self) -> None:
+        with self._lock:
+            sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            session.close()
+
+    # -- connections --------------------------------------------------------------------------------------------------
+    def _accept(self) -> None:
+        while not self._ended.is_set():
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(sock,), name=f"penstock connection {self._port}", daemon=True)
+            with self._lock:
+                self._connections[sock] = thread
+            thread.start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            sock.settimeout(_HANDSHAKE_SECONDS)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            security.authenticate(sock, self._secret, serving=True)
+            sock.settimeout(None)
+            while not self._ended.is_set():
+                message = wire.receive(sock)
+                if message is None:
+                    break
+                wire.send(sock, *self._answer(sock, *message))
+        except (OSError, errors.OpError) as e:
+            if not self._ended.is_set():
+                tf_logging.debug("A connection has ended: %s", e)
+        finally:
+            with self._lock:
+                self._connections.pop(sock, None)
+            sock.close()
+
+    def _look(self) -> None:
+        """Cancels the steps of clients that have gone away."""
+        while not self._ended.wait(_LOOK_SECONDS):
+            with self._lock:
+                busy = dict(self._busy)
+            readable = select.select(list(busy), [], [], 0)[0] if busy else []
+            for sock in readable:
+                with contextlib.suppress(OSError):
+                    if not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                        busy[sock].close()
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+    def _answer(self, sock: socket.socket, header: dict, values: list) -> tuple[dict, list]:
+        try:
+            do = header.get("do")
+            if do in ("create", "reset", "close"):
+                return getattr(self, "_" + do)(header, values)
+            session = self._sessions.get(header.get("session", 0))
+            if session is None:
+                raise errors.AbortedError(
+                    None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
+            if do not in ("extend", "run", "partial_setup", "partial_run", "devices"):
+                raise errors.invalid(f"This server does not know what {do!r} is.")
+            with self._lock:
+                self._busy[sock] = session
+            try:
+                return getattr(session, do)(header, values)
+            finally:
+                with self._lock:
+                    self._busy.pop(sock, None)
+        except Exception as e:
+            return {"error": _described(e)}, []
+
+    def _create(self, header: dict, values: list) -> tuple[dict, list]:
+        config = config_of(values[0])
+        config.MergeFrom(self._server_def.default_session_config)
+        session = MasterSession(config, self._resources, self._task)
+        with self._lock:
+            number, self._next = self._next, self._next + 1
+            self._sessions[number] = session
+        return {"session": number}, []
+
+    def _close(self, header: dict, values: list) -> tuple[dict, list]:
+        with self._lock:
+            session = self._sessions.pop(header["session"], None)
+        if session is not None:
+            session.close()
+        return {}, []
+
+    def _reset(self, header: dict, values: list) -> tuple[dict, list]:
+        self._close_sessions()
+        names = header["containers"]
+        self._resources.clear({n for n in names} if names else None)
+        return {}, []
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    if isinstance(error, errors.OpError):
+        return {"code": error.error_code, "message": error.message, "op": failed_op(error)}
+    kind = errors.INVALID_ARGUMENT if isinstance(error, (ValueError, TypeError, KeyError)) else errors.INTERNAL
+    return {"code": kind, "message": f"{type(error).__name__}: {error}"}
+
+
+def _end(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+@atexit.register
+def _stop_all() -> None:
+    for server in list(_servers):
+        server.stop()
