@@ -30,6 +30,7 @@ OURS = {     # where they are our own
     "linalg.LinearOperatorCirculant3D.__init__": "name is None, and the class gives it",
     "lookup.experimental.DenseHashTable.lookup": "dynamic_default_values, as MutableHashTable has it in TensorFlow 2",
     "Operation.__init__": "graphs make operations, programs do not",
+    "summary.FileWriter.add_graph": "graph may be left out where graph_def is given",
     "print": "the keyword arguments are named",
     "custom_gradient": "f may be left out, as in TensorFlow 2",
 }
