@@ -196,7 +196,8 @@ def trace(*args: Any) -> None:
 
 @export("autograph.experimental.Feature")
 class Feature(enum.Enum):
-    """Parts of AutoGraph that can be asked for by name; what is there is always on."""
+    """Names of parts of AutoGraph, which programs pass on. All but LISTS are always on; lists of Python cannot grow in a loop
+    of the graph: use a TensorArray there."""
 
     ALL = "ALL"
     AUTO_CONTROL_DEPS = "AUTO_CONTROL_DEPS"
