@@ -121,15 +121,18 @@ class StepContext:
         self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
 
     def background(self) -> StepContext:
-        """A context with the same resources for work that goes on after the step; cancelled by whoever started it."""
-        made = StepContext(self.resources, devices=self.devices)
+        """A context with the same resources for work that goes on after the step; cancelled by whoever started it.
+
+        As `within`, it is for the elements of an input pipeline: their functions run on the host.
+        """
+        made = StepContext(self.resources)
         made.streams = self.streams
         return made
 
     def within(self, streams: dict | None) -> StepContext:
         """The context of one element in this step: its own per-step state, and an iterator's random numbers."""
         made = StepContext.__new__(StepContext)
-        made.resources, made.session, made.step_id, made.devices = self.resources, self.session, self.step_id, self.devices
+        made.resources, made.session, made.step_id, made.devices = self.resources, self.session, self.step_id, None
         made.cancellation, made.deadline, made.rendezvous = self.cancellation, self.deadline, None
         made.locals, made.functions, made.at_end, made.streams = {}, None, self.at_end, streams
         return made

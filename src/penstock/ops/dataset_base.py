@@ -45,7 +45,7 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
             made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
                       foldable=False).no_gradient()
             made.shape(lambda *shapes: ())
-            made.kernel(make)
+            made.kernel(make, device="cpu")            # pipelines are the host's
         return kernel
     return decorate
 
@@ -91,7 +91,7 @@ class Body:
 
     def runner(self, ctx: Any) -> Callable:
         """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
-        program = self.function.program(ctx)
+        program = self.function.program(ctx.within(ctx.streams))
         run, captured = program.run, self.captured
 
         def call(ctx: Any, element: tuple) -> tuple:
@@ -108,7 +108,7 @@ class Body:
             self._at_once = self._may_see_blocks()
         if not self._at_once:
             return None
-        run, captured = self.function.program(ctx).run, self.captured
+        run, captured = self.function.program(ctx.within(ctx.streams)).run, self.captured
 
         def call(ctx: Any, columns: tuple) -> tuple:
             return torch.func.vmap(lambda *element: run(ctx, *element, *captured))(*columns)
@@ -129,4 +129,5 @@ class Body:
 
 def body(function: Any, node: Any, captured: list) -> Body:
     """The function attribute of an op, with captured values."""
-    return Body(as_function(function, node.graph), captured)
+    host = [v.cpu() if isinstance(v, torch.Tensor) else v for v in captured]
+    return Body(as_function(function, node.graph), host)

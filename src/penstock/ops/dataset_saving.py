@@ -55,22 +55,22 @@ def _go_to(handle: Any, value: Any, ctx: Any) -> None:
         raise errors.invalid(f"The position is not one of this dataset: {type(e).__name__}: {e}") from None
 
 
-@serialize.kernel
+@serialize.kernel(device="cpu")
 def _(resource_handle, *, ctx):
     return np.array([_position(resource_handle, ctx)], dtype=object)
 
 
-@deserialize.kernel
+@deserialize.kernel(device="cpu")
 def _(resource_handle, serialized, *, ctx):
     _go_to(resource_handle, serialized, ctx)
 
 
-@position.kernel
+@position.kernel(device="cpu")
 def _(resource_handle, *, ctx):
     return np.array(_position(resource_handle, ctx), dtype=object)
 
 
-@set_position.kernel
+@set_position.kernel(device="cpu")
 def _(resource_handle, position, *, ctx):
     _go_to(resource_handle, position, ctx)
 
@@ -79,8 +79,9 @@ def _(resource_handle, position, *, ctx):
 for _name in ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"):
     _made = op(_name, "input_dataset: variant, filename: string, compression_type: string ->", stateful=True).no_gradient()
 
-    @_made.kernel
+    @_made.kernel(device="cpu")
     def _(input_dataset, filename, compression_type, *, ctx):
+        ctx = ctx.within(ctx.streams)
         cursor = stage_of(input_dataset).iterate(ctx)
         try:
             with TFRecordWriter(text(filename, "filename"), text(compression_type, "compression_type")) as writer:

@@ -33,7 +33,7 @@ for _name in ("Iterator", "IteratorV2"):
     _made = op(_name, "-> handle: resource", f"{_SHARED}, {OUTPUTS}", stateful=True, per_session=True).no_gradient()
     _made.shape(lambda: ())
 
-    @_made.kernel
+    @_made.kernel(device="cpu")
     def _(*, shared_name, container, output_types, output_shapes, ctx, node):
         name = shared_name or node.name
         if node.graph is None and not shared_name:
@@ -47,12 +47,12 @@ anonymous.shape(lambda: ())
 anonymous_v2.shape(lambda: [(), ()])
 
 
-@anonymous.kernel
+@anonymous.kernel(device="cpu")
 def _(*, output_types, output_shapes):
     return _new(output_types, output_shapes)
 
 
-@anonymous_v2.kernel
+@anonymous_v2.kernel(device="cpu")
 def _(*, output_types, output_shapes):
     made = _new(output_types, output_shapes)
     return made, made
@@ -82,7 +82,7 @@ class _OneShot(IteratorResource):
             self.fail(e)
 
 
-@one_shot.kernel
+@one_shot.kernel(device="cpu")
 def _(*, dataset_factory, output_types, output_shapes, container, shared_name, ctx, node):
     name = shared_name or node.name
     shapes = tuple(s._dims for s in output_shapes)
@@ -93,7 +93,7 @@ def _(*, dataset_factory, output_types, output_shapes, container, shared_name, c
 make_iterator = op("MakeIterator", "dataset: variant, iterator: resource ->", stateful=True).no_gradient()
 
 
-@make_iterator.kernel
+@make_iterator.kernel(device="cpu")
 def _(dataset, iterator, *, ctx):
     iterator_of(iterator).start(stage_of(dataset), ctx)
 
@@ -101,7 +101,7 @@ def _(dataset, iterator, *, ctx):
 delete_iterator = op("DeleteIterator", "handle: resource, deleter: variant ->", stateful=True).no_gradient()
 
 
-@delete_iterator.kernel
+@delete_iterator.kernel(device="cpu")
 def _(handle, deleter):
     iterator_of(handle).close()
 
@@ -113,7 +113,7 @@ get_next_sync = op("IteratorGetNextSync", "iterator: resource -> components: out
 for _op in (get_next, get_next_sync):
     _op.shape(lambda iterator, *, output_shapes: [s._dims for s in output_shapes])
 
-    @_op.kernel
+    @_op.kernel(device="cpu")
     def _(iterator, *, ctx):
         return list(iterator_of(iterator).next(ctx))
 
@@ -123,7 +123,7 @@ to_string = op("IteratorToStringHandle", "resource_handle: resource -> string_ha
 to_string.shape(lambda resource_handle: ())
 
 
-@to_string.kernel
+@to_string.kernel(device="cpu")
 def _(resource_handle, *, ctx):
     return np.array(Handles.of(ctx).name(iterator_of(resource_handle)), dtype=object)
 
@@ -136,7 +136,7 @@ from_string_v2 = op("IteratorFromStringHandleV2", "string_handle: string -> reso
 for _op in (from_string, from_string_v2):
     _op.shape(lambda string_handle: ())
 
-    @_op.kernel
+    @_op.kernel(device="cpu")
     def _(string_handle, *, output_types, output_shapes, ctx):
         if string_handle.size != 1:
             raise errors.invalid("string_handle must be a scalar")
@@ -154,15 +154,16 @@ cardinality_old = op("ExperimentalDatasetCardinality", "input_dataset: variant -
                      foldable=False).no_gradient()
 for _op in (cardinality, cardinality_old):
     _op.shape(lambda input_dataset: ())
-    _op.kernel(lambda input_dataset: torch.tensor(stage_of(input_dataset).cardinality(), dtype=torch.int64))
+    _op.kernel(lambda input_dataset: torch.tensor(stage_of(input_dataset).cardinality(), dtype=torch.int64), device="cpu")
 
 single_element = op("DatasetToSingleElement", "dataset: variant -> components: output_types", OUTPUTS,
                     stateful=True).no_gradient()
 single_element.shape(lambda dataset, *, output_shapes: [s._dims for s in output_shapes])
 
 
-@single_element.kernel
+@single_element.kernel(device="cpu")
 def _(dataset, *, ctx):
+    ctx = ctx.within(ctx.streams)
     cursor = stage_of(dataset).iterate(ctx)
     try:
         element = cursor.next(ctx)
@@ -181,9 +182,10 @@ reduce_dataset = op("ReduceDataset", "input_dataset: variant, initial_state: Tst
 reduce_dataset.shape(lambda input_dataset, initial_state, other_arguments, *, output_shapes: [s._dims for s in output_shapes])
 
 
-@reduce_dataset.kernel
+@reduce_dataset.kernel(device="cpu")
 def _(input_dataset, initial_state, other_arguments, *, f, ctx, node):
     from penstock.ops.dataset_base import body
+    ctx = ctx.within(ctx.streams)
     run = body(f, node, other_arguments).runner(ctx)
     cursor = stage_of(input_dataset).iterate(ctx)
     state = tuple(initial_state)

@@ -46,21 +46,21 @@ def _optional(value: Any) -> OptionalValue:
 from_value = op("OptionalFromValue", "components: Toutput_types -> optional: variant", "Toutput_types: list(type) >= 1",
                 foldable=False).no_gradient()
 from_value.shape(lambda components: ())
-from_value.kernel(lambda components: OptionalValue(tuple(components)))
+from_value.kernel(lambda components: OptionalValue(tuple(components)), device="cpu")
 
 none = op("OptionalNone", "-> optional: variant", foldable=False).no_gradient()
 none.shape(lambda: ())
-none.kernel(lambda: OptionalValue(None))
+none.kernel(lambda: OptionalValue(None), device="cpu")
 
 has_value = op("OptionalHasValue", "optional: variant -> has_value: bool", foldable=False).no_gradient()
 has_value.shape(lambda optional: ())
-has_value.kernel(lambda optional: torch.tensor(_optional(optional).element is not None))
+has_value.kernel(lambda optional: torch.tensor(_optional(optional).element is not None), device="cpu")
 
 get_value = op("OptionalGetValue", "optional: variant -> components: output_types", OUTPUTS, foldable=False).no_gradient()
 get_value.shape(lambda optional, *, output_shapes: [s._dims for s in output_shapes])
 
 
-@get_value.kernel
+@get_value.kernel(device="cpu")
 def _(optional, *, output_types, output_shapes):
     element = _optional(optional).element
     if element is None:
@@ -75,6 +75,6 @@ next_as_optional = op("IteratorGetNextAsOptional", "iterator: resource -> option
 next_as_optional.shape(lambda iterator: ())
 
 
-@next_as_optional.kernel
+@next_as_optional.kernel(device="cpu")
 def _(iterator, *, ctx):
     return OptionalValue(iterator_of(iterator).next_or_none(ctx))
