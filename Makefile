@@ -61,6 +61,7 @@ $(ORACLE_READY):
 
 oracle: $(READY) $(ORACLE_READY)
 	@OMP_NUM_THREADS=1 $(RUN) -m tests.oracle.run --tf $(ORACLE)/bin/python $(ARGS)
+	@OMP_NUM_THREADS=1 PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/oracle
 
 conformance: $(READY)
 	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }

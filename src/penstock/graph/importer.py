@@ -41,6 +41,9 @@ _LATER = {"exponential_avg_factor": 1.0, "incompatible_shape_error": True, "use_
           "Tshape": dtypes.int32, "dtype": dtypes.float32}
 
 
+_FOR_DEBUGGERS = ("debug_name",)          # attributes that change nothing
+
+
 class ImportedFunction:
     """A function of a graph's library that came in as a message."""
 
@@ -386,6 +389,8 @@ class _Import:
 
     def _is_default(self, op_type: str, name: str, message: Any) -> bool:
         """Whether an undeclared attribute only says what the op does anyway."""
+        if name in _FOR_DEBUGGERS:
+            return True
         producer = self.producer_ops.get(op_type)
         for a in producer.attr if producer is not None else ():
             if a.name == name and a.HasField("default_value") and a.default_value == message:

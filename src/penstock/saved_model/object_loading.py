@@ -182,7 +182,7 @@ class _Loader:
         creator = node._create_resource                    # type: ignore[attr-defined]
         for c in creator._list_all_concrete_functions:
             if not c.captured_inputs:
-                c.bind([self._captured(i) for i in self._proto.concrete_functions[c.name].bound_inputs])
+                c.bind([self._captured(i) for i in self._proto.concrete_functions[c.graph_function.name].bound_inputs])
         return node.resource_handle
 
     # -- objects -----------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class _Loader:
     def _function(self, saved: Any) -> Any:
         spec = saved.function_spec
         concrete = [self._functions[n] for n in saved.concrete_functions if n in self._functions]
-        name = concrete[0].name.removeprefix("__inference_").rpartition("_")[0] if concrete else "function"
+        name = concrete[0].graph_function.name.removeprefix("__inference_").rpartition("_")[0] if concrete else "function"
         return RestoredFunction(concrete, decode(spec.fullargspec), name or "function", decode(spec.input_signature))
 
     def _constant(self, operation: str) -> Any:

@@ -203,10 +203,10 @@ class _Saving:
         found: dict[str, ConcreteFunction] = {}
         for obj in list(self._nodes):
             if isinstance(obj, ConcreteFunction):
-                found[obj.name] = obj
+                found[obj.graph_function.name] = obj
             elif isinstance(obj, Function):
                 for c in _traces(obj):
-                    found[c.name] = c
+                    found[c.graph_function.name] = c
         known = {id(v.handle): v for v in self._nodes if isinstance(v, Variable)}
         known.update({id(a.asset_path): a for a in self._nodes if isinstance(a, Asset)})
         known.update({id(r.resource_handle): r for r in self._nodes if isinstance(r, RestoredResource)})
@@ -229,7 +229,7 @@ class _Saving:
             what = repr(tensor._value) if hasattr(tensor, "_value") else tensor.name
             raise AssertionError(f"Tried to export a function which references untracked object {what}. TensorFlow objects "
                                  "(e.g. tf.Variable) captured by functions must be tracked by assigning them to an attribute "
-                                 f"of a tracked object or to an attribute of the main object directly. ({function.name})")
+                                 f"of a tracked object. ({function.graph_function.name})")
 
     # -- the graph for servers ---------------------------------------------------------------------------------------
     def _build_graph(self, concrete: list[ConcreteFunction]) -> dict[int, Any]:
@@ -295,7 +295,7 @@ class _Saving:
                 node.children.add(node_id=self._number[id(child)], local_name=name)
             self._describe_one(obj, node)
         for c in concrete:
-            saved = self._proto.concrete_functions[c.name]
+            saved = self._proto.concrete_functions[c.graph_function.name]
             saved.bound_inputs.extend(self._number[id(self._owner[id(t)])] for t in c.captured_inputs)
             saved.canonicalized_input_signature.CopyFrom(_encoded(_input_signature(c)))
             saved.output_signature.CopyFrom(_encoded(_specs(c.structured_outputs)))
@@ -312,11 +312,11 @@ class _Saving:
             node.asset.asset_file_def_index = list(self._assets).index(name) if name in self._assets else len(self._assets)
             self._assets[name] = source
         elif isinstance(obj, Function):
-            node.function.concrete_functions.extend(c.name for c in _traces(obj))
+            node.function.concrete_functions.extend(c.graph_function.name for c in _traces(obj))
             node.function.function_spec.CopyFrom(_function_spec(obj))
         elif isinstance(obj, ConcreteFunction):
             bare = node.bare_concrete_function
-            bare.concrete_function_name = obj.name
+            bare.concrete_function_name = obj.graph_function.name
             bare.argument_keywords.extend(_argument_names(obj))
             bare.allowed_positional_arguments = obj._arg_count if obj._arg_count <= 1 else 0
         elif isinstance(obj, Tensor):

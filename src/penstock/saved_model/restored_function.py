@@ -169,5 +169,5 @@ class SignatureFunction(RestoredConcreteFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if args and self._arg_count > 1:
-            raise TypeError(f"{self.name} takes {self._arg_names} by name, got {len(args)} by position")
+            raise TypeError(f"{self.graph_function.name} takes {self._arg_names} by name, got {len(args)} by position")
         return super().__call__(*args, **kwargs)
