@@ -142,7 +142,10 @@ class _Cut:
     def _add(self, part: Partition, opdef: Any, name: str, inputs: list[Tensor], attrs: dict[str, Any], position: Position,
              types: list, counts: tuple = ()) -> Operation:
         name = name if name not in part.graph._by_name else self._name(part, name)
-        made = part.graph.add(opdef, name, inputs, attrs, types, counts, device_and_scopes=False)
+        graph = part.graph
+        made = graph._by_name[name] = Operation(graph, opdef, name, inputs, attrs, types, counts)
+        graph._ops.append(made)
+        made._id = graph._next_id = len(graph._ops)
         made._device = part.device.name
         part.positions[made] = position
         return made
