@@ -65,6 +65,22 @@ def test_colocation(graph):
     assert "asks for" in placer.why(graph.get_operation_by_name("b"))
 
 
+def test_ops_know_the_lines_of_their_devices(graph):
+    def choose(op):
+        return "/cpu:1"
+    with tf.device("/cpu"), tf.device(choose):
+        a = tf.placeholder(tf.float32)
+    with tf.colocate_with(a):
+        b = tf.negative(a)
+    inner, outer = a.op._device_assignments
+    assert outer.obj == "/cpu"
+    assert inner.obj == f"choose<{__file__}, {choose.__code__.co_firstlineno}>"
+    assert {inner.filename, outer.filename, b.op._colocation_dict[a.op.name].filename} == {__file__}
+    assert inner.lineno == choose.__code__.co_firstlineno + 2
+    assert b.op._colocation_dict[a.op.name].lineno == inner.lineno + 2
+    assert b.op._device_assignments == []
+
+
 def test_contradictions_name_both_ops(graph):
     with tf.device("/cpu:0"):
         a = tf.placeholder(tf.float32, name="a")
@@ -157,7 +173,8 @@ def test_the_log_has_tensorflows_format(graph, capfd):
     with tf.Session(config=config) as sess:
         sess.run(b, {a: 1.0})
         sess.run(b, {a: 1.0})
-        assert sess.explain_placement().splitlines()[0] == f"a: (Placeholder): {NAME}CPU:1  # asks for /device:CPU:1"
+        first = sess.explain_placement().splitlines()[0]
+        assert re.fullmatch(rf"a: \(Placeholder\): {NAME}CPU:1  # asks for /device:CPU:1 \({__file__}:\d+\)", first)
     lines = capfd.readouterr().err.splitlines()
     assert lines.count(f"b: (Neg): {NAME}CPU:0") == 1
 

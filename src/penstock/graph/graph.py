@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.api import export
 from penstock.graph import context
-from penstock.graph.node import Operation, Tensor, user_frames
+from penstock.graph.node import Operation, Tensor, decode_frames, user_frames
 from penstock.graph.scopes import VALID_OP_NAME, VALID_SCOPE_NAME, device_text
 
 PRODUCER_VERSION = 134
@@ -28,6 +28,7 @@ class _Stacks:
         self.devices: tuple = ()            # outermost first; entries are text, callables or None
         self.control: list[_ControlScope] = []
         self.colocation: list[Any] = []     # ops; a None entry hides the outer ones
+        self.colocated_at: dict[str, Location] = {}
         self.control_flow: Any = None
         self.attr_scope: dict[str, Any] = {}
         self.gradient_override: dict[str, str] = {}
@@ -44,13 +45,37 @@ class _Stacks:
         return new
 
 
-class DeviceScope:
-    """One open device block: what it asks for."""
+class Location:
+    """Something that a line of the user's program asked for."""
+
+    __slots__ = ("obj", "_frames")
+
+    def __init__(self, obj: Any):
+        self.obj, self._frames = obj, user_frames()
+
+    @property
+    def _at(self) -> tuple:
+        frames = [f for f in decode_frames(self._frames) if not f[0].endswith("contextlib.py")]
+        return frames[-1] if frames else ("", 0, "", "")
+
+    filename = property(lambda self: self._at[0], doc="The file.")
+    lineno = property(lambda self: self._at[1], doc="The line.")
+
+
+class DeviceScope(Location):
+    """One open device block: what it asks for, and where."""
 
     __slots__ = ("entry",)
 
-    def __init__(self, entry: Any):
+    def __init__(self, entry: Any, given: Any):
+        super().__init__(_function_text(given) if callable(given) else given)
         self.entry = entry
+
+
+def _function_text(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__name__", type(function).__name__)
+    return f"{name}<{code.co_filename}, {code.co_firstlineno}>" if code is not None else name
 
 
 class _ControlScope:
@@ -235,6 +260,7 @@ class Graph:
             classes.extend(c.decode() for c in other.colocation_groups())
             if other.device:
                 op._device = other.device
+            op._colocation_dict = {**op._colocation_dict, other.name: s.colocated_at[other.name]}
         if classes:
             mine = [c.decode() for c in op.colocation_groups() if op._extra.get("_class")]
             op._extra["_class"] = sorted(set(classes) | set(mine))
@@ -246,6 +272,7 @@ class Graph:
             entry = scope.entry
             if entry is None:
                 break
+            op._device_assignments = [*op._device_assignments, scope]
             wanted = entry(op) if callable(entry) else entry
             if wanted:
                 op._device = merge_names(device_text(wanted), op._device)
@@ -404,7 +431,7 @@ class Graph:
         entry = device_name_or_function
         if entry is not None and not callable(entry):
             entry = device_text(entry)
-        scope = DeviceScope(entry)
+        scope = DeviceScope(entry, device_name_or_function)
         s.devices = (*old, scope)
         try:
             yield
@@ -440,7 +467,9 @@ class Graph:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
         if op is not None:
             op = _to_op(op)
-        old_colocation, old_devices = list(s.colocation), s.devices
+        old_colocation, old_devices, old_places = list(s.colocation), s.devices, s.colocated_at
+        if op is not None:
+            s.colocated_at = {**s.colocated_at, op.name: Location(None)}
         if ignore_existing:
             s.colocation = [op] if op is not None else [None]
         else:
@@ -450,7 +479,7 @@ class Graph:
         try:
             yield
         finally:
-            s.colocation, s.devices = old_colocation, old_devices
+            s.colocation, s.devices, s.colocated_at = old_colocation, old_devices, old_places
 
     @contextlib.contextmanager
     def container(self, container_name: str) -> Iterator[str]:

@@ -223,6 +223,8 @@ class Operation:
     """A node of a graph. Made by calling ops; `type` names the op, `inputs` and `outputs` are tensors."""
 
     _original_op: Any = None       # the op whose gradient this one belongs to
+    _device_assignments: list = []             # the device scopes around it, innermost first, with their lines
+    _colocation_dict: dict = {}                # name of an op that it is colocated with -> the line that says so
     _origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one stands for
 
     def __init__(self, graph: Graph, opdef: OpDef, name: str, inputs: list[Tensor], attrs: dict[str, Any],

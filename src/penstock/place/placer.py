@@ -142,9 +142,9 @@ class Placer:
             return f"goes with {leader.name}: it only looks at shapes" if op.opdef.metadata else \
                 f"goes with {leader.name}, which uses it"
         if kind == "asked":
-            return f"{shares}asks for {leader._device}"
+            return f"{shares}asks for {leader._device}{_where(leader)}"
         if kind == "soft":
-            return f"{shares}asked for {leader._device}, which is not there or has no kernel for it: soft placement"
+            return f"{shares}asked for {leader._device}{_where(leader)}, which is not there or has no kernel for it: soft placement"
         if kind == "kernel":
             return f"{shares}has no {rest[0]} kernel{_types_text(leader)}"
         if kind == "cost":
@@ -182,6 +182,12 @@ def to_stderr(text: str) -> None:
     """Writes log lines, all at once."""
     sys.stderr.write(text)
     sys.stderr.flush()
+
+
+def _where(op: Any) -> str:
+    """The line of the innermost device scope of an op."""
+    scopes = op._device_assignments
+    return f" ({scopes[0].filename}:{scopes[0].lineno})" if scopes else ""
 
 
 def _types_text(op: Any) -> str:
