@@ -67,7 +67,8 @@ class DeviceScope(Location):
 
     __slots__ = ("entry",)
 
-    def __init__(self, entry: Any, given: Any):
+    def __init__(self, entry: Any, given: Any = None):
+        given = entry if given is None else given
         super().__init__(_function_text(given) if callable(given) else given)
         self.entry = entry
 

@@ -144,7 +144,8 @@ class Placer:
         if kind == "asked":
             return f"{shares}asks for {leader._device}{_where(leader)}"
         if kind == "soft":
-            return f"{shares}asked for {leader._device}{_where(leader)}, which is not there or has no kernel for it: soft placement"
+            return f"{shares}asked for {leader._device}{_where(leader)}, which is not there or has no kernel for it: " \
+                "soft placement"
         if kind == "kernel":
             return f"{shares}has no {rest[0]} kernel{_types_text(leader)}"
         if kind == "cost":
