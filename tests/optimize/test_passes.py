@@ -152,6 +152,56 @@ def test_random_ops_are_not_merged():
     assert after(merge_common, [y]).count("RandomUniform") == 2
 
 
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("build", [
+    lambda x: x * 1., lambda x: 1. * x, lambda x: x / 1., lambda x: x - 0., lambda x: tf.negative(tf.negative(x)),
+    lambda x: tf.transpose(tf.transpose(x)), lambda x: tf.reshape(x, [2, 3]), lambda x: tf.reshape(tf.reshape(x, [6]), [2, 3]),
+    lambda x: tf.reshape(tf.expand_dims(x, 0), [2, 3])])
+def test_what_changes_nothing_goes(build):
+    x = tf.placeholder(tf.float32, [2, 3])
+    left = types(tf.exp(build(x)), [x])
+    assert left == ["Exp"]
+    same([tf.exp(build(x))], {x: np.arange(6.).reshape(2, 3)})
+
+
+@pytest.mark.parametrize("build", [
+    lambda x: x + 0., lambda x: x * 0., lambda x: x * [[1.], [2.]], lambda x: x - tf.zeros([4, 2, 3]), lambda x: 1. / x,
+    lambda x: tf.transpose(x), lambda x: tf.reshape(x, [3, 2])])
+def test_what_changes_something_stays(build):
+    x = tf.placeholder(tf.float32, [2, 3])
+    assert len(types(tf.exp(build(x)), [x])) > 1
+    same([build(x)], {x: -np.zeros((2, 3))})
+
+
+def test_transposes_behind_each_other_are_one():
+    x = tf.placeholder(tf.float32, [2, 3, 4])
+    y = tf.transpose(tf.transpose(x, [1, 2, 0]), [0, 2, 1])
+    assert types(y * 2., [x]).count("Transpose") == 1
+    same([y], {x: np.random.RandomState(0).randn(2, 3, 4)})
+
+
+# -- branches ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("outcome", [True, False])
+def test_a_conditional_on_a_constant_keeps_one_branch(outcome):
+    tf.disable_control_flow_v2()
+    x = tf.placeholder(tf.float32, [])
+    y = tf.cond(tf.constant(outcome), lambda: tf.exp(x), lambda: tf.sin(x) + 1.)
+    left = types(y * 2., [x])
+    assert ("Exp" in left) is outcome and ("Sin" in left) is not outcome and "Merge" not in left
+    same([y], {x: 2.})
+
+
+def test_effects_on_the_other_branch_do_not_happen():
+    tf.disable_control_flow_v2()
+    v = tf.Variable(1.)
+    y = tf.cond(tf.constant(False), lambda: tf.identity(tf.assign_add(v, 5.)), lambda: tf.constant(2.))
+    assert same([y], init=v.initializer) == [2.]
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        sess.run(y)
+        assert sess.run(v) == 1.
+
+
 # -- fusion -----------------------------------------------------------------------------------------------------------
 def test_a_product_with_bias_and_activation_is_one_kernel():
     x = tf.placeholder(tf.float32, [None, 3])

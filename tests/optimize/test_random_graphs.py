@@ -82,9 +82,13 @@ class Builder:
         return tf.concat([b, a], 1)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_passes_do_not_change_results(data):
+    if data.draw(st.booleans()):
+        tf.disable_control_flow_v2()
+    else:
+        tf.enable_control_flow_v2()
     with tf.Graph().as_default():
         builder = Builder(data.draw)
         for kind in data.draw(st.lists(st.sampled_from(CHOICES), min_size=1, max_size=12)):

@@ -30,7 +30,7 @@ def _calibrated() -> int:
 _ALONE = _calibrated()
 
 
-def owned(x: torch.Tensor, count: int) -> bool:
+def owned(count: int, x: torch.Tensor) -> bool:
     """Whether a tensor, held `count` times, and its memory may be written: nobody else will see it."""
     if count > _ALONE or not x.is_contiguous():
         return False
@@ -42,8 +42,8 @@ def reusing(fresh: Callable, over: Callable, at: int = 0) -> Callable:
     """A kernel that is `over` (which writes into operand number `at`) where that is safe, and `fresh` elsewhere."""
     if at == 0:
         def run(x: Any, *rest: Any) -> Any:
-            return over(x, *rest) if owned(x, sys.getrefcount(x)) else fresh(x, *rest)
+            return over(x, *rest) if owned(sys.getrefcount(x), x) else fresh(x, *rest)
     else:
         def run(w: Any, x: Any, *rest: Any) -> Any:     # type: ignore[misc]
-            return over(w, x, *rest) if owned(x, sys.getrefcount(x)) else fresh(w, x, *rest)
+            return over(w, x, *rest) if owned(sys.getrefcount(x), x) else fresh(w, x, *rest)
     return run

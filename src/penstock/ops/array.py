@@ -183,7 +183,8 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 # -- reshape --------------------------------------------------------------
-reshape_op = op("Reshape", "tensor: T, shape: Tshape -> output: T", "T: type, Tshape: type in {index} = int32")
+reshape_op = op("Reshape", "tensor: T, shape: Tshape -> output: T", "T: type, Tshape: type in {index} = int32",
+                takes_shape=True)
 
 
 @reshape_op.shape
@@ -286,7 +287,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
 
 # -- expand_dims, squeeze --------------------------------------------------------------
 expand_dims_op = op("ExpandDims", "input: T, dim: Tdim -> output: T", "T: type, Tdim: type in {index} = int32",
-                    python_names={"dim": "axis"})
+                    python_names={"dim": "axis"}, reshapes=True)
 expand_dims_op.value(_vector_value)
 
 
@@ -357,7 +358,7 @@ def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 squeeze_op = op("Squeeze", "input: T -> output: T", "T: type, squeeze_dims: list(int) = []",
-                python_names={"squeeze_dims": "axis"})
+                python_names={"squeeze_dims": "axis"}, reshapes=True)
 squeeze_op.value(_vector_value)
 
 
@@ -416,7 +417,7 @@ def squeeze_v2(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 # -- transpose --------------------------------------------------------------
-transpose_op = op("Transpose", "x: T, perm: Tperm -> y: T", "T: type, Tperm: type in {index} = int32")
+transpose_op = op("Transpose", "x: T, perm: Tperm -> y: T", "T: type, Tperm: type in {index} = int32", permutes=True)
 conjugate_transpose_op = op("ConjugateTranspose", "x: T, perm: Tperm -> y: T",
                             "T: type, Tperm: type in {index} = int32")
 

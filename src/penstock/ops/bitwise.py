@@ -26,7 +26,7 @@ bitwise_and = _bits("BitwiseAnd", torch.bitwise_and, "bitwise_and")
 bitwise_or = _bits("BitwiseOr", torch.bitwise_or, "bitwise_or")
 bitwise_xor = _bits("BitwiseXor", torch.bitwise_xor, "bitwise_xor")
 
-invert = op("Invert", "x: T -> y: T", "T: type in {integer}", export_as="bitwise.invert").no_gradient()
+invert = op("Invert", "x: T -> y: T", "T: type in {integer}", export_as="bitwise.invert", involution=True).no_gradient()
 invert.shape(lambda x: x)
 invert.kernel(torch.bitwise_not)
 invert.kernel(unsigned.wrapping(torch.bitwise_not), types=unsigned.TYPES)

@@ -114,7 +114,7 @@ def _logical(name: str, kernel: Callable, doc: str) -> OpDef:
 
 logical_and = _logical("LogicalAnd", torch.logical_and, "Whether x and y are true, elementwise.")
 logical_or = _logical("LogicalOr", torch.logical_or, "Whether x or y is true, elementwise.")
-logical_not_op = op("LogicalNot", "x: bool -> y: bool").no_gradient()
+logical_not_op = op("LogicalNot", "x: bool -> y: bool", involution=True).no_gradient()
 logical_not_op.shape(lambda x: x)
 logical_not_op.kernel(torch.logical_not)
 logical_and.number, logical_or.number, logical_not_op.number = "{} and {}", "{} or {}", "not {}"

@@ -47,6 +47,7 @@ def _one(x: Tensor) -> Tensor:
 # -- sign, reciprocal, powers -----------------------------------------------------------------------------------------
 abs_op = unary("Abs", torch.abs, "half bfloat16 float32 float64 int8 int16 int32 int64")
 neg = unary("Neg", torch.neg, "floating int8 int16 int32 int64", "math.negative negative", doc="-x.")
+neg.involution = True
 sign = unary("Sign", torch.sgn, "floating int8 int16 int32 int64", "math.sign sign",
              doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.")
 inv = unary("Inv", torch.reciprocal, "floating")

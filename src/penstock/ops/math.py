@@ -155,6 +155,7 @@ add_v1.sums = add_v2.sums = True
 sub.number, mul.number = "{} - {}", "{} * {}"
 mul.overwrites(0, torch.Tensor.mul_)
 mul.overwrites(1, lambda x, y: y.mul_(x))
+sub.neutral, mul.neutral = {1: 0.0}, {0: 1, 1: 1}
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
 
 add_v1.gradient(lambda op, grad: both(op, grad, grad))

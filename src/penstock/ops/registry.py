@@ -151,7 +151,8 @@ class OpDef:
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
                  gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
                  constant: bool = False, inert: bool = False,
-                 forwards: bool | Callable[[dict], bool] = False,
+                 forwards: bool | Callable[[dict], bool] = False, involution: bool = False, permutes: bool = False,
+                 reshapes: bool = False, takes_shape: bool = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
         self.name = name
         self._declaration = args, attrs
@@ -164,6 +165,11 @@ class OpDef:
         self.metadata = metadata                   # looks at shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
+        self.involution = involution                    # done twice, it gives its input
+        self.permutes = permutes                        # gives its first input with the axes in the order of its second
+        # gives the elements of its first input in the same order, in another shape; that shape is its second input
+        self.reshapes, self.takes_shape = reshapes or takes_shape, takes_shape
+        self.neutral: dict[int, Any] | None = None      # numbers that, as that input, leave the other one as it is
         # whether, by its attributes, it gives its inputs on as they are
         self.forwards = (lambda attrs: True) if forwards is True else forwards or None
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do

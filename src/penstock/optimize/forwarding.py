@@ -17,14 +17,14 @@ def forward_values(step: StepGraph) -> None:
         if forwards is None or op._control_inputs or op in kept or not forwards(op.attrs):
             continue
         for source, t in zip(op._inputs, op.outputs):
-            if id(t) not in step.fed and not _anchored(source, step) and source._dtype == t._dtype:
+            if id(t) not in step.fed and not anchored(source, step) and source._dtype == t._dtype:
                 by[id(t)] = source
     if by:
         step.substitute(by)
         step.prune()
 
 
-def _anchored(t: Tensor, step: StepGraph) -> bool:
+def anchored(t: Tensor, step: StepGraph) -> bool:
     """Whether the op that takes `t` says by running when, or on which branch, it is."""
     op: Operation = t._op
     return t._dtype._is_ref_dtype or id(t) not in step.fed and op.opdef.control_flow in ("switch", "exit", "enter", "next")

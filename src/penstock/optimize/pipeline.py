@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.graph.node import Operation, Tensor
+from penstock.optimize.arithmetic import simplify_arithmetic
 from penstock.optimize.branches import narrow_branches
 from penstock.optimize.common import merge_common
+from penstock.optimize.dead_branches import drop_dead_branches
 from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
@@ -21,6 +23,8 @@ PASSES = (
     ("dependency_optimization", simplify_dependencies),
     ("arithmetic_optimization", forward_values),
     ("constant_folding", fold_constants),
+    ("loop_optimization", drop_dead_branches),
+    ("arithmetic_optimization", simplify_arithmetic),
     ("common_subexpressions", merge_common),
     ("remapping", fuse),
 )
