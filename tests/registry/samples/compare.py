@@ -20,3 +20,6 @@ sample("ApproximateEqual", i(3), i(3), tolerance=2.0, expect=lambda x, y: np.abs
 for op, ref in {"LogicalAnd": np.logical_and, "LogicalOr": np.logical_or}.items():
     sample(op, b(2, 3), b(3), expect=ref)
 sample("LogicalNot", b(4), expect=np.logical_not)
+sample("LogicalAnd", b(2, 1, 3), b(4, 1), expect=np.logical_and)
+sample("LogicalOr", b(2, 0), b(1), expect=np.logical_or)
+sample("LogicalNot", b(2, 3), expect=np.logical_not)

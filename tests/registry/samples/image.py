@@ -83,3 +83,11 @@ sample("DecodeImage", PNG, expect=lambda data: PNG_PIXELS)
 sample("EncodePng", PNG_PIXELS, random=True)
 sample("EncodeJpeg", PNG_PIXELS, random=True)
 sample("EncodeJpegVariableQuality", PNG_PIXELS, np.int32(80), random=True)
+for _options in ({"centered": False}, {"normalized": False}, {}):
+    sample("ExtractGlimpse", IMAGE, np.array([4, 6], np.int32), f(2, 2, low=-0.4, high=0.4), uniform_noise=False, noise="zero",
+           **_options)
+sample("NonMaxSuppressionV2", CANDIDATES, SCORES, LIMIT, np.float32(0.9))
+sample("EncodePng", PNG_PIXELS[:, :, :1], compression=3, random=True)
+sample("DecodePng", PNG, channels=4)
+sample("DecodeImage", GIF)
+sample("DecodeImage", BMP, channels=3)

@@ -25,3 +25,14 @@ sample("FakeQuantWithMinMaxVars", X, LOW, HIGH, num_bits=4, narrow_range=True, g
 sample("FakeQuantWithMinMaxVarsGradient", f(3, 4), X, np.float32(-1), np.float32(1), grad=False)
 sample("FakeQuantWithMinMaxVarsPerChannel", X, *CHANNELS, num_bits=4, grad=False)
 sample("FakeQuantWithMinMaxVarsPerChannelGradient", f(3, 4), X, *CHANNELS, grad=False)
+for _bits, _narrow in ((2, False), (8, True), (16, False)):
+    sample("FakeQuantWithMinMaxArgs", f(2, 5), min=-0.7, max=1.3, num_bits=_bits, narrow_range=_narrow, grad=False)
+    sample("FakeQuantWithMinMaxArgsGradient", f(7), f(7), min=-0.7, max=1.3, num_bits=_bits, narrow_range=_narrow, grad=False)
+    sample("FakeQuantWithMinMaxVars", f(2, 5), np.float32(0.5), np.float32(1.5), num_bits=_bits, narrow_range=_narrow,
+           grad=False)
+    sample("FakeQuantWithMinMaxVarsGradient", f(7), f(7), np.float32(-0.4), np.float32(1.1), num_bits=_bits,
+           narrow_range=_narrow, grad=False)
+    sample("FakeQuantWithMinMaxVarsPerChannel", f(2, 3, 4), f(4, low=-2, high=-0.1), f(4, low=0.1, high=2), num_bits=_bits,
+           narrow_range=_narrow, grad=False)
+    sample("FakeQuantWithMinMaxVarsPerChannelGradient", f(2, 3, 4), f(2, 3, 4), f(4, low=-2, high=-0.1), f(4, low=0.1, high=2),
+           num_bits=_bits, narrow_range=_narrow, grad=False)

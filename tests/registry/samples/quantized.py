@@ -44,3 +44,13 @@ sample("QuantizedInstanceNorm", q(1, 4, 4, 2), LOW, HIGH, output_range_given=Tru
 for _scaled in (True, False):
     sample("QuantizedBatchNormWithGlobalNormalization", q(1, 2, 3, 4), LOW, HIGH, q(4), LOW, HIGH, q(4), *OTHER,
            q(4), LOW, HIGH, q(4), *OTHER, out_type=dtypes.qint32, variance_epsilon=0.1, scale_after_normalization=_scaled)
+sample("QuantizedRelu", q(2, 3, 4), np.float32(0), np.float32(5))
+sample("QuantizedRelu6", q(5), np.float32(-1), np.float32(8))
+sample("QuantizedAdd", q(2, 1, 4), q(3, 4), LOW, HIGH, LOW, HIGH, rtol=1e-3)
+sample("QuantizedMul", q(4), q(4), *OTHER, LOW, HIGH)
+sample("QuantizedConv2D", q(2, 6, 5, 1), q(2, 2, 1, 4), *OTHER, LOW, HIGH, strides=[1, 1, 1, 1], padding="VALID")
+sample("QuantizedMaxPool", q(2, 5, 5, 1), LOW, HIGH, ksize=[1, 3, 3, 1], strides=[1, 1, 1, 1], padding="SAME")
+sample("QuantizedAvgPool", q(2, 5, 5, 1), LOW, HIGH, ksize=[1, 3, 3, 1], strides=[1, 1, 1, 1], padding="SAME")
+sample("QuantizedConcat", np.int32(1), [q(2, 3), q(2, 1), q(2, 2)], [LOW, OTHER[0], LOW], [HIGH, OTHER[1], OTHER[1]])
+sample("RequantizationRange", i(50, low=-7, high=3).astype(QINT32), *WIDE_RANGE)
+sample("Requantize", WIDE, *WIDE_RANGE, np.float32(0), np.float32(0.05), out_type=dtypes.quint8)

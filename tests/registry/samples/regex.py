@@ -21,3 +21,5 @@ sample("StaticRegexReplace", s("a1b22"), pattern="\\d+", rewrite="#", expect=lam
 sample("RegexFullMatch", TEXT, one("[ab]+|.pfel"))
 sample("RegexFullMatch", s("aaa", "aab"), one("(a+)+"), expect=lambda x, p: np.array([True, False]))
 sample("StaticRegexFullMatch", TEXT, pattern="(?s).*b")
+sample("StaticRegexFullMatch", TEXT, pattern="[a-c]+")
+sample("StaticRegexFullMatch", TEXT.reshape(1, -1), pattern="")

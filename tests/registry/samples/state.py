@@ -70,3 +70,6 @@ def _assigned(ref, begin, end, strides, value):
 _BOUNDS = [np.array(b, np.int32) for b in ([0, 1], [4, 3], [2, 1])]
 sample("StridedSliceAssign", V, *_BOUNDS, f(2, 2), expect=_assigned)
 sample("ResourceStridedSliceAssign", V, *_BOUNDS, f(2, 2), expect=lambda *a: _assigned(*a)[1:])
+sample("VariableShape", np.float64(3), out_type="int64", expect=lambda ref: [np.zeros(0, np.int64), ref])
+sample("ReadVariableOp", np.int64([[1, 2]]), dtype="int64", expect=lambda ref: [ref, ref])
+sample("ResourceCountUpTo", np.int64(0), limit=1, T="int64", expect=lambda ref: [ref, ref + 1])

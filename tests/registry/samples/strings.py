@@ -64,3 +64,5 @@ sample("StringNGrams", s("a", "b", "c", "d"), np.array([0, 3, 4], np.int32), sep
 sample("EncodeBase64", s("a", "ab", b"\xff\xfe\xfd"), pad=True, expect=each(base64.urlsafe_b64encode))
 sample("EncodeBase64", s("a", "ab", "abc"))
 sample("DecodeBase64", s("YQ==", "YWI", "YWJj", "__79"))
+sample("StringStrip", s(" \t a b \n", "", "\x00 x"), expect=lambda x: s("a b", "", "\x00 x"))
+sample("DecodeBase64", s("", "AAECAwQ").reshape(1, 2))
