@@ -18,7 +18,7 @@ ARGUMENTS = "Targuments: list(type) >= 0"
 OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
 _MOST_OPS = 200                        # in a function that is called on whole blocks
 
-__all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "stage_of", "text"]
+__all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "on_host", "stage_of", "text"]
 
 
 def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPUTS, stateful: bool = False) -> Callable:
@@ -32,7 +32,7 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
         own = {p.name for p in wanted}
 
         def make(*values: Any, **attributes: Any) -> Any:
-            stage = kernel(*values, **{n: attributes[n] for n in own})
+            stage = kernel(*map(on_host, values), **{n: attributes[n] for n in own})
             if typed_by is not None:
                 stage.types = tuple(attributes[typed_by])
                 stage.shapes = tuple(s._dims for s in attributes["output_shapes"])
@@ -48,6 +48,13 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
             made.kernel(make, device="cpu")            # pipelines are the host's
         return kernel
     return decorate
+
+
+def on_host(value: Any) -> Any:
+    """A value, or a list of values, in the memory of the host."""
+    if isinstance(value, list):
+        return [on_host(v) for v in value]
+    return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
 def number(value: Any, name: str) -> Any:
@@ -129,5 +136,4 @@ class Body:
 
 def body(function: Any, node: Any, captured: list) -> Body:
     """The function attribute of an op, with captured values."""
-    host = [v.cpu() if isinstance(v, torch.Tensor) else v for v in captured]
-    return Body(as_function(function, node.graph), host)
+    return Body(as_function(function, node.graph), on_host(captured))

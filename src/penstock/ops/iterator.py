@@ -8,7 +8,7 @@ import torch
 
 from penstock import errors
 from penstock.graph.functions import as_function
-from penstock.ops.dataset_base import OUTPUTS, stage_of
+from penstock.ops.dataset_base import OUTPUTS, body, on_host, stage_of
 from penstock.ops.registry import op
 from penstock.pipelines.iterator import Handles, IteratorResource
 
@@ -184,11 +184,10 @@ reduce_dataset.shape(lambda input_dataset, initial_state, other_arguments, *, ou
 
 @reduce_dataset.kernel(device="cpu")
 def _(input_dataset, initial_state, other_arguments, *, f, ctx, node):
-    from penstock.ops.dataset_base import body
     ctx = ctx.within(ctx.streams)
     run = body(f, node, other_arguments).runner(ctx)
     cursor = stage_of(input_dataset).iterate(ctx)
-    state = tuple(initial_state)
+    state = tuple(on_host(initial_state))
     try:
         while (element := cursor.next(ctx)) is not None:
             state = run(ctx, (*state, *element))
