@@ -26,6 +26,7 @@ LEFT_OUT = (
     "errors.raise_exception_on_not_ok_status",     # about a C struct of TensorFlow's
     "ctc_loss_v2",                                 # a raw op that was public by accident
     "image.generate_bounding_box_proposals",       # has a kernel for GPUs alone
+    "train.LooperThread.isAlive",                  # Python's threads have lost it
     "train.do_quantize_training_on_graphdef",      # C++ behind it; gone from TensorFlow 2
 )
 INSTANCE = re.compile(r"""is_instance: "<\w+ \\'([^']*)\\'>""")

@@ -66,9 +66,9 @@ class OptionsBase:
 
     __hash__ = None                                                      # type: ignore[assignment]
 
-    def merge(self, other: Any) -> Any:
-        """These options, with those of another that are set."""
-        return merged(self, other)
+    def merge(self, options: Any) -> Any:
+        """These options, with those of others that are set."""
+        return merged(self, options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in sorted(self._set().items()))})"
