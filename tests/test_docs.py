@@ -61,6 +61,17 @@ def test_examples_of_the_readme(line, kind, code, capsys):
     assert capsys.readouterr().out.split("\n")[:len(said)] == said
 
 
+def test_examples_of_devices(capsys):
+    """Blocks of Python, each with what it prints."""
+    scope = {"tf": tf}
+    with tf.Graph().as_default():
+        for code, printed in re.findall(r"```python\n(.*?)```\n```\n(.*?)```", (ROOT / "docs/devices.md").read_text(), re.S):
+            exec(code, scope)
+            assert capsys.readouterr().out == printed
+        scope["sess"].close()
+    assert len(scope["metadata"].partition_graphs) == 2
+
+
 # -- limitations.md ---------------------------------------------------------------------------------------------------
 def test_what_is_left_out_is_not_there():
     for name in ("lite", "tpu"):
@@ -80,7 +91,8 @@ def test_limits_have_their_errors():
         penstock.zeros([1 << 40, 1 << 10])
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/errors.md", "docs/limitations.md"])
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/devices.md", "docs/errors.md",
+                                  "docs/limitations.md"])
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text()):
         if not target.startswith("http"):
