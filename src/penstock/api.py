@@ -107,6 +107,16 @@ def names_under(api: str, prefix: str) -> list[str]:
     return sorted(found)
 
 
+class MissingName(AttributeError):
+    """There is no such public name. The text, which takes long to find, is made when it is asked for: `hasattr` never does."""
+
+    def __init__(self, api: str, full: str, module_name: str):
+        super().__init__(api, full, module_name)
+
+    def __str__(self) -> str:
+        return _missing(*self.args)
+
+
 def resolve(api: str, full: str, module_name: str) -> Any:
     """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
     load(full.split(".", 1)[0])
@@ -121,7 +131,7 @@ def resolve(api: str, full: str, module_name: str) -> Any:
     last = full.rsplit(".", 1)[-1]
     if last.startswith("__") and last.endswith("__"):
         raise AttributeError(last)              # Python itself asks for such names: no need to look for near ones
-    raise AttributeError(_missing(api, full, module_name))
+    raise MissingName(api, full, module_name)
 
 
 def load(word: str) -> None:

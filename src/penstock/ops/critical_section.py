@@ -171,36 +171,41 @@ class CriticalSection:
     def _unlocked(self, lock: Tensor, result: Any) -> Any:
         """The results, which are there only after the lock has been given back."""
         with control_dependencies([_same(x) for x in nest.flatten(result)]):
-            with colocate_with(self._handle):
+            with colocate_with(self._in_graph(lock.op)):
                 consumed = consume_mutex_lock(lock)
         with control_dependencies([consumed]):
             return nest.map_structure(_same, result)
 
+    def _in_graph(self, lock: Operation) -> Tensor:
+        """The handle; in functions that are traced eagerly, what stands for it there."""
+        return lock._inputs[0] if hasattr(self._handle, "_value") else self._handle
+
     def _note(self, made: list[Operation], lock: Operation, exclusive: bool) -> None:
         """Refuses what would wait for itself, and resources that another section has; remembers the execution."""
         resources = list({id(t): t for o in made for t in o._inputs if t.dtype == dtypes.resource}.values())
-        if any(self._is_mine(t) for t in resources):
+        mine = self._in_graph(lock)
+        if any(_same_mutex(t, mine) for t in resources):
             raise ValueError("The function fn attempts to directly access the CriticalSection in which it would be running.  "
                              "This is illegal and would cause deadlocks.")
         graph = context.current_graph()
         for other in graph.get_collection(CRITICAL_SECTION_EXECUTIONS):
-            if self._is_mine(other.handle) or not (exclusive or other.exclusive_resource_access):
+            if _same_mutex(other.handle, mine) or not (exclusive or other.exclusive_resource_access):
                 continue
             shared = [t for t in resources if any(t is u for u in other.resources)]
             if shared:
                 raise ValueError(f"This execution would access resources: {shared}.  Either this lock (CriticalSection: "
-                                 f"{self._handle}) or lock '{other}' (CriticalSection: {other.handle}) requested exclusive "
+                                 f"{mine}) or lock '{other}' (CriticalSection: {other.handle}) requested exclusive "
                                  "resource access of this resource.  Did you mean to call execute with keyword argument "
                                  "exclusive_resource_access=False?")
-        graph.add_to_collection(CRITICAL_SECTION_EXECUTIONS, _Execution(lock, self._handle, resources, exclusive))
+        graph.add_to_collection(CRITICAL_SECTION_EXECUTIONS, _Execution(lock, mine, resources, exclusive))
 
-    def _is_mine(self, t: Any) -> bool:
-        """Whether a handle is this section's mutex."""
-        mine = self._handle
-        if t is mine or hasattr(t, "_value") or hasattr(mine, "_value"):
-            return t is mine
-        return t.op.opdef is mutex and bool(t.op.attrs["shared_name"]) and \
-            t.op.attrs["shared_name"] == mine.op.attrs["shared_name"] and t.op.device == mine.op.device
+
+def _same_mutex(a: Tensor, b: Tensor) -> bool:
+    """Whether two handles are of one mutex."""
+    if a is b or a.op.opdef is not mutex or b.op.opdef is not mutex:
+        return a is b
+    name = a.op.attrs["shared_name"]
+    return bool(name) and name == b.op.attrs["shared_name"] and a.op.device == b.op.device
 
 
 def _lock_after_arguments(made: list[Operation], lock: Operation) -> None:

@@ -41,14 +41,21 @@ class Kept:
         self.value, self.dtype, self.name = value, dtype, name
 
 
+def _needs_session(ctx: Any, node: Any) -> None:
+    if ctx.session is None:
+        raise errors.FailedPreconditionError(None, None, f"{node.type} called on null session state: run it in a session")
+
+
 def _keep(value: Any, dtype: Any, ctx: Any, node: Any) -> Kept:
+    _needs_session(ctx, node)
     name = f"{node.name};{next(_ids)};{node.device or '/job:localhost/replica:0/task:0/device:CPU:0'}"
     # the step's other ops may write into the memory of a variable that the value is a view of
     value = value.clone() if isinstance(value, torch.Tensor) else value
     return ctx.resources.get_or_create(_CONTAINER, name, Kept, lambda: Kept(value, dtype, name))
 
 
-def _kept(ctx: Any, handle: Any) -> Kept:
+def _kept(ctx: Any, handle: Any, node: Any) -> Kept:
+    _needs_session(ctx, node)
     name = handle[()] if isinstance(handle, np.ndarray) else handle
     name = name.decode() if isinstance(name, bytes) else name
     found = ctx.resources.lookup(_CONTAINER, name, Kept)
@@ -68,16 +75,16 @@ def _(value, *, T, ctx, node):
 
 
 @get_tensor.kernel
-def _(handle, *, dtype, ctx):
-    kept = _kept(ctx, handle)
+def _(handle, *, dtype, ctx, node):
+    kept = _kept(ctx, handle, node)
     if kept.dtype != dtype:
         raise errors.invalid(f"The tensor with handle '{kept.name}' has type {kept.dtype.name}, {dtype.name} was asked for.")
     return kept.value
 
 
 @delete_tensor.kernel
-def _(handle, *, ctx):
-    ctx.resources.remove(_CONTAINER, _kept(ctx, handle).name, Kept)
+def _(handle, *, ctx, node):
+    ctx.resources.remove(_CONTAINER, _kept(ctx, handle, node).name, Kept)
 
 
 class TensorHandle:
