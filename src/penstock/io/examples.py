@@ -98,13 +98,13 @@ class _Segment:
         """Which rows are as the segment says (None: all of them), and the lengths of their payloads."""
         if not self.lengths:
             same = (window & self.mask) == self.static
-            return None if same.all() else same.all(1), self.payload
+            return None if _true(same) else same.all(1), self.payload
         if not self.narrow:
             return self._check_wide(window)
         last = window[:, self.last]
         same = ((window - last[:, None] * self.share) & self.mask) == self.static
         fits = last <= self.most if not self.more else (last <= self.most) & (last >= self.more)
-        good = None if same.all() and fits.all() else same.all(1) & fits
+        good = None if _true(same) and _true(fits) else same.all(1) & fits
         length = last.astype(np.int64)
         return good, length - self.more if self.more else length
 
@@ -116,6 +116,11 @@ class _Segment:
             good &= value == length + more
         good &= length >= 0
         return None if good.all() else good, np.maximum(length, 0)
+
+
+def _true(mask: np.ndarray) -> bool:
+    """mask.all(), which is slower to call."""
+    return np.count_nonzero(mask) == mask.size
 
 
 class _Template:
@@ -245,6 +250,9 @@ def _length_word(length: np.ndarray, width: int) -> np.ndarray:
 _WIDTHS = (129, 16386, 2097155, 268435460)         # the longest rows whose features have a length of 1, 2, … bytes
 
 
+_NO_ROWS = np.zeros(0, np.int64)
+
+
 class _Batch:
     """Rows in one piece of memory, which can be looked at from any byte on."""
 
@@ -260,7 +268,7 @@ class _Batch:
 
     def _find_entries(self, sizes: np.ndarray) -> None:
         """A row is one field with all features, whose length is as short as can be: where do they begin?"""
-        least, most = int(sizes.min()), int(sizes.max())
+        least, most = int(np.minimum.reduce(sizes)), int(np.maximum.reduce(sizes))
         width: Any = 1 + sum(most > n for n in _WIDTHS)
         words = self.words("<i8")[self.starts]
         if width == 1 + sum(least > n for n in _WIDTHS) and least > width:
@@ -290,7 +298,7 @@ class _Batch:
         `learn` makes the first segment of a row from a place on, to be an alternative of one that does not fit.
         """
         pos, ends = (self.entries, self.ends) if rows is None else (self.entries[rows], self.ends[rows])
-        bad = None if rows is not None or self.regular.all() else ~self.regular
+        bad = None if rows is not None or _true(self.regular) else ~self.regular
         found: dict[int, Any] = {}
         for segment in template.segments:
             window = self.windows(segment.width)[pos]
@@ -316,7 +324,7 @@ class _Batch:
             if good is not None or not segment.narrow or not segment.lengths:
                 pos = np.minimum(pos, self.limit)
         whole = pos == ends
-        if not whole.all():
+        if not _true(whole):
             bad = ~whole if bad is None else bad | ~whole
         return (None if bad is None or not bad.any() else bad), found
 
@@ -363,9 +371,9 @@ _FOLDS = [(np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint
 def _folded(word: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Varints of at most 8 bytes, as the words that begin with them; raises unless they are one varint each."""
     word &= _KEEP[length]
-    if ((word & _HIGH) != _MORE[length]).any():
+    if not _true((word & _HIGH) == _MORE[length]):
         raise _Irregular
-    longest = int(length.max()) if len(length) else 0
+    longest = int(np.maximum.reduce(length)) if len(length) else 0
     if longest > 1:
         word &= ~_HIGH
         for low, high, shift in _FOLDS[:3 if longest > 4 else 2 if longest > 2 else 1]:
@@ -375,9 +383,9 @@ def _folded(word: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 def _one_varint(batch: _Batch, start: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Payloads that are one varint each, as int64."""
-    if not length.all():
+    if np.count_nonzero(length) < len(length):
         raise _Irregular
-    if int(length.max()) <= 8:
+    if int(np.maximum.reduce(length)) <= 8:
         return _folded(batch.words("<u8")[start], length).view(np.int64)
     counts, values = _varints(batch, start, length)
     if (counts != 1).any():
@@ -559,9 +567,8 @@ class ExampleParser:
                 used.append(template)
                 mine = here if left is None else left if here is None else left[here]
                 count = len(rows) if mine is None else len(mine)
-                pieces.append((np.arange(len(rows)) if mine is None else mine,
-                               [self._values(batch, template, i, c, found, here, count) for i, c in enumerate(self.columns)]))
-                left = np.zeros(0, np.int64) if bad is None else np.flatnonzero(bad) if left is None else left[bad]
+                pieces.append((mine, [self._values(batch, template, i, c, found, here, count) for i, c in enumerate(self.columns)]))
+                left = _NO_ROWS if bad is None else np.flatnonzero(bad) if left is None else left[bad]
                 if not len(left):
                     break
         if used != templates[:len(used)]:

@@ -79,6 +79,7 @@ class Dense(NamedTuple):
     size: int
 
 
+@functools.lru_cache(maxsize=1024)
 def dense_feature(key: bytes, dtype: Any, dims: tuple | None) -> Dense:
     """A dense feature of a static shape."""
     if dims is None:
@@ -94,7 +95,9 @@ def check_defaults(features: Sequence[Dense], defaults: Sequence[Any]) -> None:
     if len(defaults) != len(features):
         raise errors.invalid(f"Expected len(dense_defaults) == len(dense_keys) but got: {len(defaults)} vs. {len(features)}")
     for d, (feature, default) in enumerate(zip(features, defaults, strict=True)):
-        dims = arrays.dims_of(default)
+        dims = tuple(default.shape)
+        if not feature.varies and dims in ((0,), feature.dims):
+            continue
         if feature.varies:
             if math.prod(dims) != 1:
                 raise errors.invalid(f"dense_shape[{d}] is a variable length shape: {_show(feature.dims)}, therefore "
@@ -115,15 +118,20 @@ def _parser(columns: tuple[Column, ...]) -> ExampleParser:
     return ExampleParser(columns)
 
 
+@functools.lru_cache(maxsize=128)
+def _columns(lists: tuple[tuple[bytes, Any], ...], dense: tuple[Dense, ...]) -> tuple[Column, ...]:
+    columns = (*(Column(k, KIND[t], None) for k, t in lists),
+               *(Column(d.key, KIND[d.dtype], None if d.varies else d.size) for d in dense))
+    if len({c.key for c in columns}) != len(columns):
+        raise errors.invalid("The keys of features must differ")
+    return columns
+
+
 class Request:
     """The features that an op wants, and the messages when rows do not have them."""
 
     def __init__(self, lists: Sequence[tuple[bytes, Any]], dense: Sequence[Dense], where: Callable[[int, bytes, str], str]):
-        self.dense, self.lists, self._where = dense, lists, where
-        self.columns = (*(Column(k, KIND[t], None) for k, t in lists),
-                        *(Column(d.key, KIND[d.dtype], None if d.varies else d.size) for d in dense))
-        if len({c.key for c in self.columns}) != len(self.columns):
-            raise errors.invalid("The keys of features must differ")
+        self._where, self.columns = where, _columns(tuple(lists), tuple(dense))
 
     def values(self, rows: list[bytes]) -> list[Values]:
         """The values of all columns: those of lists first, then those of dense features."""
@@ -145,7 +153,10 @@ class Request:
 
 def tensor(kind: int, flat: Any, dims: Sequence[int]) -> Any:
     """Values as a run-time tensor."""
-    return strings.pack(flat, dims) if kind == BYTES else torch.from_numpy(flat).reshape(tuple(dims))
+    if kind == BYTES:
+        return strings.pack(flat, dims)
+    made = torch.from_numpy(flat)
+    return made if len(dims) == 1 else made.reshape(tuple(dims))
 
 
 def fixed(request: Request, feature: Dense, values: Values, default: Any, rows: int, required: Callable) -> Any:
