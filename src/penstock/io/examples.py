@@ -297,8 +297,10 @@ class _Batch:
 
         `learn` makes the first segment of a row from a place on, to be an alternative of one that does not fit.
         """
-        pos, ends = (self.entries, self.ends) if rows is None else (self.entries[rows], self.ends[rows])
-        bad = None if rows is not None or _true(self.regular) else ~self.regular
+        pos, ends, regular = self.entries, self.ends, self.regular
+        if rows is not None:
+            pos, ends, regular = pos[rows], ends[rows], regular[rows]
+        bad = None if _true(regular) else ~regular
         found: dict[int, Any] = {}
         for segment in template.segments:
             window = self.windows(segment.width)[pos]
@@ -567,7 +569,8 @@ class ExampleParser:
                 used.append(template)
                 mine = here if left is None else left if here is None else left[here]
                 count = len(rows) if mine is None else len(mine)
-                pieces.append((mine, [self._values(batch, template, i, c, found, here, count) for i, c in enumerate(self.columns)]))
+                pieces.append((mine, [self._values(batch, template, i, c, found, here, count)
+                                      for i, c in enumerate(self.columns)]))
                 left = _NO_ROWS if bad is None else np.flatnonzero(bad) if left is None else left[bad]
                 if not len(left):
                     break
