@@ -128,7 +128,12 @@ def _count_of_any(p: Part, begin: int, end: int) -> int | None:
 
 def view(x: Any, parts: list[Part]) -> tuple[Any, list[int]]:
     """What a plan selects of `x`, as a view with rising positions, and the axes of it that are to be reversed."""
-    dims = arrays.dims_of(x)
+    index, flips = index_of(arrays.dims_of(x), parts)
+    return arrays.part(x, index), flips
+
+
+def index_of(dims: Sequence[int], parts: list[Part]) -> tuple[tuple, list[int]]:
+    """What a plan selects of a value of shape `dims`, as an index with rising positions, and the axes to be reversed."""
     index: list[Any] = []
     flips: list[int] = []
     rank = 0
@@ -150,7 +155,7 @@ def view(x: Any, parts: list[Part]) -> tuple[Any, list[int]]:
             index.append(slice(first + (count - 1) * stride, first + 1, -stride))
             flips.append(rank)
         rank += 1
-    return arrays.part(x, tuple(index)), flips
+    return tuple(index), flips
 
 
 def strided_view(x: Any, begin: Any, end: Any, strides: Any, **masks: int) -> tuple[Any, list[int]]:

@@ -151,14 +151,19 @@ def _(a, b, args, *, transpose_a, transpose_b, fused_ops):
 
 
 def fuse_bias(op, f, value, bias):
-    """A bias along the last axis, of known size, added to a product that is used nowhere else."""
+    """A bias along the last axis, or a whole matrix, of known size, added to a product that is used nowhere else."""
     made = f.only(value, op)
     if made is None or made.opdef is not mat_mul or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
         return None
-    if value._dims is None or bias._dims is None or len(bias._dims) != 1 or bias._dims[0] is None \
-            or value._dims[-1] != bias._dims[0]:
+    if value._dims is None or bias._dims is None:
         return None
-    attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
+    if len(bias._dims) == 1 and bias._dims[0] is not None and value._dims[-1] == bias._dims[0]:
+        kind = "BiasAdd"
+    elif len(bias._dims) == 2 and None not in bias._dims and bias._dims == value._dims:
+        kind = "Add"
+    else:
+        return None
+    attrs = {**made.attrs, "num_args": 1, "fused_ops": [kind]}
     return f.make("_FusedMatMul", [*made._inputs, bias], attrs, op, (None, None, 1))
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import torch
 
 from penstock import dtypes, errors
 from penstock.api import export
@@ -140,6 +141,15 @@ def _(input, begin, end, strides, *, begin_mask, end_mask, ellipsis_mask, new_ax
                         ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
 
 
+@strided_slice_op.prepare
+def _(known):
+    dims, bounds = known.dims(0), [known.const(i) for i in (1, 2, 3)]
+    if dims is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating():
+        return None
+    index, flips = strided.index_of(dims, strided.plan(len(dims), *(b.tolist() for b in bounds), **_masks(known.op)))
+    return None if flips else lambda input, begin, end, strides: input[index]
+
+
 @strided_slice_op.value
 def _(op, values):
     x = op._inputs[0]
@@ -182,6 +192,28 @@ def _(shape, begin, end, strides, dy, *, begin_mask, end_mask, ellipsis_mask, ne
                              f"{arrays.show(arrays.dims_of(part))}")
     part[...] = arrays.flip(dy, flips)
     return out
+
+
+@strided_slice_grad.prepare
+def _(known):
+    shape, *bounds = [known.const(i) for i in range(4)]
+    if shape is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating(4):
+        return None
+    dims, slot = tuple(shape.tolist()), known.dims(4)
+    index, flips = strided.index_of(dims, strided.plan(len(dims), *(b.tolist() for b in bounds), **_masks(known.op)))
+    if flips or slot is None or min(dims, default=0) < 0 or slot != _selected(dims, index):
+        return None
+
+    def run(shape, begin, end, strides, dy):
+        out = torch.zeros(dims, dtype=dy.dtype, device=dy.device)
+        out[index] = dy
+        return out
+    return run
+
+
+def _selected(dims: tuple, index: tuple) -> tuple:
+    """The shape of x[index] for an x of shape `dims`."""
+    return tuple(torch.empty(1).expand(dims)[index].shape)
 
 
 @strided_slice_grad.gradient
