@@ -270,9 +270,26 @@ class RecordReader:
         return errors.DataLossError(None, None, f"{what} at {self.offset} of {paths.as_text(self.path)}")
 
     def __iter__(self) -> Iterator[bytes]:
+        """All records. Those that are whole in the buffer are taken from it in a tight loop; `read` does the rest."""
+        masked, header, checksum = crc.masked, _HEADER.unpack_from, _CRC.unpack_from
+        known: dict[int, int] = {}                # checksums of lengths: records are often of one size
         try:
             while (record := self.read()) is not None:
                 yield record
+                buffer, at = self._buffer, self._at
+                last = len(buffer) - 16
+                while at <= last:
+                    length, stored = header(buffer, at)
+                    end = at + 12 + length
+                    if end - 12 > last or known.get(length) != stored:
+                        if end - 12 > last or len(known) > 1000 or masked(buffer[at:at + 8]) != stored:
+                            break
+                        known[length] = stored
+                    data = buffer[at + 12:end]
+                    if masked(data) != checksum(buffer, end)[0]:
+                        break
+                    self._at = at = end + 4
+                    yield data
         finally:
             self.close()
 
