@@ -2,7 +2,7 @@
 and batches; monitored sessions and their hooks."""
 from penstock import api as _api
 from penstock import checkpoint  # noqa: F401  (tf.train.Saver and its kin)
-from penstock.distributed import cluster, server  # noqa: F401  (tf.train.Server)
+from penstock.distributed import cluster, device_setter, server  # noqa: F401  (tf.train.Server)
 from penstock.train import (  # noqa: F401
     adadelta,
     adagrad,
@@ -24,6 +24,7 @@ from penstock.train import (  # noqa: F401
     rmsprop,
     scaffold,
     session_manager,
+    supervisor,
 )
 
 _api.install(__name__, "v2", "train.")
