@@ -159,6 +159,23 @@ def test_threads_are_kept_between_steps_and_end_with_the_session():
     assert within(5, lambda: len(lanes()) == before)
 
 
+def test_threads_of_a_session_that_was_left_open_end(monkeypatch):
+    monkeypatch.setattr("penstock.execute.lanes.IDLE_SECONDS", 0.05)
+    before = len(lanes())
+    with tf.device("/cpu:0"):
+        a = tf.placeholder(tf.float32)
+    with tf.device("/cpu:1"):
+        b = tf.negative(a)
+    with tf.device("/cpu:0"):
+        c = tf.exp(b)
+    sess = session()
+    for pause in (0, 0.1, 0.05, 0):
+        time.sleep(pause)
+        assert sess.run(c, {a: 0.0}) == 1
+    assert within(5, lambda: len(lanes()) == before)
+    sess.close()
+
+
 def test_one_thread_is_enough():
     """inter_op_parallelism_threads=1: everything on the caller's thread."""
     names = set()

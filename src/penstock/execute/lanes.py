@@ -20,6 +20,9 @@ from penstock.graph.node import Operation
 from penstock.partition.split import Partition
 
 
+IDLE_SECONDS = 10.0                 # after which a thread ends, if its session was left open
+
+
 class Threads:
     """Threads that run lanes, kept between steps: as many as are needed at once."""
 
@@ -39,7 +42,14 @@ class Threads:
 
     def _serve(self, inbox: queue.SimpleQueue) -> None:
         while True:
-            work = inbox.get()
+            try:
+                work = inbox.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if inbox in self._idle:
+                        self._idle.remove(inbox)
+                        return
+                continue                              # it has just been given something to do
             if work is None:
                 return
             work()
