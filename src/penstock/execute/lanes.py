@@ -19,7 +19,6 @@ from penstock.execute.rendezvous import LocalRendezvous
 from penstock.graph.node import Operation
 from penstock.partition.split import Partition
 
-
 IDLE_SECONDS = 10.0                 # after which a thread ends, if its session was left open
 
 
