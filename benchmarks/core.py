@@ -87,7 +87,27 @@ class FirstRun:
             return time.perf_counter() - t
 
 
-WORK = {"construction": construction, "gradients": gradients, "null step": NullStep(), "first run": FirstRun()}
+class CountingLoop:
+    """Seconds of one iteration of a tf.while_loop that counts."""
+
+    def __init__(self):
+        self.sess = None
+
+    def __call__(self, tf):
+        if self.sess is None:
+            graph = tf.Graph()
+            with graph.as_default():
+                self.n = tf.placeholder(tf.int32, [])
+                self.fetch = tf.while_loop(lambda i: i < self.n, lambda i: i + 1, [tf.constant(0)])
+            self.sess = tf.Session(graph=graph)
+            self.sess.run(self.fetch, {self.n: 10})
+        t = time.perf_counter()
+        self.sess.run(self.fetch, {self.n: 20000})
+        return (time.perf_counter() - t) / 20000
+
+
+WORK = {"construction": construction, "gradients": gradients, "null step": NullStep(), "first run": FirstRun(),
+        "counting loop": CountingLoop()}
 
 
 def worker(module):
@@ -120,7 +140,7 @@ def main():
                 p.stdin.flush()
                 seen[name].append(json.loads(p.stdout.readline()))
         mid = {n: statistics.median(s) for n, s in seen.items()}
-        print(f"{item:14}{min(seen['penstock']) * 1e3:9.3f} ms{min(seen['tensorflow']) * 1e3:9.3f} ms"
+        print(f"{item:14}{min(seen['penstock']) * 1e3:9.5f} ms{min(seen['tensorflow']) * 1e3:9.5f} ms"
               f"{mid['penstock'] / mid['tensorflow']:8.3f}", flush=True)
     for p in running.values():
         p.stdin.close()
