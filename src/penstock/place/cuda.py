@@ -87,9 +87,10 @@ class Cuda(Device):
             return value
         if value.is_cpu and torch.cuda.is_current_stream_capturing():
             raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
-        if value.is_cpu and not value.is_pinned() and value.nbytes >= _PIN_FROM:
-            value = value.pin_memory()
-        return value.to(self.torch, non_blocking=True)
+        pinned = value.is_cpu and value.is_pinned()
+        if value.is_cpu and not pinned and value.nbytes >= _PIN_FROM:
+            value = value.pin_memory()              # a copy of our own: nobody writes to it while it is on its way
+        return value.to(self.torch, non_blocking=not pinned)
 
     def start(self, value: Any, to: Device) -> Any:
         """To the host: a copy into pinned memory, and an event. Between GPUs the receiver copies."""
