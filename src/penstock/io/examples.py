@@ -63,7 +63,7 @@ class _Segment:
 
     def __init__(self) -> None:
         self.data, self.cover = bytearray(), bytearray()
-        self.lengths: list[tuple[int, int, int]] = []      # offset, width, what it is more than the payload
+        self.lengths: list[tuple[int, int, int]] = []      # offset, width, what it is more than the payload: last 0
         self.payload = 0                                   # its length, if there are no lengths
         self.inline: list[tuple[int, int, int]] = []       # column, offset, bytes of fixed values within the segment
         self.column: int | None = None                     # of the payload
@@ -87,11 +87,11 @@ class _Segment:
         self.narrow = all(width == 1 for _, width, _ in self.lengths)
         if self.lengths and self.narrow:
             # Every length of one byte is the last one and a constant: subtracted, it is the same in all rows.
-            self.last, _, self.more = self.lengths[-1]
+            self.last = self.lengths[-1][0]
             self.share = np.zeros(self.width, np.uint8)
             for offset, _, more in self.lengths[:-1]:
-                self.share[offset], self.mask[offset], self.static[offset] = 1, 0xFF, more - self.more
-            self.most = np.uint8(0x7F - (self.lengths[0][2] - self.more))
+                self.share[offset], self.mask[offset], self.static[offset] = 1, 0xFF, more
+            self.most = np.uint8(0x7F - self.lengths[0][2])
         return self
 
     def check(self, window: np.ndarray) -> tuple[Any, Any]:
@@ -103,19 +103,16 @@ class _Segment:
             return self._check_wide(window)
         last = window[:, self.last]
         same = ((window - last[:, None] * self.share) & self.mask) == self.static
-        fits = last <= self.most if not self.more else (last <= self.most) & (last >= self.more)
+        fits = last <= self.most
         good = None if _true(same) and _true(fits) else same.all(1) & fits
-        length = last.astype(np.int64)
-        return good, length - self.more if self.more else length
+        return good, last.astype(np.int64)
 
     def _check_wide(self, window: np.ndarray) -> tuple[Any, Any]:
         good = ((window & self.mask) == self.static).all(1)
         found = [_lengths(window, offset, width) for offset, width, _ in self.lengths]
-        length = found[-1] - self.lengths[-1][2]
         for value, (_, _, more) in zip(found[:-1], self.lengths, strict=False):
-            good &= value == length + more
-        good &= length >= 0
-        return None if good.all() else good, np.maximum(length, 0)
+            good &= value == found[-1] + more
+        return None if good.all() else good, found[-1]
 
 
 def _true(mask: np.ndarray) -> bool:
@@ -153,19 +150,20 @@ class _Template:
         value_at = key_at + size
         if row[start] != 0x0A or row[at] != 0x0A or value_at > end or end > limit:
             raise _Irregular
+        length, feature_at = _varint(row, value_at + 1)
+        if row[value_at] != 0x12 or feature_at + length != end:
+            raise _Irregular
         column = self._index.get(row[key_at:value_at])
         if column is None:
             now.add(row[start:start + 1])
-            now.add_length(row[start + 1:at], value_at - at)
-            now.add(row[at:value_at])
+            now.add_length(row[start + 1:at], feature_at - at)
+            now.add(row[at:value_at + 1])
+            now.add_length(row[value_at + 1:feature_at], 0)
             self._close()
             return end
         if column in self.seen:
             raise _Irregular
         self.seen.add(column)
-        length, feature_at = _varint(row, value_at + 1)
-        if row[value_at] != 0x12 or feature_at + length != end:
-            raise _Irregular
         if not length:
             now.add(row[start:end])                        # no kind: as if it were not there
             return end
