@@ -272,12 +272,24 @@ class Supervisor:
     ShouldStop, StopOnException, WaitForStop, SummaryComputed = should_stop, stop_on_exception, wait_for_stop, summary_computed
 
 
-class SVSummaryThread(LooperThread):
+class _Service(LooperThread):
+    """A thread that works on the supervisor's graph."""
+
+    def __init__(self, sv: Supervisor, sess: Any, every: float | None):
+        super().__init__(sv.coord, every)
+        self._sv, self._sess = sv, sess
+
+    def run(self) -> None:
+        """The loop, in the graph: threads begin without one."""
+        with self._sess.graph.as_default():
+            super().run()
+
+
+class SVSummaryThread(_Service):
     """Writes summaries."""
 
     def __init__(self, sv: Supervisor, sess: Any):
-        super().__init__(sv.coord, sv.save_summaries_secs)
-        self._sv, self._sess = sv, sess
+        super().__init__(sv, sess, sv.save_summaries_secs)
 
     def run_loop(self) -> None:
         """One round."""
@@ -291,12 +303,11 @@ class SVSummaryThread(LooperThread):
             sv.summary_writer.add_summary(summary, step)
 
 
-class SVStepCounterThread(LooperThread):
+class SVStepCounterThread(_Service):
     """Writes steps per second."""
 
     def __init__(self, sv: Supervisor, sess: Any, step_counter: Any = None):
-        super().__init__(sv.coord, sv.save_summaries_secs)
-        self._sv, self._sess = sv, sess
+        super().__init__(sv, sess, sv.save_summaries_secs)
         self._counter = sv.global_step if step_counter is None else step_counter
         self._tag = f"{self._counter.op.name}/sec"
         self._last_time, self._last_step = 0.0, 0
@@ -317,12 +328,11 @@ class SVStepCounterThread(LooperThread):
         tf_logging.info("%s: %g", self._tag, rate)
 
 
-class SVTimerCheckpointThread(LooperThread):
+class SVTimerCheckpointThread(_Service):
     """Saves checkpoints."""
 
     def __init__(self, sv: Supervisor, sess: Any):
-        super().__init__(sv.coord, sv.save_model_secs)
-        self._sv, self._sess = sv, sess
+        super().__init__(sv, sess, sv.save_model_secs)
 
     def run_loop(self) -> None:
         """One round."""
