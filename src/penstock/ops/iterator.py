@@ -195,3 +195,9 @@ def _(input_dataset, initial_state, other_arguments, *, f, ctx, node):
     finally:
         cursor.close()
     return list(state)
+
+
+for _name in ("WrapDatasetVariant", "UnwrapDatasetVariant"):      # which let datasets pass through memory of other devices
+    _made = op(_name, "input_handle: variant -> output_handle: variant", foldable=False).no_gradient()
+    _made.shape(lambda input_handle: ())
+    _made.kernel(lambda input_handle: stage_of(input_handle), device="cpu")
