@@ -69,17 +69,24 @@ def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes
     `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it gives its first input on.
     """
     add = following._op
-    if not add.opdef.sums or len(add._inputs) != 2 or uses.get(id(following)) != 1 or not following._dtype.is_floating:
+    if uses.get(id(following)) != 1 or not following._dtype.is_floating:
         return None
     known = {id(t) for t in variable}
     ops = set(inside)
-    for mine, other in (add._inputs, add._inputs[::-1]):
-        path: list[Operation] = []
-        t, alone = mine, True
+
+    def is_variable(t: Tensor) -> bool:
+        alone = uses.get(id(t)) == 1
         while id(t) not in known and passes_on(t._op) and t._op in ops:
             alone = alone and uses.get(id(t)) == 1
             t = t._op._inputs[0]
-        if id(t) not in known or not alone or uses.get(id(mine)) != 1:
+        return alone and id(t) in known
+    if len(add._inputs) == 3 and add.opdef.outer is not None:             # one op for the product and the addition
+        return Found(add, add, []) if add.opdef.outer(add.attrs) and is_variable(add._inputs[2]) else None
+    if not add.opdef.sums or len(add._inputs) != 2:
+        return None
+    for mine, other in (add._inputs, add._inputs[::-1]):
+        path: list[Operation] = []
+        if not is_variable(mine):
             continue
         t = other
         while passes_on(t._op) and t._op in ops and uses.get(id(t)) == 1:

@@ -402,7 +402,7 @@ class _Structured(BlockWriter):
         noted = self.sums[op]
         if noted is not None:
             name, variable, product = noted
-            self._line(f"{name}.add({', '.join(self._value(t) for t in product._inputs)})", product)
+            self._line(f"{name}.add({', '.join(self._value(t) for t in product._inputs[:2])})", product)
             self.names[id(op.outputs[0])] = variable
 
     def _write_loop(self, loop: _Loop) -> None:

@@ -132,6 +132,7 @@ def _(x, y, *, adj_x, adj_y):
 fused_mat_mul = internal("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T",
                          f"{_TRANSPOSE}, T: type in {{float32 float64 bfloat16 half}}, num_args: int >= 0, "
                          "fused_ops: list(string) = []")
+fused_mat_mul.outer = lambda attrs: mat_mul.outer(attrs) and attrs["fused_ops"] == ["Add"]
 
 
 @fused_mat_mul.shape

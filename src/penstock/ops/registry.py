@@ -178,7 +178,7 @@ class OpDef:
         self.shape_wants: tuple[str, ...] = ()
         self.value_rule: Callable | None = None
         self.sums = False                          # gives the sum of its inputs
-        self.outer: Callable | None = None         # (attributes) -> whether it gives the product aᵀb of two matrices
+        self.outer: Callable | None = None         # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
         self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
         self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
         self.prepare_rule: Callable | None = None
