@@ -54,19 +54,28 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     if not isinstance(obj, Trackable):
         raise ValueError(f"Expected a Trackable object for export, got {obj}.")
     with init_scope():
-        wanted = _canonical(signatures if signatures is not None else _found_signature(obj))
-        _Saving(obj, paths.as_text(export_dir), wanted).run()
+        functions = obj._list_functions_for_serialization(None)        # once: looking at attributes may make functions
+        wanted = _canonical(signatures if signatures is not None else _found_signature(obj, functions))
+        _Saving(obj, paths.as_text(export_dir), wanted, functions).run()
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
-def _found_signature(obj: Any) -> Any:
+def _found_signature(obj: Any, functions: dict[str, Any]) -> Any:
     """The function to serve when none was named: the only one that says what it takes."""
     kept = vars(obj).get("signatures") if hasattr(obj, "__dict__") else None
     if kept is not None and not isinstance(kept, SignatureMap):
         raise ValueError(f"Exporting an object {obj} which has an attribute named 'signatures'. This is a reserved attribute "
                          "used to store SavedModel signatures in objects which come from `tf.saved_model.load`. Delete this "
                          "attribute (e.g. 'del obj.signatures') before saving if this shadowing is acceptable.")
-    return getattr(type(obj), "_default_save_signature", None) and obj._default_save_signature
+    if "_default_save_signature" in functions:
+        return functions["_default_save_signature"]
+    served = [f for f in functions.values() if isinstance(f, Function) and f.input_signature is not None]
+    if len(functions) != 1 or not served or not all(type(s) is TensorSpec for s in nest.flatten(served[0].input_signature)):
+        return None
+    concrete = served[0].get_concrete_function()
+    outputs = concrete.structured_outputs
+    flat = list(outputs.values()) if isinstance(outputs, dict) else outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    return concrete if all(isinstance(t, Tensor) for t in flat) else None
 
 
 def _canonical(signatures: Any) -> dict[str, Any]:
@@ -149,13 +158,13 @@ def _by_name(outputs: Any, key: str) -> dict[str, Any]:
 class _Saving:
     """One save: the nodes, and what is written about each."""
 
-    def __init__(self, root: Any, export_dir: str, signatures: dict[str, ConcreteFunction]):
+    def __init__(self, root: Any, export_dir: str, signatures: dict[str, ConcreteFunction], functions: dict[str, Any]):
         self._root, self._dir, self._signatures = root, export_dir, signatures
         self._nodes: list[Any] = []
         self._children: list[list[tuple[str, Any]]] = []
         self._number: dict[int, int] = {}
         self._constants: dict[int, str] = {}
-        self._functions: dict[int, dict] = {}              # of each object, asked for once
+        self._functions: dict[int, dict] = {id(root): functions}       # of each object, asked for once
         self._assets: dict[str, str] = {}
         self._graph = Graph()
         self._proto = SavedObjectGraph()
@@ -188,7 +197,9 @@ class _Saving:
             if isinstance(obj, Trackable) and not isinstance(obj, Variable):
                 view = ObjectGraphView(obj)
                 found = [(d.name, d.ref) for d in view.list_dependencies(obj)]
-                functions = self._functions[id(obj)] = obj._list_functions_for_serialization(None)
+                if id(obj) not in self._functions:
+                    self._functions[id(obj)] = obj._list_functions_for_serialization(None)
+                functions = self._functions[id(obj)]
                 known = {n for n, _ in found}
                 found += [(n, f) for n, f in functions.items() if n != "signatures" and n not in known]
             if obj is self._root:

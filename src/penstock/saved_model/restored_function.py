@@ -17,6 +17,10 @@ class RestoredConcreteFunction(ConcreteFunction):
 
     def __init__(self, graph: Any, bound: int, name: str, input_signature: Any, outputs: Any, library: Any):
         graph.structured_input_signature = input_signature
+        if input_signature is not None:
+            given = nest.flatten((input_signature[0], dict(input_signature[1])), expand_composites=True)
+            for spec, t in zip((s for s in given if isinstance(s, TensorSpec)), graph.inputs, strict=False):
+                t.set_shape(spec.shape)
         flat = [s for s in nest.flatten(outputs, expand_composites=True) if isinstance(s, TensorSpec)]
         for spec, t in zip(flat, graph.outputs, strict=False):
             t.set_shape(spec.shape)
