@@ -312,7 +312,9 @@ def empty_variable(dtype: Any, shape: Any, trainable: bool, name: str, **policy:
         if dtype == dtypes.string:
             return get("Fill")(dims, "")
         return get("Cast")(get("Fill")(dims, 0), DstT=dtype) if dtype != dtypes.bool else get("Fill")(dims, False)
-    return ResourceVariable(initial_value=initial, shape=shape, dtype=dtype, trainable=trainable, name=name, **policy)
+    made = ResourceVariable(initial_value=initial, shape=shape, dtype=dtype, trainable=False, name=name, **policy)
+    made._trainable = trainable             # in no collection of trainable ones: whoever loads it decides what is trained
+    return made
 
 
 def _set_child(parent: Any, name: str, child: Any) -> None:
