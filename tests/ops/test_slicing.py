@@ -100,3 +100,11 @@ def test_update_broadcasts():
     np.testing.assert_array_equal(out, expected)
     with pytest.raises(tf.errors.InvalidArgumentError, match="shapes of both tensors to match"):
         tf2.raw_ops.TensorStridedSliceUpdate(input=[1, 2, 3], begin=[0], end=[3], strides=[1], value=[1, 2])
+
+
+def test_gradients_of_slices_of_a_scalar():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder_with_default(8.0, [])
+        for key in ((tf.newaxis, Ellipsis), (Ellipsis, tf.newaxis), (Ellipsis,)):
+            y = (x * 1.0)[key]
+            assert sess.run(tf.gradients(y, x, grad_ys=tf.fill(tf.shape(y), 3.0))) == [3.0]

@@ -213,7 +213,7 @@ def _(known):
 
 def _selected(dims: tuple, index: tuple) -> tuple:
     """The shape of x[index] for an x of shape `dims`."""
-    return tuple(torch.empty(1).expand(dims)[index].shape)
+    return tuple(torch.empty(()).expand(dims)[index].shape)
 
 
 @strided_slice_grad.gradient
