@@ -1,6 +1,7 @@
 """The watchdog tells what a stuck step waits for."""
 import logging
 import threading
+import time
 
 import pytest
 
@@ -31,11 +32,20 @@ def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog)
     with tf.Graph().as_default(), tf.Session() as sess:
         q = tf.FIFOQueue(5, tf.float32)
         x, put = q.dequeue(), q.enqueue(1.0)
-        slow = tf.py_func(lambda: threading.Event().wait(1) and None or 0.0, [], tf.double)
-        taking = threading.Thread(target=sess.run, args=(x,))
-        with caplog.at_level(logging.WARNING, "penstock"):
-            taking.start()
-            sess.run(slow)
+        computing = threading.Event()
+
+        def compute():
+            computing.set()
+            time.sleep(1)                                   # the other step waits all this time
             sess.run(put)
+            return 0.0
+        slow = tf.py_func(compute, [], tf.double)
+        working = threading.Thread(target=sess.run, args=(slow,))
+        with caplog.at_level(logging.WARNING, "penstock"):
+            working.start()
+            assert computing.wait(20)
+            taking = threading.Thread(target=sess.run, args=(x,))
+            taking.start()
+            working.join(20)
             taking.join(20)
     assert not taking.is_alive() and not any("No step" in r.getMessage() for r in caplog.records)

@@ -8,9 +8,9 @@ from penstock import tf_logging
 from penstock.api import export
 from penstock.graph import context
 from penstock.graph.collections import GraphKeys
-from penstock.train.global_step import get_global_step
 from penstock.train.hooks.base import SessionRunArgs, SessionRunHook
 from penstock.train.hooks.reporting import writer_for
+from penstock.train.hooks.stopping import step_tensor
 from penstock.train.hooks.timer import SecondOrStepTimer
 
 
@@ -53,9 +53,7 @@ class CheckpointSaverHook(SessionRunHook):
     def begin(self) -> None:
         """Finds the global step and the writer."""
         self._summary_writer = writer_for(None, self._checkpoint_dir)
-        self._global_step_tensor = get_global_step()
-        if self._global_step_tensor is None:
-            raise RuntimeError("Global step should be created to use CheckpointSaverHook.")
+        self._global_step_tensor = step_tensor("CheckpointSaverHook")
         for listener in self._listeners:
             listener.begin()
 
