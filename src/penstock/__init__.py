@@ -30,7 +30,8 @@ _MODULES = (
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
     "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
-    "summary": "summary", "saved_model": "saved_model", "autograph": "autograph.convert", "distribute": "distributed.server",
+    "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
+    "autograph": "autograph.convert", "distribute": "distributed.server",
 }
 
 

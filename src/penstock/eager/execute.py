@@ -10,7 +10,7 @@ from penstock.eager.tensor import EagerTensor
 from penstock.execute.context import eager_context
 from penstock.execute.failure import kind
 from penstock.graph import context
-from penstock.graph.build import group_inputs, output_types, resolve, structure
+from penstock.graph.build import apply, group_inputs, output_types, resolve, structure
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.ops.registry import OpDef
@@ -63,7 +63,10 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     kernel = opdef.kernel_for("cpu")
     if kernel is None:
         raise errors.UnimplementedError(None, None, f"op {opdef.name} has no kernel")
-    values: list = [t._value for t in inputs]
+    try:
+        values: list = [t._value for t in inputs]
+    except AttributeError:
+        return _symbolically(opdef, inputs, args, given, name)
     if counts:
         values = group_inputs(opdef, values, counts)
     node = EagerOp(opdef, inputs, [], attrs, counts) if kernel.wants_node else None
@@ -99,6 +102,13 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     if len(opdef.outputs) == 1:
         return outputs if opdef.list_output else outputs[0]
     return structure(opdef, outputs, attrs)
+
+
+def _symbolically(opdef: OpDef, inputs: list, args: tuple, given: dict[str, Any], name: str | None) -> Any:
+    """An op on a symbolic tensor is added to the graph that such tensors live in (see Graph.symbolic)."""
+    graph = next(t.graph for t in inputs if not hasattr(t, "_value"))
+    with graph.as_default():
+        return apply(opdef, args, given, name)
 
 
 def _flat(opdef: OpDef, out: Any) -> list:

@@ -108,7 +108,7 @@ def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
                          f"{value!r}")
     eager = hasattr(value, "_value")
     if context.executing_eagerly():
-        if not eager:
+        if not eager and not value.graph.symbolic:
             raise TypeError(f"Graph tensors have no value in eager execution: {value.name} cannot be used here. Run it "
                             "in a session, or build within its graph's as_default() block.")
         return value

@@ -112,6 +112,8 @@ class Graph:
     True
     """
 
+    symbolic = False        # whether ops on its tensors, called in eager mode, are added to it: the graph of Keras models
+
     def __init__(self) -> None:
         self._building_function = False
         self._lock = threading.RLock()
