@@ -114,6 +114,14 @@ def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, An
     return target, copies
 
 
+def pruned(graph: FuncGraph, feeds: list, fetches: list, targets: list, name: str) -> ConcreteFunction:
+    """The part of `graph` from tensors (`feeds`) to others, and to operations that just run (`targets`), as a function."""
+    captured = {id(inner): outer for outer, inner in graph.captures}
+    made, copies = _copied(graph, feeds, [*fetches, *targets], captured, name)
+    made.structured_outputs = [copies[id(t)] for t in fetches]
+    return ConcreteFunction(made, len(feeds), function_name(name), [t.op.name for t in made.inputs[:len(feeds)]])
+
+
 @export(v1=["wrap_function"])
 def wrap_function(fn: Callable, signature: Any, name: str | None = None) -> WrappedFunction:
     """A v1 function as a callable for eager code: traced once, with placeholders for the TensorSpecs of `signature`.

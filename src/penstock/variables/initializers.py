@@ -52,6 +52,9 @@ class InitializerV2(Initializer):
 
     _floating_only = True
 
+    def __init_subclass__(cls) -> None:
+        cls.__name__ = cls.__name__.removesuffix("V2")          # as configurations call it
+
     def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:
         dtype = dtypes.as_dtype(dtype)
         return self._make(shape, floating(dtype) if self._floating_only else dtype, shape)

@@ -1,0 +1,2 @@
+"""tf.keras.utils."""
+from penstock.keras.utils import generic_utils
