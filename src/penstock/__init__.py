@@ -32,6 +32,7 @@ _LATER = {
     "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
     "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
     "autograph": "autograph.convert", "distribute": "distributed.server",
+    "distributions": "distributions",
 }
 
 
