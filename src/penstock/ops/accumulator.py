@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock import dtypes, errors
@@ -16,6 +17,7 @@ from penstock.ops.registry import OpDef, op
 from penstock.queues.accumulator import Accumulator, DenseAccumulator, SparseAccumulator
 from penstock.static_shape import TensorShape
 
+WORKER = "_worker"                  # the attribute of an op that adds gradients for a worker, which are counted for it
 _DTYPE = "dtype: type in {numeric qint8 quint8 qint32}"
 _MAKE = (f"{_DTYPE}, shape: shape, container: string = '', shared_name: string = '', "
          "reduction_type: string in {MEAN SUM} = 'MEAN'")
@@ -55,6 +57,12 @@ apply_sparse = op("SparseAccumulatorApplyGradient", "handle: Ref(string), local_
                   foldable=False).no_gradient()
 take_sparse = op("SparseAccumulatorTakeGradient", "handle: Ref(string), num_required: int32 -> indices: int64, values: dtype, "
                  "shape: int64", _DTYPE, foldable=False, blocking=True).no_gradient()
+meet = tuple(op(name, f"handle: {handle} ->", "worker: string, workers: int, present: bool", stateful=True).no_gradient()
+             for name, handle in (("AccumulatorMeet", "Ref(string)"), ("ResourceAccumulatorMeet", "resource")))
+interrupt = tuple(op(name, f"handle: {handle} ->", stateful=True).no_gradient()
+                  for name, handle in (("AccumulatorInterrupt", "Ref(string)"), ("ResourceAccumulatorInterrupt", "resource")))
+tallies = tuple(op(name, f"handle: {handle} -> workers: string, counts: int64", stateful=True).no_gradient()
+                for name, handle in (("AccumulatorTallies", "Ref(string)"), ("ResourceAccumulatorTallies", "resource")))
 take_sparse.shape(lambda handle, num_required: [(None,), None, (None,)])
 
 
@@ -62,6 +70,21 @@ def _one(value: torch.Tensor, what: str) -> int:
     if value.dim():
         raise errors.invalid(f"Argument {what} must be scalar, but had bad shape {list(value.shape)}")
     return int(value)
+
+
+def _worker(node: Any) -> str | None:
+    name = node._extra.get(WORKER)
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _apply(handle, local_step, gradient, *, node):
+    handle.apply(_one(local_step, "local_step"), gradient, _worker(node))
+
+
+def _tallies(handle):
+    rows = sorted(handle.tallies.items())
+    names = np.array([name.encode() for name, _ in rows] or [], dtype=object)
+    return names, torch.tensor([[*counts, name not in handle.gone] for name, counts in rows], dtype=torch.int64).reshape(-1, 3)
 
 
 def _take(handle, num_required, *, dtype, ctx):
@@ -74,8 +97,10 @@ for _ops, _kernel, _shape in (
         (num_accumulated, lambda handle: torch.tensor(handle.count, dtype=torch.int32), lambda handle: ()),
         (set_global_step, lambda handle, new_global_step: handle.set_step(_one(new_global_step, "new_global_step")),
          lambda handle, new_global_step: []),
-        (apply_gradient, lambda handle, local_step, gradient: handle.apply(_one(local_step, "local_step"), gradient),
-         lambda handle, local_step, gradient: []),
+        (apply_gradient, _apply, lambda handle, local_step, gradient: []),
+        (meet, lambda handle, *, worker, workers, present: handle.meet(worker, workers, present), lambda handle: []),
+        (interrupt, lambda handle: handle.interrupt(), lambda handle: []),
+        (tallies, _tallies, lambda handle: [(None,), (None, 3)]),
         (take_gradient, _take, lambda handle, num_required: None),
         ((take_sparse,), _take, None)):
     for _op in _ops:
@@ -85,9 +110,9 @@ for _ops, _kernel, _shape in (
 
 
 @apply_sparse.kernel
-def _(handle, local_step, gradient_indices, gradient_values, gradient_shape, *, has_known_shape):
+def _(handle, local_step, gradient_indices, gradient_values, gradient_shape, *, has_known_shape, node):
     shape = gradient_shape if has_known_shape else None
-    handle.apply(_one(local_step, "local_step"), (gradient_indices, gradient_values, shape))
+    handle.apply(_one(local_step, "local_step"), (gradient_indices, gradient_values, shape), _worker(node))
 
 
 # -- the classes ------------------------------------------------------------------------------------------------------
@@ -116,6 +141,18 @@ class ConditionalAccumulatorBase:
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Any:
         """An op that sets the time step; gradients computed before it are stale."""
         return self._op(set_global_step)(self._accumulator_ref, cast(convert(new_global_step), dtypes.int64), name=name)
+
+    def _meet(self, worker: str, workers: int, present: bool) -> Any:
+        """An op that says that one of `workers` workers begins or ends."""
+        return self._op(meet)(self._accumulator_ref, worker=worker, workers=workers, present=present)
+
+    def _interrupt(self) -> Any:
+        """An op that ends all waiting for gradients."""
+        return self._op(interrupt)(self._accumulator_ref)
+
+    def _tallies(self) -> Any:
+        """(names of workers, for each: gradients that were added, that were stale, and whether it is there)."""
+        return self._op(tallies)(self._accumulator_ref)
 
 
 @export(v1=["ConditionalAccumulator"])

@@ -26,17 +26,41 @@ class Accumulator(Shared):
         super().__init__(name, container)
         self.dtype, self.dims, self.mean = dtype, dims, reduction == "MEAN"
         self.count = self.step = 0
+        self.tallies: dict[str, list[int]] = {}     # of gradients that were added and that were stale, by worker
+        self.workers = 0                            # how many workers there are, if somebody has said so
+        self.gone: set[str] = set()                 # those of them that have ended
         self.waiting = Lines(1)
+        self.waiting.about = lambda: f"accumulator {self.name!r} with {self.count} gradients at step {self.step}"
 
-    def apply(self, local_step: int, gradient: Any) -> None:
-        """Adds a gradient that was computed at `local_step`; drops it if it is stale."""
+    def apply(self, local_step: int, gradient: Any, worker: str | None = None) -> None:
+        """Adds a gradient that was computed at `local_step`; drops it if it is stale. Both is counted for a worker."""
         with self.waiting.lock:
-            if local_step < self.step:
+            stale = local_step < self.step
+            if worker is not None:
+                self.tallies.setdefault(worker, [0, 0])[stale] += 1
+            if stale:
                 return
             self._check(gradient)
             self._add(gradient)
             self.count += 1
             self.waiting.flush()
+
+    def meet(self, worker: str, workers: int, present: bool) -> None:
+        """One of `workers` begins or ends: nobody waits for the gradients of those that have ended."""
+        with self.waiting.lock:
+            self.workers = workers
+            self.tallies.setdefault(worker, [0, 0])
+            (self.gone.discard if present else self.gone.add)(worker)
+            self.waiting.flush()
+
+    def interrupt(self) -> None:
+        """Ends all waiting for gradients with CancelledError."""
+        with self.waiting.lock:
+            self.waiting.cancel(self.waiting.lines[0])
+
+    def enough(self, required: int) -> int:
+        """How many gradients `required` of them are, when some workers have ended."""
+        return min(required, max(1, self.workers - len(self.gone))) if self.gone else required
 
     def take(self, required: int, ctx: Any) -> Any:
         """The mean (or sum) of the gradients, when at least `required` of them have come."""
@@ -72,7 +96,7 @@ class _Take(Attempt):
 
     def advance(self) -> bool:
         owner = self.accumulator
-        if owner.count < self.required:
+        if owner.count < owner.enough(self.required):
             return False
         self.finish(owner._result())
         owner.step += 1

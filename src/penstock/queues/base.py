@@ -104,6 +104,11 @@ class Queue(Shared):
         """The number of rows."""
         return len(self)
 
+    def at_end(self, wanted: int, have: int = 0) -> errors.OpError:
+        """The error of who wants more from a closed queue than it has."""
+        return errors.OutOfRangeError(None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements (requested "
+                                      f"{wanted}, current size {have})")
+
     # -- batches ----------------------------------------------------------------------------------------------------
     def batch(self, rows: list[Row]) -> list:
         """The components of rows, stacked."""
@@ -208,9 +213,7 @@ class _Dequeue(Attempt):
             have = len(queue)
             self.undo()
             if not (self.fewer and len(queue)):
-                return self.fail(errors.OutOfRangeError(
-                    None, None, f"{queue.kind} '{queue.name}' is closed and has insufficient elements (requested "
-                    f"{missing}, current size {have})"))
+                return self.fail(queue.at_end(missing, have))
             rows, missing = self.result, len(queue)
             self.count = missing
         ready = queue._ready(missing)

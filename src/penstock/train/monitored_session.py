@@ -303,7 +303,7 @@ class _MonitoredSession:
     def _close(self, failed: Any = None) -> None:
         try:
             if not failed:
-                for hook in self._hooks:
+                for hook in sorted(self._hooks, key=lambda h: not getattr(h, "ends_first", False)):
                     hook.end(self._tf_sess())
         finally:
             try:

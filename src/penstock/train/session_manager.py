@@ -51,7 +51,7 @@ class SessionManager:
         if not done:
             raise RuntimeError(f"Init operations did not make model ready for local_init.  Init op: {named}, init fn: "
                                f"{init_fn}, error: {why}")
-        ready, why = _ready(self._ready_op, sess, "Model not ready")
+        ready, why = is_ready(self._ready_op, sess, "Model not ready")
         if not ready:
             raise RuntimeError(f"Init operations did not make model ready.  Init op: {named}, init fn: {init_fn}, "
                                f"local_init_op: {self._local_init_op}, error: {why}")
@@ -70,7 +70,7 @@ class SessionManager:
         if not done:
             tf_logging.info("Restoring model from %s did not make model ready for local init: %s", source, why)
             return sess, False
-        ready, why = _ready(self._ready_op, sess, "Model not ready")
+        ready, why = is_ready(self._ready_op, sess, "Model not ready")
         if not ready:
             tf_logging.info("Restoring model from %s did not make model ready: %s", source, why)
             return sess, False
@@ -86,7 +86,7 @@ class SessionManager:
         while True:
             sess = Session(master, graph=self._graph, config=config)
             done, why_local = self._try_local_init(sess)
-            ready, why = _ready(self._ready_op, sess, "Model not ready") if done else (False, None)
+            ready, why = is_ready(self._ready_op, sess, "Model not ready") if done else (False, None)
             if ready:
                 return sess
             with contextlib.suppress(Exception):
@@ -126,7 +126,7 @@ class SessionManager:
     def _try_local_init(self, sess: Any) -> tuple[bool, str | None]:
         if self._local_init_op is None:
             return True, None
-        ready, why = _ready(self._ready_for_local_init_op, sess, "Model not ready for local init")
+        ready, why = is_ready(self._ready_for_local_init_op, sess, "Model not ready for local init")
         if not ready:
             return False, why
         tf_logging.info("Running local_init_op.")
@@ -135,7 +135,7 @@ class SessionManager:
         return True, None
 
 
-def _ready(op: Any, sess: Any, what: str) -> tuple[bool, str | None]:
+def is_ready(op: Any, sess: Any, what: str) -> tuple[bool, str | None]:
     """Whether an op that lists what is missing lists nothing; else what it says."""
     if op is None:
         return True, None
