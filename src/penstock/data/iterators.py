@@ -8,6 +8,7 @@ from penstock import dtypes, errors
 from penstock.api import export
 from penstock.data import structure
 from penstock.graph import context
+from penstock.graph.collections import add_to_collection
 from penstock.graph.convert import convert
 from penstock.graph.trackable import Trackable
 from penstock.graph.type_spec import TensorSpec, TypeSpec
@@ -47,12 +48,14 @@ class Iterator(_Typed):
             raise ValueError("`iterator_resource` must be a tensor")
         self._spec = structure.from_legacy(output_types, output_shapes, output_classes)
         self._calls, self._handle = 0, get("IteratorToStringHandle")(iterator_resource)
+        add_to_collection("iterators", iterator_resource)
 
     @classmethod
     def _of(cls, resource: Any, initializer: Any, spec: Any) -> Iterator:
         out = cls.__new__(cls)
         out._iterator_resource, out._initializer, out._spec, out._calls = resource, initializer, spec, 0
         out._handle = get("IteratorToStringHandle")(resource)
+        add_to_collection("iterators", resource)
         return out
 
     @staticmethod

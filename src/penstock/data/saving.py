@@ -42,6 +42,14 @@ def make_saveable_from_iterator(iterator: Any, external_state_policy: Any = None
     return saveable(resource, name, getattr(iterator, "_initializer", None))
 
 
+def _checkpoint_input_pipeline_hook() -> Any:
+    from penstock.train.input_position import CheckpointInputPipelineHook
+    return CheckpointInputPipelineHook
+
+
+export.later(_checkpoint_input_pipeline_hook, "data.experimental.CheckpointInputPipelineHook")
+
+
 @export("data.experimental.TFRecordWriter")
 class TFRecordWriter:
     """Writes the elements of a dataset of strings to a record file.

@@ -15,6 +15,7 @@ from penstock.train import (  # noqa: F401
     gradient_descent,
     hooks,
     input,
+    input_position,
     learning_rate_decay,
     momentum,
     monitored_session,
@@ -24,7 +25,9 @@ from penstock.train import (  # noqa: F401
     rmsprop,
     scaffold,
     session_manager,
+    staleness,
     supervisor,
+    sync_replicas,
 )
 
 _api.install(__name__, "v2", "train.")
