@@ -106,8 +106,8 @@ class Queue(Shared):
 
     def at_end(self, wanted: int, have: int = 0) -> errors.OpError:
         """The error of who wants more from a closed queue than it has."""
-        return errors.OutOfRangeError(None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements (requested "
-                                      f"{wanted}, current size {have})")
+        return errors.OutOfRangeError(None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements "
+                                      f"(requested {wanted}, current size {have})")
 
     # -- batches ----------------------------------------------------------------------------------------------------
     def batch(self, rows: list[Row]) -> list:

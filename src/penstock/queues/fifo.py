@@ -41,7 +41,7 @@ class FIFOQueue(Queue):
             self.waiting.flush()
 
     def take_token(self, local_step: int, ctx: Any) -> torch.Tensor:
-        """Takes a token of a step after `local_step`, or one that was enqueued; others do not have to wait for that one's turn."""
+        """Takes a token of a step after `local_step`, or one that was enqueued; those who wait do not hold up each other."""
         line: collections.deque = collections.deque()
         with self.waiting.lock:
             self.waiting.lines += (line,)

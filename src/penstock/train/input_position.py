@@ -1,9 +1,9 @@
 """The position in the input data, kept beside the model, so that a restarted worker goes on where it was.
 
-`InputPositionHook` writes the positions of a worker's iterators after every step, with the global step. A worker that begins again
-goes to the newest position; when the model went back to a checkpoint, it goes back to the position of that step. So no batch is
-left out, and at most the one of the step that was lost is read again. `CheckpointInputPipelineHook` is TensorFlow's: it saves
-positions as often as an estimator saves checkpoints.
+`InputPositionHook` writes the positions of a worker's iterators after every step, with the global step. A worker that
+begins again goes to the newest position; when the model went back to a checkpoint, it goes back to the position of that
+step. So no batch is left out, and at most the one of the step that was lost is read again. `CheckpointInputPipelineHook` is
+TensorFlow's: it saves positions as often as an estimator saves checkpoints.
 """
 from __future__ import annotations
 

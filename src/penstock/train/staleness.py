@@ -1,7 +1,7 @@
 """Asynchronous training with old gradients dropped or scaled down.
 
-A worker reads the variables, computes, and applies its gradients to variables that others have changed in the meantime. How many
-steps were made in between is the age of its gradients.
+A worker reads the variables, computes, and applies its gradients to variables that others have changed in the meantime. How
+many steps were made in between is the age of its gradients.
 """
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class StaleGradientOptimizer(Optimizer):
                         lambda: self._counted(self._opt.apply_gradients(pairs, global_step), applied=1)).op
 
     def _scaled(self, pairs: list, age: Any, old: Any, global_step: Any) -> Any:
-        part = get("Minimum")(cast(self._staleness + 1, dtypes.float32) / cast(age + cast(1, dtypes.int64), dtypes.float32), 1.0)
+        part = cast(self._staleness + 1, dtypes.float32) / cast(age + cast(1, dtypes.int64), dtypes.float32)
+        part = get("Minimum")(part, 1.0)
         scaled = [(_times(g, part), v) for g, v in pairs]
         return self._counted(self._opt.apply_gradients(scaled, global_step), applied=1, stale=cast(old, dtypes.int64)).op
 

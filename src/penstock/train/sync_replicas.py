@@ -1,14 +1,15 @@
 """SyncReplicasOptimizer: workers compute gradients of the same step, and the mean of the first ones is applied.
 
-Each variable has an accumulator beside it, and there is one queue of tokens. A worker adds its gradients to the accumulators and
-takes a token; the token is the step to which its next gradients will belong. A thread of the chief takes the mean as soon as
-`replicas_to_aggregate` gradients have come, applies it, and puts new tokens into the queue. A gradient that comes later belongs to a
-step that is over: it is stale, and dropped. So the slowest `total_num_replicas - replicas_to_aggregate` workers hold nobody up.
+Each variable has an accumulator beside it, and there is one queue of tokens. A worker adds its gradients to the
+accumulators and takes a token; the token is the step to which its next gradients will belong. A thread of the chief takes
+the mean as soon as `replicas_to_aggregate` gradients have come, applies it, and puts new tokens into the queue. A gradient
+that comes later belongs to a step that is over: it is stale, and dropped. So the slowest `total_num_replicas -
+replicas_to_aggregate` workers hold nobody up.
 
-What a slow worker leaves must not cost the others time: tokens that nobody took are thrown away when those of the next step come,
-and no worker takes a second token of a step to which it has given its gradients. Otherwise it would compute gradients that are
-stale before they are done. A worker that ends says so to the accumulators, and nobody waits for its gradients any more; the chief
-goes on applying gradients until the others have ended too.
+What a slow worker leaves must not cost the others time: tokens that nobody took are thrown away when those of the next step
+come, and no worker takes a second token of a step to which it has given its gradients. Otherwise it would compute gradients
+that are stale before they are done. A worker that ends says so to the accumulators, and nobody waits for its gradients any
+more; the chief goes on applying gradients until the others have ended too.
 """
 from __future__ import annotations
 
@@ -50,8 +51,9 @@ class SyncReplicasOptimizer(Optimizer):
     >>> hooks = [opt.make_session_run_hook(is_chief)]
     """
 
-    def __init__(self, opt: Any, replicas_to_aggregate: int, total_num_replicas: int | None = None, variable_averages: Any = None,
-                 variables_to_average: Any = None, use_locking: bool = False, name: str = "sync_replicas"):
+    def __init__(self, opt: Any, replicas_to_aggregate: int, total_num_replicas: int | None = None,
+                 variable_averages: Any = None, variables_to_average: Any = None, use_locking: bool = False,
+                 name: str = "sync_replicas"):
         super().__init__(use_locking, name)
         total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
         tf_logging.info("SyncReplicasV2: replicas_to_aggregate=%s; total_num_replicas=%s", replicas_to_aggregate, total)
@@ -142,7 +144,7 @@ class SyncReplicasOptimizer(Optimizer):
         raise ValueError("Unknown grad type!")
 
     def _make_tokens(self, added: list, update: Any, global_step: Any) -> Any:
-        """The op that takes a token when the gradients were added; the chief's thread that gives tokens when they were applied."""
+        """The op that takes a token when gradients were added; the chief's thread that gives tokens when they were applied."""
         queue = FIFOQueue(-1, global_step.dtype.base_dtype, shapes=(), name="sync_token_q", shared_name="sync_token_q")
         # The runner closes its queue when it ends: it must not be the one that outlives the session.
         dummy = FIFOQueue(1, dtypes.int32, shapes=(), name="dummy_queue", shared_name="dummy_queue")
