@@ -103,8 +103,8 @@ time.sleep(100)
 
 def test_a_server_from_the_command_line():
     address = launch.free_addresses(1)[0]
-    server = subprocess.Popen([sys.executable, "-m", "penstock", "server", "--cluster", f"ps={address}", "--job", "ps", "--task",
-                               "0"], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "penstock", "server", "--cluster", f"ps={address}", "--job", "ps", "--task", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout.readline() == f"/job:ps/task:0 listens at grpc://{address}\n"
     with tf.Graph().as_default(), tf.Session(f"grpc://{address}") as sess:
         assert sess.run(tf.constant(2.0) * 3.0) == 6.0

@@ -73,8 +73,9 @@ class Task:
     def start(self) -> None:
         """Starts the process, in a group of its own: a Ctrl-C is the launcher's."""
         self.due = None
-        self.process = subprocess.Popen([*_TIED, *self.command], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.process = subprocess.Popen(
+            [*_TIED, *self.command], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
     def signal(self, sign: int) -> None:
         """Sends a signal to the process and to those that it has started."""
