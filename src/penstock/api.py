@@ -7,8 +7,8 @@ Nothing else lists a public name, so the tables cannot go stale.
     @export("nn.relu", v1=["nn.relu_v1_only_alias"])
     def relu(features, name=None): ...
 
-What is heavy waits until one of its names is asked for: ``LAZY`` maps the first word of a public name to the module
-that exports it, and ``export.later`` gives names to what will be made then.
+What is heavy waits until one of its names is asked for: ``LAZY`` maps the beginning of public names (``linalg``,
+``nn.rnn_cell``) to the module that exports them, and ``export.later`` gives names to what will be made then.
 """
 from __future__ import annotations
 
@@ -100,11 +100,8 @@ class LazyModule:
 
 def names_under(api: str, prefix: str) -> list[str]:
     """The attribute names directly below `prefix` in one API."""
-    load(prefix.split(".", 1)[0])
-    found = {n[len(prefix):].split(".")[0] for n in list(TABLES[api]) if n.startswith(prefix)}
-    if not prefix:
-        found.update(LAZY)
-    return sorted(found)
+    load(prefix.rstrip("."))
+    return sorted({n[len(prefix):].split(".")[0] for n in (*TABLES[api], *LAZY) if n.startswith(prefix)})
 
 
 class MissingName(AttributeError):
@@ -119,14 +116,14 @@ class MissingName(AttributeError):
 
 def resolve(api: str, full: str, module_name: str) -> Any:
     """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
-    load(full.split(".", 1)[0])
+    load(full)
     table = TABLES[api]
     if full in table:
         found = table[full]
         if isinstance(found, Later):
             found = table[full] = found.get()
         return found
-    if any(n.startswith(full + ".") for n in list(table)):
+    if any(n.startswith(full + ".") for n in (*table, *LAZY)):
         return _namespace(api, full, module_name)
     last = full.rsplit(".", 1)[-1]
     if last.startswith("__") and last.endswith("__"):
@@ -134,8 +131,16 @@ def resolve(api: str, full: str, module_name: str) -> Any:
     raise MissingName(api, full, module_name)
 
 
-def load(word: str) -> None:
-    """Loads the part whose public names begin with `word`, if it waits in LAZY."""
+def load(full: str) -> None:
+    """Loads the parts whose public names begin as `full` does, if they wait in LAZY."""
+    end = full.find(".")
+    while end != -1:
+        _load(full[:end])
+        end = full.find(".", end + 1)
+    _load(full)
+
+
+def _load(word: str) -> None:
     lazy = LAZY.get(word)
     if lazy is None:
         return
