@@ -61,7 +61,7 @@ MAY_IMPORT = {
                             "saved_model", "session", "summary", "train", "variables"},
     "contrib": LIBRARY | {"checkpoint", "data", "distributions", "eager", "estimator", "feature_column", "image", "keras",
                           "layers", "losses", "metrics", "rnn", "saved_model", "session", "summary", "train", "variables"},
-    "programs": BASE | PUBLIC,
+    "programs": LIBRARY,
     "tools": BASE,
     "__main__": {"tools"},
     "compat": PUBLIC | BASE,

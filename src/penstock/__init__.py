@@ -35,6 +35,7 @@ _LATER = {
     "distributions": "distributions",
     "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
     "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",
+    "install": "programs",
 }
 
 
