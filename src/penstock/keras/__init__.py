@@ -9,7 +9,8 @@ import importlib as _importlib
 from penstock import api as _api
 
 # The parts that export public names, in an order in which they can be loaded.
-_PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine")
+_PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine",
+          "layers")
 
 for _part in _PARTS:
     _importlib.import_module(f"{__name__}.{_part}")
