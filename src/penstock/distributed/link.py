@@ -103,15 +103,32 @@ class Link:
         return answer, back
 
     # -- receiving ----------------------------------------------------------------------------------------------------
-    def serve(self, handle: Callable[[Link, dict[str, Any], list[Any]], None]) -> None:
-        """Reads until the link ends; gives answers to those who called, and everything else to `handle`."""
+    def fileno(self) -> int:
+        """The system's number of the connection."""
+        return self._sock.fileno()
+
+    @property
+    def buffered(self) -> bool:
+        """Whether a message, or its beginning, has been read from the connection already."""
+        return self._reader.buffered
+
+    def next(self) -> tuple[dict[str, Any], list[Any]]:
+        """The next message; UnavailableError if there is none, and the link has ended."""
         why = "the connection was closed"
         try:
+            message = self._reader.message()
+            if message is not None:
+                return message
+        except (OSError, errors.OpError) as e:
+            why = str(e)
+        self.end(self._gone(why))
+        raise self.error or self._gone(why)
+
+    def serve(self, handle: Callable[[Link, dict[str, Any], list[Any]], None]) -> None:
+        """Reads until the link ends; gives answers to those who called, and everything else to `handle`."""
+        try:
             while True:
-                message = self._reader.message()
-                if message is None:
-                    break
-                header, values = message
+                header, values = self.next()
                 number = header.get("re")
                 if number is None:
                     handle(self, header, values)
@@ -120,14 +137,15 @@ class Link:
                     if answer is not None:
                         said = header.get("error")
                         answer(header, values, None if said is None else made_error(said))
-                del message, header, values
-        except (OSError, errors.OpError) as e:
-            why = str(e)
+                del header, values
         except Exception as e:
+            if self.error is not None:
+                return
             tf_logging.error("A message of %s could not be handled: %r", self.peer, e)
-            why = f"{type(e).__name__}: {e}"
+            self.end(self._gone(f"{type(e).__name__}: {e}"))
         finally:
-            self.end(self._gone(why))
+            self.end()
+            self._sock.close()
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _gone(self, why: str) -> errors.OpError:
@@ -141,6 +159,11 @@ class Link:
                 return
         call(self)
 
+    def close(self) -> None:
+        """Ends a link that no other thread reads."""
+        self.end()
+        self._sock.close()
+
     def end(self, error: errors.OpError | None = None) -> None:
         """Ends the link: all who wait for answers get the error."""
         with self._lock:
@@ -151,8 +174,7 @@ class Link:
             self._more.notify_all()
             calls, self._on_end = self._on_end, []
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
-        self._sock.close()
+            self._sock.shutdown(socket.SHUT_RDWR)             # whoever reads notices, and closes it
         for number in list(self._calls):
             answer = self._calls.pop(number, None)
             if answer is not None:

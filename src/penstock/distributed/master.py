@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from penstock import errors
-from penstock.distributed.link import Link
+from penstock.distributed.exchange import Exchange
+from penstock.distributed.link import Link, made_error
+from penstock.distributed.pump import Pump
 from penstock.distributed.task_session import Part, TaskSession, refuse_client_code
 from penstock.distributed.worker import Worker
 from penstock.graph import verify
@@ -73,6 +75,18 @@ class Tasks:
             out.append(KINDS[kind](int(index), 0, memory, prefix, incarnation))
         return out
 
+    def borrow(self, tasks: list[str]) -> list[Link]:
+        """A link to each task for one step."""
+        found: list[Link] = []
+        try:
+            for task in tasks:
+                found.append(self.worker.peers.borrow(task, self.link(task).incarnation))
+        except BaseException:
+            for link in found:
+                self.worker.peers.give_back(link)
+            raise
+        return found
+
     def link(self, task: str) -> Link:
         """The link to a task that is still the one the session began with; else AbortedError or UnavailableError."""
         link = self.links[task]
@@ -88,55 +102,6 @@ def _passes(task: str, filters: Any) -> bool:
     """Whether a task is among those that device filters name; without any, all are."""
     have = parts_of(task)
     return not filters or any(all(w is None or w == h for w, h in zip(parts_of(f)[:3], have, strict=False)) for f in filters)
-
-
-class _Run:
-    """One run of a step: which parts are not done yet, and the first error."""
-
-    def __init__(self, count: int, fetches: int):
-        self.left = count
-        self.results: list = [None] * fetches
-        self.error: BaseException | None = None
-        self.own: Any = None
-        self.changed = threading.Condition(threading.Lock())
-
-    def done(self, error: BaseException | None) -> None:
-        """A part of another task has ended."""
-        with self.changed:
-            self.left -= 1
-            if not self.left:
-                self.changed.notify_all()
-        if error is not None:
-            self.fail(error)
-
-    def fail(self, error: BaseException) -> None:
-        """The step has failed: the first error counts, and ends what this task does of it."""
-        with self.changed:
-            if self.error is not None:
-                return
-            self.error = error
-            self.changed.notify_all()
-            own = self.own
-        if own is not None:
-            own.cancel(_aborted(error))
-
-    def begin_own(self, own: Any) -> None:
-        """This task's part begins; `own` is its Cancellation."""
-        with self.changed:
-            self.own = own
-            error = self.error
-        if error is not None:
-            own.cancel(_aborted(error))
-
-    def wait(self, timeout: float | None) -> bool:
-        """Until all parts are done or one has failed; False if neither happened in time."""
-        with self.changed:
-            return self.changed.wait_for(lambda: not self.left or self.error is not None, timeout)
-
-    def wait_all(self, timeout: float) -> None:
-        """Until all parts are done, whatever their result, or the time is over."""
-        with self.changed:
-            self.changed.wait_for(lambda: not self.left, timeout)
 
 
 class _RemotePart:
@@ -158,63 +123,7 @@ class TaskStep:
 
     def run(self, ctx: Any, *values: Any, metadata: Any = None) -> tuple:
         """One step."""
-        session, worker = self._session, self._session.tasks.worker
-        step = f"{worker.peers.incarnation:x}:{next(_names)}"
-        links = [session.tasks.link(p.task) for p in self._others]
-        run = _Run(len(self._others), self._fetches)
-        stats: list[Any] | None = None if metadata is None else []
-        release = ctx.cancellation.on_cancel(lambda: run.fail(ctx.cancellation.error))
-        try:
-            for link, part in zip(links, self._others, strict=True):
-                link.call({"do": "run", "session": session.name, "part": part.number, "step": step, "trace": stats is not None,
-                           "timeout": ctx.remaining()}, [values[i] for i in part.feeds], _collector(run, part, stats))
-            if self._own is not None and run.error is None:
-                self._run_own(ctx, step, values, run, stats)
-            self._wait(ctx, run)
-        finally:
-            release()
-            if run.error is not None:
-                self._abort(step, run, links)
-        if run.error is not None:
-            raise run.error
-        if stats:
-            _merge(stats, metadata)
-        return tuple(run.results)
-
-    def _run_own(self, ctx: Any, step: str, values: tuple, run: _Run, stats: list | None) -> None:
-        part, feeds, fetches = self._own                    # type: ignore[misc]
-        metadata = None if stats is None else RunMetadata()
-        worker = self._session.tasks.worker
-        own = self._session.step_context(None)
-        own.deadline, own.step_id = ctx.deadline, ctx.step_id
-        run.begin_own(own.cancellation)
-        try:
-            results = worker.run(step, part, own, [values[i] for i in feeds], None, metadata)
-            for i, value in zip(fetches, results, strict=True):
-                run.results[i] = value
-            if stats is not None:
-                stats.append(metadata)
-        except BaseException as e:
-            run.fail(e)
-
-    def _wait(self, ctx: Any, run: _Run) -> None:
-        while True:
-            try:
-                if run.wait(ctx.remaining() if run.error is None else 0):
-                    return
-            except BaseException as e:                      # its time is up, or Ctrl-C
-                run.fail(e)
-                return
-
-    def _abort(self, step: str, run: _Run, links: list[Link]) -> None:
-        """Ends a failed step everywhere, and waits until it has ended."""
-        for link in links:
-            try:
-                link.post({"do": "abort", "step": step, "why": f"The step has failed on another task: {run.error}"})
-            except (errors.OpError, OSError):
-                pass                                        # this task is lost: nothing of the step is left there
-        self._session.tasks.worker.abort(step, _aborted(run.error))
-        run.wait_all(_END_SECONDS)
+        return _Run(self._session, self._own, self._others, self._fetches, ctx, metadata).go(values)
 
     def failing_op(self, traceback: Any) -> Operation | None:
         """Parts have named the op already."""
@@ -226,24 +135,117 @@ class TaskStep:
         return "\n".join([*own, *(f"# {p.task}: part {p.number}" for p in self._others)])
 
 
+class _Run:
+    """One run of a step. The thread that asked for it sends each task its part, runs this task's own, and reads what comes."""
+
+    def __init__(self, session: ClusterSession, own: Any, others: list[_RemotePart], fetches: int, ctx: Any, metadata: Any):
+        self.tasks, self.name, self.own, self.others, self.ctx = session.tasks, session.name, own, others, ctx
+        self.results: list = [None] * fetches
+        self.metadata = metadata
+        self.error: BaseException | None = None
+        self.step = f"{self.tasks.worker.peers.incarnation:x}:{next(_names)}"
+        self.left: dict[Link, _RemotePart] = {}              # who has not answered yet
+        self.own_ctx = session._here.session.step_context(None)
+        self.own_ctx.deadline, self.own_ctx.step_id = ctx.deadline, ctx.step_id
+
+    def go(self, values: tuple) -> tuple:
+        """Runs the step; gives what it fetches."""
+        worker, peers = self.tasks.worker, self.tasks.worker.peers
+        links = self.tasks.borrow([p.task for p in self.others])
+        exchange = worker.begin(self.step, self.own_ctx, None)
+        for link, part in zip(links, self.others, strict=True):
+            exchange.links[link.peer] = link
+            self.left[link] = part
+        pump = exchange.pump = Pump(links, self._handle, self._link_ended)
+        release = self.ctx.cancellation.on_cancel(lambda: (self.fail(self.ctx.cancellation.error), pump.wake()))
+        try:
+            self._start(values)
+            self._run_own(exchange, pump, values)
+            self._wait(pump)
+        except BaseException as e:
+            self.fail(e)
+        if self.error is not None:
+            self._end_everywhere(pump)
+        release()
+        exchange.pump = None
+        if self.own is None:
+            worker.end(self.step, self.error is not None)
+        for link in links:
+            if link in self.left:
+                link.close()                                 # who knows what still comes over it
+            else:
+                peers.give_back(link)
+        if self.error is not None:
+            raise self.error
+        return tuple(self.results)
+
+    def _start(self, values: tuple) -> None:
+        for link, part in list(self.left.items()):
+            link.post({"do": "run", "session": self.name, "part": part.number, "step": self.step,
+                       "trace": self.metadata is not None, "timeout": self.ctx.remaining()}, [values[i] for i in part.feeds])
+
+    def _run_own(self, exchange: Exchange, pump: Pump, values: tuple) -> None:
+        if self.own is None or self.error is not None:
+            return
+        part, feeds, fetches = self.own
+        values = tuple([values[i] for i in feeds])
+        if part.on_one_thread and self.metadata is None:
+            got = self.tasks.worker.run(exchange, part, self.own_ctx, values)
+        else:
+            exchange.pump = None                             # others run it, while this thread reads
+            got = self.tasks.worker.run_beside(exchange, part, self.own_ctx, values, self.metadata, pump)
+        for i, value in zip(fetches, got, strict=True):
+            self.results[i] = value
+
+    def _wait(self, pump: Pump) -> None:
+        while self.left and self.error is None:
+            with self.ctx.waiting(lambda: ", ".join(p.task for p in self.left.values())) as waited:
+                while self.left and self.error is None:
+                    pump.once(waited.patience(self.ctx.remaining()))
+
+    def _handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
+        if header.get("do") == "tensor":
+            self.own_ctx.rendezvous.take(header["key"], header["dead"], values[0])
+        elif header.get("re") == self.step:
+            part = self.left.pop(link)
+            said = header.get("error")
+            if said is not None:
+                self.fail(made_error(said))
+                return
+            for i, value in zip(part.fetches, values, strict=False):
+                self.results[i] = value
+            rest = values[len(part.fetches):]
+            if self.metadata is not None:
+                self.metadata.MergeFromString(rest.pop(0))
+            dead = header.get("dead", ())
+            for i, (key, value) in enumerate(zip(header.get("keys", ()), rest, strict=True)):
+                self.own_ctx.rendezvous.take(key, i in dead, value)
+
+    def _link_ended(self, link: Link, error: errors.OpError) -> None:
+        self.left.pop(link, None)
+        self.fail(error)
+
+    def fail(self, error: BaseException | None) -> None:
+        """The step has failed: the first error counts, and ends what this task does of it."""
+        if self.error is None and error is not None:
+            self.error = error
+            self.own_ctx.cancellation.cancel(_aborted(error))
+
+    def _end_everywhere(self, pump: Pump) -> None:
+        """Ends a failed step at all tasks, and waits until it has ended there."""
+        for link in self.left:
+            try:
+                link.post({"do": "abort", "why": f"The step has failed on another task: {self.error}"})
+            except (errors.OpError, OSError):
+                pass                                         # lost: the pump will find out
+        self.tasks.worker.abort(self.step, _aborted(self.error))
+        deadline = time.monotonic() + _END_SECONDS
+        while self.left and time.monotonic() < deadline:
+            pump.once(deadline - time.monotonic())
+
+
 def _aborted(error: BaseException | None) -> errors.OpError:
     return error if isinstance(error, errors.OpError) else errors.AbortedError(None, None, f"The step has failed: {error!r}")
-
-
-def _collector(run: _Run, part: _RemotePart, stats: list[Any] | None) -> Any:
-    def answer(header: Any, values: list[Any], error: BaseException | None) -> None:
-        if error is None:
-            if stats is not None:
-                stats.append(RunMetadata.FromString(values.pop()))
-            for i, value in zip(part.fetches, values, strict=True):
-                run.results[i] = value
-        run.done(error)
-    return answer
-
-
-def _merge(stats: list[Any], metadata: Any) -> None:
-    for found in stats:
-        metadata.MergeFrom(found)
 
 
 class ClusterSession(TaskSession):

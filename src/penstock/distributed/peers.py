@@ -38,6 +38,7 @@ class Peers:
                           for i in cluster.task_indices(job)}
         self._links: dict[str, Link] = {}            # the one to use for each task
         self._all: set[Link] = set()
+        self._free: dict[tuple[str, int], list[Link]] = {}       # links for steps that no step uses now
         self._lock = threading.Lock()
         self._dialing: dict[str, threading.Lock] = {}
         self._ended = threading.Event()
@@ -61,6 +62,36 @@ class Peers:
         with dialing:
             link = self._links.get(task)
             return link if link is not None else self._dial(task, timeout)
+
+    def borrow(self, task: str, incarnation: int) -> Link:
+        """A link to one life of a task for one step: the thread that runs the step reads it, here and there."""
+        with self._lock:
+            free = self._free.get((task, incarnation))
+            while free:
+                link = free.pop()
+                if link.error is None:
+                    return link
+        sock = connect(self.addresses[task], LOST, self._ended)
+        try:
+            reader = wire.Reader(sock)
+            found = self._introduce(sock, reader, "step", task, LOST)
+        except BaseException:
+            sock.close()
+            raise
+        if found != incarnation:
+            sock.close()
+            raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
+        link = Link(sock, task, incarnation, reader)
+        self.watch(link)
+        return link
+
+    def give_back(self, link: Link) -> None:
+        """Keeps a link whose step is over for another one."""
+        with self._lock:
+            if not self._ended.is_set() and link.error is None:
+                self._free.setdefault((link.peer, link.incarnation), []).append(link)
+                return
+        link.close()
 
     def links(self) -> list[Link]:
         """All that are open."""
@@ -110,10 +141,15 @@ class Peers:
     def add(self, link: Link) -> None:
         """Takes a link in, whoever opened it. It is used, unless there is one to the same life of the task."""
         with self._lock:
-            self._all.add(link)
             old = self._links.get(link.peer)
             if old is None or old.incarnation != link.incarnation:
                 self._links[link.peer] = link
+        self.watch(link)
+
+    def watch(self, link: Link) -> None:
+        """Ends a link when the task at its other end is lost."""
+        with self._lock:
+            self._all.add(link)
         link.on_end(self._forget)
         if self._ended.is_set():
             link.end()
@@ -121,11 +157,19 @@ class Peers:
     def _forget(self, link: Link) -> None:
         with self._lock:
             self._all.discard(link)
-            if self._links.get(link.peer) is link:
+            free = self._free.get((link.peer, link.incarnation))
+            if free and link in free:
+                free.remove(link)
+                idle = True
+            else:
+                idle = False
+            shared = self._links.get(link.peer) is link
+            if shared:
                 del self._links[link.peer]
-                for other in self._all:
-                    if other.peer == link.peer:
-                        self._links[link.peer] = other
+        if idle:
+            link.close()
+        if shared:
+            self.lose(link.peer, link.incarnation, link.error.message if link.error is not None else "")
 
     def lose(self, task: str, incarnation: int, why: str) -> None:
         """Ends all links to one life of a task."""

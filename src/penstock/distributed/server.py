@@ -1,8 +1,9 @@
 """Server: a task that runs steps for clients.
 
 It listens on its address of the cluster; each connection has a thread. The first message says what a connection is: that of a
-client, whose messages are answered one after the other; a link of another task (link.py); or one over which another task
-says that it lives (peers.py). When a client goes away in the middle of a step, the step is cancelled.
+client, whose messages are answered one after the other; a link of another task (link.py), for everything or for one step at a
+time; or one over which another task says that it lives (peers.py). When a client goes away in the middle of a step, the step
+is cancelled.
 """
 from __future__ import annotations
 
@@ -173,7 +174,7 @@ class Server:
                 message = reader.message()
                 if message is None:
                     break
-                if message[0].get("do") in ("link", "watch"):
+                if message[0].get("do") in ("link", "step", "watch"):
                     self._meet(sock, reader, message[0])
                     break
                 wire.send(sock, *self.answer(sock, *message))
@@ -186,7 +187,7 @@ class Server:
             sock.close()
 
     def _meet(self, sock: socket.socket, reader: wire.Reader, header: dict[str, Any]) -> None:
-        """Another task has opened this connection: as a link, or to say that it lives."""
+        """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
         task, incarnation, wanted = str(header["task"]), int(header["incarnation"]), header["to"]
         if wanted != self._peers.task:
             wire.send(sock, {"error": described(errors.invalid(
@@ -198,8 +199,12 @@ class Server:
             self._peers.watched(sock, task, incarnation, float(header["lost"]))
             return
         link = Link(sock, task, incarnation, reader)
-        self._peers.add(link)
-        link.serve(self._worker.handle)
+        if header["do"] == "step":
+            self._peers.watch(link)
+            self._worker.serve_steps(link)
+        else:
+            self._peers.add(link)
+            link.serve(self._worker.handle)
 
     def _look(self) -> None:
         """Cancels the steps of clients that have gone away."""

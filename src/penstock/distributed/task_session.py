@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 from penstock import errors
-from penstock.compile.program import compile_lane
+from penstock.compile.program import Program, compile_lane
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.dataflow import Executor
 from penstock.execute.failure import typed
@@ -41,7 +41,8 @@ class Part:
 
     def __init__(self, runnable: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], session: TaskSession):
         self.runnable, self._ops, self._fetches, self._feeds, self._session = runnable, ops, fetches, feeds, session
-        self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" or op.opdef.calls for op in ops)
+        self.on_one_thread = isinstance(runnable, Program) and not any(op.opdef.blocking or op.opdef.calls for op in ops)
+        self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
         self.seconds = 1.0                           # that a run takes, about; the first one says nothing
 
     def run(self, ctx: StepContext, values: Any) -> tuple:

@@ -65,6 +65,11 @@ class Reader:
         self._at = self._end = 0
         self.received = 0                   # bytes so far
 
+    @property
+    def buffered(self) -> bool:
+        """Whether there are bytes that were read and not used yet."""
+        return self._at < self._end
+
     def message(self) -> tuple[dict[str, Any], list[Any]] | None:
         """The next message; None when the other side has ended the connection between two messages."""
         if not self._have(_PREFIX.size, at_start=True):

@@ -16,13 +16,15 @@ from penstock import errors
 from penstock.distributed.exchange import Exchange
 from penstock.distributed.link import Link, described
 from penstock.distributed.peers import Peers
+from penstock.distributed.pump import Pump
 from penstock.distributed.task_session import Part, TaskSession
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.lanes import Threads
+from penstock.execute.rendezvous import DEAD
 from penstock.graph.messages import ConfigProto, GraphDef, RunMetadata
 from penstock.place.devices import DeviceSet
 
-_QUICK = 0.0005                     # seconds: parts that take less, and wait for nothing, run where their message was read
+_QUICK = 0.0005                     # seconds: parts that take less, and wait for nothing, send all they have with their answer
 _REMEMBERED = 4096                  # steps that failed: what still comes for them is dropped
 _ORPHANED = 60.0                    # seconds that values wait for a step which does not begin
 
@@ -52,7 +54,7 @@ class Worker:
         self.sessions: dict[str, WorkerSession] = {}
         self.steps_run = 0
         self._steps: dict[str, Exchange] = {}
-        self._running: dict[str, tuple[StepContext, Link | None]] = {}
+        self._running: dict[str, tuple[StepContext, tuple[str, int] | None]] = {}        # with the master of each
         self._failed: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._masters: weakref.WeakSet[Link] = weakref.WeakSet()
@@ -66,12 +68,6 @@ class Worker:
         do = header.get("do")
         if do == "tensor":
             self._tensor(header["step"], header["key"], header["dead"], values[0])
-        elif do == "run":
-            part = self._part(header)
-            if part is not None and part.waits_for_nothing and part.seconds < _QUICK:
-                self._run(link, header, values)
-            else:
-                self._threads.start(lambda: self._run(link, header, values))
         elif do == "abort":
             self.abort(header["step"], errors.AbortedError(None, None, str(header["why"])))
         elif do in self._calls:
@@ -139,7 +135,7 @@ class Worker:
         """The sessions and steps of a master that is lost end."""
         with self._lock:
             names = [n for n, s in self.sessions.items() if s.master is link]
-            steps = [n for n, (_, master) in self._running.items() if master is link]
+            steps = [n for n, (_, master) in self._running.items() if master == (link.peer, link.incarnation)]
         for step in steps:
             self.abort(step, errors.AbortedError(None, None, f"The master of the step, {link.peer}, is lost."))
         for name in names:
@@ -168,33 +164,103 @@ class Worker:
         return {}
 
     # -- steps --------------------------------------------------------------------------------------------------------
-    def _part(self, header: dict[str, Any]) -> Part | None:
-        session = self.sessions.get(header["session"])
-        return session.parts.get(header["part"]) if session is not None else None
+    def serve_steps(self, link: Link) -> None:
+        """Runs the steps that a master asks for over a link of its own, one after the other."""
+        try:
+            while True:
+                header, values = link.next()
+                if header.get("do") == "run":
+                    self._run(link, header, values)
+                del header, values
+        except errors.OpError:
+            pass                                     # the link has ended
+        finally:
+            link.close()
 
     def _run(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
-        """Runs one part for a master, and tells it the result."""
+        """Runs one part for a master, and tells it the result, with the values that have waited for it."""
+        stats = RunMetadata() if header["trace"] else None
+        answer: dict[str, Any] = {"re": header["step"]}
+        results: Any = ()
         try:
             session = self._session(header["session"])
             part = session.parts.get(header["part"])
             if part is None:
                 raise errors.AbortedError(None, None, f"Graph {header['part']} is not found on {self.peers.task}.")
             ctx = session.session.step_context(header["timeout"])
-            stats = RunMetadata() if header["trace"] else None
-            results = self.run(header["step"], part, ctx, values, link, stats)
+            exchange = self.begin(header["step"], ctx, (link.peer, link.incarnation))
+            exchange.links[link.peer] = link
+            try:
+                results = self._run_reading(link, exchange, part, ctx, values, stats)
+            finally:
+                exchange.pump = None
+            if stats is not None:
+                results = [*results, stats.SerializeToString()]
+            if exchange.held:
+                answer["keys"] = [key for key, _ in exchange.held]
+                answer["dead"] = [i for i, (_, value) in enumerate(exchange.held) if value is DEAD]
+                results = [*results, *(None if value is DEAD else value for _, value in exchange.held)]
         except Exception as e:
-            self._reply(link, header, {"error": described(e)}, [])
-            return
-        self._reply(link, header, {}, results if stats is None else [*results, stats.SerializeToString()])
+            answer["error"], results = described(e), ()
+        try:
+            link.post(answer, results)
+        except OSError as e:
+            link.end(errors.UnavailableError(None, None, f"{link.peer} cannot be reached: {e}"))
+        except errors.UnavailableError:
+            raise
+        except errors.OpError as e:                  # a value that cannot be sent
+            link.post({"re": header["step"], "error": described(e)})
 
-    def run(self, step: str, part: Part, ctx: StepContext, values: Any, master: Link | None, stats: Any = None) -> tuple:
-        """One part of a step, on this thread; gives what it fetches."""
+    def _run_reading(self, link: Link, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any) -> tuple:
+        """Runs a part while its step's link is read: by the same thread, if that can do both."""
+        step = exchange.step
+
+        def handle(_: Link, header: dict[str, Any], values: list[Any]) -> None:
+            if header.get("do") == "tensor":
+                exchange.take(header["key"], header["dead"], values[0])
+            elif header.get("do") == "abort":
+                self.abort(step, errors.AbortedError(None, None, str(header.get("why"))))
+
+        def ended(_: Link, error: errors.OpError) -> None:
+            self.abort(step, error)
+        pump = Pump([link], handle, ended)
+        if part.on_one_thread and stats is None:
+            exchange.pump = pump
+            if part.waits_for_nothing and part.seconds < _QUICK:
+                exchange.held = []
+            return self.run(exchange, part, ctx, values)
+        return self.run_beside(exchange, part, ctx, values, stats, pump)
+
+    def run_beside(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:
+        """Runs a part on other threads, while this one pumps."""
+        done: list[Any] = []
+
+        def work() -> None:
+            try:
+                done.append((self.run(exchange, part, ctx, values, stats), None))
+            except BaseException as e:
+                done.append((None, e))
+            pump.wake()
+        self._threads.start(work)
+        while not done:
+            pump.once(None)
+        results, error = done[0]
+        if error is not None:
+            raise error
+        return results
+
+    def begin(self, step: str, ctx: StepContext, master: tuple[str, int] | None) -> Exchange:
+        """A step begins here: gives what has come for it already, and what will."""
         with self._lock:
             exchange = self._exchange(step)
             if exchange is None:
                 raise errors.AbortedError(None, None, "The step was aborted before it began.")
             self._running[step] = (ctx, master)
         ctx.rendezvous = exchange
+        return exchange
+
+    def run(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any = None) -> tuple:
+        """One part of a step that has begun, on this thread; gives what it fetches."""
         release = ctx.cancellation.on_cancel(lambda: exchange.abort(ctx.cancellation.error))  # type: ignore[arg-type]
         failed = True
         began = time.perf_counter()
@@ -207,10 +273,16 @@ class Worker:
             release()
             self.steps_run += 1
             with self._lock:
-                self._running.pop(step, None)
-                self._drop(step, failed)
+                self._running.pop(exchange.step, None)
+                self._drop(exchange.step, failed)
             for call in tuple(ctx.at_end.values()):
                 call()
+
+    def end(self, step: str, failed: bool) -> None:
+        """A step is over of which nothing runs here."""
+        with self._lock:
+            self._running.pop(step, None)
+            self._drop(step, failed)
 
     def _exchange(self, step: str) -> Exchange | None:
         """The values of a step; None if it has failed. The lock is held."""
