@@ -7,8 +7,9 @@ Nothing else lists a public name, so the tables cannot go stale.
     @export("nn.relu", v1=["nn.relu_v1_only_alias"])
     def relu(features, name=None): ...
 
-What is heavy waits until one of its names is asked for: ``LAZY`` maps the beginning of public names (``linalg``,
-``nn.rnn_cell``) to the module that exports them, and ``export.later`` gives names to what will be made then.
+What is heavy waits until one of its names is asked for: ``LAZY`` maps the first word of a public name to the module
+that exports it (`v2:losses` to one that has names in that API alone), and ``export.later`` gives names to what will be made
+then.
 """
 from __future__ import annotations
 
@@ -100,8 +101,11 @@ class LazyModule:
 
 def names_under(api: str, prefix: str) -> list[str]:
     """The attribute names directly below `prefix` in one API."""
-    load(prefix.rstrip("."))
-    return sorted({n[len(prefix):].split(".")[0] for n in (*TABLES[api], *LAZY) if n.startswith(prefix)})
+    load(prefix.split(".", 1)[0], api)
+    found = {n[len(prefix):].split(".")[0] for n in list(TABLES[api]) if n.startswith(prefix)}
+    if not prefix:
+        found.update(word.removeprefix(f"{api}:") for word in LAZY if ":" not in word or word.startswith(api))
+    return sorted(found)
 
 
 class MissingName(AttributeError):
@@ -116,14 +120,14 @@ class MissingName(AttributeError):
 
 def resolve(api: str, full: str, module_name: str) -> Any:
     """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
-    load(full)
+    load(full.split(".", 1)[0], api)
     table = TABLES[api]
     if full in table:
         found = table[full]
         if isinstance(found, Later):
             found = table[full] = found.get()
         return found
-    if any(n.startswith(full + ".") for n in (*table, *LAZY)):
+    if any(n.startswith(full + ".") for n in list(table)):
         return _namespace(api, full, module_name)
     last = full.rsplit(".", 1)[-1]
     if last.startswith("__") and last.endswith("__"):
@@ -131,25 +135,20 @@ def resolve(api: str, full: str, module_name: str) -> Any:
     raise MissingName(api, full, module_name)
 
 
-def load(full: str) -> None:
-    """Loads the parts whose public names begin as `full` does, if they wait in LAZY."""
-    end = full.find(".")
-    while end != -1:
-        _load(full[:end])
-        end = full.find(".", end + 1)
-    _load(full)
-
-
-def _load(word: str) -> None:
-    lazy = LAZY.get(word)
-    if lazy is None:
-        return
-    module = importlib.import_module(lazy)
-    if getattr(module.__spec__, "_initializing", False):      # asked for by its own modules, while they are loaded
-        return
-    LAZY.pop(word, None)
-    if lazy == f"penstock.{word}" and any(n.startswith(word + ".") for n in list(TABLES["v2"])):    # also a package of ours
-        install(lazy, "v2", word + ".")
+def load(word: str, api: str) -> None:
+    """Loads the parts whose public names begin with `word`, if they wait in LAZY."""
+    for key in (word, f"{api}:{word}"):
+        lazy = LAZY.get(key)
+        if lazy is None:
+            continue
+        module = importlib.import_module(lazy)
+        if getattr(module.__spec__, "_initializing", False):      # asked for by its own modules, while they are loaded
+            continue
+        LAZY.pop(key, None)
+        own = f"penstock.{word}"                                  # also a package of ours
+        if own in sys.modules and not isinstance(sys.modules[own], Namespace) \
+                and (f"v2:{word}" in LAZY or any(n.startswith(word + ".") for n in list(TABLES["v2"]))):
+            install(own, "v2", word + ".")
 
 
 def _namespace(api: str, full: str, parent: str) -> types.ModuleType:

@@ -1,7 +1,7 @@
 """tf.losses: weighted losses that register themselves in the graph's LOSSES collection.
 
 Each loss is an elementwise function of labels and predictions; `compute_weighted_loss` multiplies by the weights, reduces,
-and adds the result to the collection.
+and adds the result to the collection. What the 2.x API has under the same name, from Keras, ends in V1 or _v1 here.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.weights import assert_broadcastable, broadcast_weights, squeeze_we
 
 
 @export(v1=["losses.Reduction"])
-class Reduction:
+class ReductionV1:
     """How weighted losses are reduced."""
 
     NONE = "none"
@@ -40,7 +40,7 @@ class Reduction:
             raise ValueError(f"Invalid Reduction Key {key}.")
 
 
-DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
+DEFAULT = ReductionV1.SUM_BY_NONZERO_WEIGHTS
 
 
 @export(v1=["losses.add_loss"])
@@ -99,7 +99,7 @@ def _number_present(losses: Any, weights: Any, per_batch: bool = False) -> Any:
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
                           loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT) -> Any:
     """losses * weights, reduced and added to the collection."""
-    Reduction.validate(reduction)
+    ReductionV1.validate(reduction)
     with tf.name_scope(scope, "weighted_loss", (losses, weights)):
         losses = convert(losses)
         given, dtype = weights, losses.dtype
@@ -113,14 +113,14 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
 
 
 def _reduced(weighted: Any, losses: Any, weights: Any, given: Any, reduction: str) -> Any:
-    if reduction == Reduction.NONE:
+    if reduction == ReductionV1.NONE:
         return weighted
     total = tf.reduce_sum(weighted)
-    if reduction == Reduction.MEAN:
+    if reduction == ReductionV1.MEAN:
         return tf.div_no_nan(total, tf.reduce_sum(tf.ones_like(losses) * weights), name="value")
-    if reduction == Reduction.SUM_BY_NONZERO_WEIGHTS:
+    if reduction == ReductionV1.SUM_BY_NONZERO_WEIGHTS:
         return tf.div_no_nan(total, _number_present(losses, given if isinstance(given, float) else weights), name="value")
-    if reduction == Reduction.SUM_OVER_BATCH_SIZE:
+    if reduction == ReductionV1.SUM_OVER_BATCH_SIZE:
         return tf.div_no_nan(total, _number_of_elements(losses), name="value")
     return total
 
@@ -191,7 +191,7 @@ def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float =
 
 
 @export(v1=["losses.mean_squared_error"])
-def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
+def mean_squared_error_v1(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
                        loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT) -> Any:
     """(predictions - labels)²."""
     return _elementwise("mean_squared_error", labels, predictions, weights, scope, loss_collection, reduction,

@@ -107,6 +107,8 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
 def _symbolically(opdef: OpDef, inputs: list, args: tuple, given: dict[str, Any], name: str | None) -> Any:
     """An op on a symbolic tensor is added to the graph that such tensors live in (see Graph.symbolic)."""
     graph = next(t.graph for t in inputs if not hasattr(t, "_value"))
+    if name and name[-1] == "/":        # the scope was opened eagerly: its name may be taken there
+        name = name[:-1]
     with graph.as_default():
         return apply(opdef, args, given, name)
 

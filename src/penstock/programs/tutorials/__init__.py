@@ -1,1 +1,0 @@
-"""The helpers that TensorFlow's tutorials shipped with, which programs import from `tensorflow.examples.tutorials`."""

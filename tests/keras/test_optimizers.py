@@ -1,0 +1,173 @@
+"""Optimizers of tf.keras: against what real Keras computed (recorded_optimizers.json), in functions, in graphs; their state."""
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+RECORD = json.loads((pathlib.Path(__file__).parent / "recorded_optimizers.json").read_text())
+NAMES = ["SGD", "Adam", "Adamax", "Nadam", "Adagrad", "Adadelta", "RMSprop", "Ftrl", "Lion", "Adafactor", "AdamW"]
+
+
+def case(name, options):
+    """The variables, gradients and optimizer that the record was made with."""
+    rng = np.random.RandomState(0)
+    variables = [rng.randn(3, 4).astype("f"), rng.randn(4).astype("f")]
+    grads = [(rng.randn(3, 4).astype("f") * 0.01, rng.randn(4).astype("f")) for _ in range(6)]
+    return variables, grads, lambda api: getattr(api.keras.optimizers, name)(learning_rate=0.05, **options)
+
+
+@pytest.mark.parametrize("name, options, a, b", RECORD, ids=[f"{r[0]}-{'-'.join(r[1])}" for r in RECORD])
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "function"])
+def test_steps_are_those_of_keras(name, options, a, b, traced):
+    values, grads, make = case(name, options)
+    variables, opt = [tf.Variable(v) for v in values], make(tf)
+
+    def step(*g):
+        opt.apply_gradients(list(zip(g, variables, strict=True)))
+    step = tf.function(step) if traced else step
+    for g in grads:
+        step(*(tf.constant(x) for x in g))
+    np.testing.assert_allclose(variables[0].numpy().ravel(), a, atol=5e-6)
+    np.testing.assert_allclose(variables[1].numpy(), b, atol=5e-6)
+    assert int(opt.iterations) == len(grads)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adamax", "Nadam", "Adagrad", "Adadelta", "RMSprop", "Ftrl"])
+def test_graphs_take_the_same_steps_as_eager_mode(name):
+    values, grads, make = case(name, {})
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variables, opt = [tf1.Variable(v, use_resource=True) for v in values], make(tf1)
+        feeds = [tf1.placeholder("float32", v.shape) for v in values]
+        train = opt.apply_gradients(list(zip(feeds, variables, strict=True)))
+        session.run(tf1.global_variables_initializer())
+        for g in grads:
+            session.run(train, dict(zip(feeds, g, strict=True)))
+        found, count = session.run([variables, opt.iterations])
+    variables, opt = [tf.Variable(v) for v in values], make(tf1)
+    for g in grads:
+        opt.apply_gradients(list(zip((tf.constant(x) for x in g), variables, strict=True)))
+    assert count == len(grads)
+    for x, y in zip(found, variables, strict=True):
+        np.testing.assert_allclose(x, y.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_repeated_rows_are_added_up(name):
+    """A sparse first step changes the rows it names as the dense one does."""
+    opt, dense = getattr(tf.keras.optimizers, name)(0.1), getattr(tf.keras.optimizers, name)(0.1)
+    a, b = tf.Variable(np.ones((4, 2), "f")), tf.Variable(np.ones((4, 2), "f"))
+    rows = np.array([[1., 2.], [3., 4.], [5., 6.]], "f")
+    opt.apply_gradients([(tf.IndexedSlices(tf.constant(rows), tf.constant([1, 3, 1]), tf.constant([4, 2])), a)])
+    full = np.zeros((4, 2), "f")
+    np.add.at(full, [1, 3, 1], rows)
+    dense.apply_gradients([(tf.constant(full), b)])
+    np.testing.assert_allclose(a.numpy()[[1, 3]], b.numpy()[[1, 3]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_configurations_and_weights_come_back(name):
+    opt = getattr(tf.keras.optimizers, name)(0.25, clipnorm=2.0)
+    v = tf.Variable([1.0, 2.0])
+    opt.minimize(lambda: tf.reduce_sum(v * v), [v])
+    again = tf.keras.optimizers.deserialize(tf.keras.optimizers.serialize(opt))
+    assert type(again) is type(opt) and again.get_config() == opt.get_config() and again.clipnorm == 2.0
+    w = tf.Variable(v.numpy())
+    again.build([w])
+    again.set_weights(opt.get_weights())
+    opt.minimize(lambda: tf.reduce_sum(v * v), [v])
+    again.minimize(lambda: tf.reduce_sum(w * w), [w])
+    np.testing.assert_array_equal(v.numpy(), w.numpy())
+
+
+def test_hyperparameters_are_variables():
+    opt = tf.keras.optimizers.SGD(1.0)
+    v = tf.Variable(10.0)
+    step = tf.function(lambda: opt.minimize(lambda: 1.0 * v, [v]))
+    step()
+    opt.learning_rate = 0.5
+    step()
+    assert v.numpy() == 8.5 and float(opt.lr) == 0.5
+    opt.learning_rate.assign(0.25)
+    step()
+    assert v.numpy() == 8.25
+
+
+def test_schedules_follow_the_iterations():
+    opt = tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.PiecewiseConstantDecay([1], [1.0, 0.125]))
+    v = tf.Variable(10.0)
+    for _ in range(4):
+        opt.minimize(lambda: 1.0 * v, [v])
+    assert v.numpy() == 10 - 1 - 1 - 0.125 - 0.125
+    assert tf.keras.optimizers.SGD.from_config(opt.get_config()).learning_rate(5).numpy() == 0.125
+    warm = tf.keras.optimizers.schedules.CosineDecay(0.0, 10, warmup_target=1.0, warmup_steps=4)
+    np.testing.assert_allclose([float(warm(s)) for s in (0, 2, 4, 9, 14)], [0, 0.5, 1, 0.5, 0], atol=1e-6)
+
+
+def test_checkpoints_keep_slots(tmp_path):
+    def fresh():
+        v = tf.Variable([1.0, 2.0])
+        return v, tf.keras.optimizers.Adam(0.1)
+    v, opt = fresh()
+    opt.minimize(lambda: v * v, [v])
+    path = tf.train.Checkpoint(v=v, opt=opt).save(str(tmp_path / "c"))
+    w, other = fresh()
+    status = tf.train.Checkpoint(v=w, opt=other).restore(path)
+    other.minimize(lambda: w * w, [w])
+    status.assert_consumed()
+    opt.minimize(lambda: v * v, [v])
+    np.testing.assert_array_equal(v.numpy(), w.numpy())
+    assert int(other.iterations) == 2
+
+
+def test_constraints_and_moving_averages():
+    v = tf.Variable([1.0, -3.0], constraint=lambda x: tf.maximum(x, 0.0))
+    opt = tf.keras.optimizers.SGD(1.0, use_ema=True, ema_momentum=0.5)
+    opt.minimize(lambda: tf.reduce_sum(v), [v])
+    np.testing.assert_array_equal(v.numpy(), [0, 0])
+    w = tf.Variable(0.0)
+    opt = tf.keras.optimizers.SGD(1.0, use_ema=True, ema_momentum=0.5)
+    for _ in range(3):
+        opt.minimize(lambda: -w, [w])
+    opt.finalize_variable_values([w])
+    assert w.numpy() == 2.25           # 1, then (1 + 2) / 2, then (1.5 + 3) / 2
+
+
+def test_users_write_optimizers():
+    class Sign(tf.keras.optimizers.Optimizer):
+        def __init__(self, learning_rate=0.1, name="Sign", **kwargs):
+            super().__init__(name, **kwargs)
+            self._set_hyper("learning_rate", learning_rate)
+
+        def _resource_apply_dense(self, grad, var):
+            return var.assign_sub(self._get_hyper("learning_rate") * tf.sign(grad))
+
+    v = tf.Variable([1.0, -1.0])
+    Sign().minimize(lambda: tf.reduce_sum(v * v), [v])
+    np.testing.assert_allclose(v.numpy(), [0.9, -0.9])
+
+
+def test_optimizers_of_tf_train_are_wrapped():
+    opt = tf.keras.optimizers.get(tf1.train.GradientDescentOptimizer(0.5))
+    v = tf.Variable(4.0)
+    opt.minimize(lambda: v * v, [v])
+    assert v.numpy() == 0.0 and int(opt.iterations) == 1
+
+
+def test_mistakes_are_named():
+    v = tf.Variable(1.0)
+    with pytest.raises(TypeError, match="Unexpected keyword argument"):
+        tf.keras.optimizers.SGD(clip=1)
+    with pytest.raises(ValueError, match=">= 0"):
+        tf.keras.optimizers.SGD(clipnorm=-1.0)
+    with pytest.raises(ValueError, match="No gradients provided for any variable"):
+        tf.keras.optimizers.SGD().apply_gradients([(None, v)])
+    with pytest.raises(ValueError, match="weight list of length 1"):
+        opt = tf.keras.optimizers.Adam()
+        opt.build([v])
+        opt.set_weights([np.array(0)])
+    with pytest.raises(ValueError, match="nothing"):
+        tf.keras.optimizers.get("nothing")
