@@ -1,27 +1,29 @@
-"""The filters of convolutions on GPUs: variables that are kept in memory as the kernels read them.
+"""The filters of convolutions: variables that are kept in memory as the kernels read them.
 
-TensorFlow's filters are [height, width, in, out]; cuDNN reads them with the outputs first. A variable that is used as a filter
-keeps its shape, but lies in memory in that other order, so that no step rearranges it. Gradients come out in that order too.
+TensorFlow's filters are [height, width, in, out]; cuDNN and oneDNN read them with the outputs first. A variable that is used
+as a filter keeps its shape, but lies in memory in that other order, so that no step rearranges it. Gradients come out in that
+order too, and what an optimizer keeps beside the variable follows it.
 """
 from __future__ import annotations
 
 from typing import Any
 
 from penstock.graph.node import Operation, Tensor
-from penstock.place.device import Device
 
 OUTPUTS_FIRST = (3, 0, 1, 2)
 
 
-def arrange_filters(ops: list[Operation], values: dict[int, Any], placed: dict[Operation, Device]) -> None:
-    """Arranges the variables that the ops of a program on a GPU use as filters; `values` has variables by tensor."""
+def arrange_filters(ops: list[Operation], values: dict[int, Any]) -> None:
+    """Arranges the variables that the ops of a program use as filters; `values` has variables by tensor."""
+    filters = {id(v) for op in ops if op.opdef.filter_input is not None
+               if hasattr(v := values.get(id(_origin(op._inputs[op.opdef.filter_input]))), "arrange")}
+    if not filters:
+        return
     for op in ops:
-        at = op.opdef.filter_input
-        if at is None or placed[op].host:
-            continue
-        variable: Any = values.get(id(_origin(op._inputs[at])))
-        if hasattr(variable, "arrange"):
-            variable.arrange(OUTPUTS_FIRST)
+        together = [v for t in op._inputs if hasattr(v := values.get(id(t)), "arrange")]
+        if any(id(v) in filters for v in together):
+            for variable in together:
+                variable.arrange(OUTPUTS_FIRST)
 
 
 def _origin(t: Tensor) -> Tensor:

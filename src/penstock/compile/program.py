@@ -23,6 +23,7 @@ import torch
 
 from penstock import errors
 from penstock.compile.adapt import adapted
+from penstock.compile.filters import arrange_filters
 from penstock.compile.numbers import tensor_maker
 from penstock.graph.build import group_inputs
 from penstock.graph.node import Operation, Tensor
@@ -299,11 +300,10 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
             ops = _after_the_rest(ops, blocking[0], {id(t) for t in feeds})
         writer = Writer(ctx, placed)
         program = writer.write(ops, fetches, feeds)
+        arrange_filters(ops, writer.constants())
         if placed is None:
             return program
         from penstock.compile.cuda_graph import replayed
-        from penstock.compile.filters import arrange_filters
-        arrange_filters(ops, writer.constants(), placed)
         return replayed(program, ops, feeds, placed)
     if not several_block:
         from penstock.compile.structured import write_structured

@@ -91,7 +91,8 @@ class _Plan:
         channels = self.filter[1]
         if x.is_cuda:
             x = self._aligned(x)
-        like = x.new_empty((self.filter[0], x.shape[1] // self.groups, *self.filter[2:]))
+        like = torch.empty((self.filter[0], x.shape[1] // self.groups, *self.filter[2:]), dtype=x.dtype, device=x.device,
+                           memory_format=self.memory)
         return self._backward(grad, x, like, (False, True, False))[1][:, :channels]
 
     def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple) -> tuple:
@@ -239,8 +240,7 @@ def _to_filter(input, filter_sizes, out_backprop, *, strides, padding, explicit_
     p = _plan(name, input.shape, sizes, tuple(strides), padding, tuple(explicit_paddings), data_format,
               tuple(dilations), depthwise)
     _check_grad(p, out_backprop)
-    grad = p.to_filter(p.enter(input), p.enter(out_backprop)).permute(p.window_back)
-    return grad.reshape(sizes).contiguous()          # optimizers read it several times: one copy is cheaper than strides
+    return p.to_filter(p.enter(input), p.enter(out_backprop)).permute(p.window_back).reshape(sizes)
 
 
 def fuse_bias(op, f, value, bias):

@@ -92,6 +92,7 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
         with held[0].lock:
             tensors = [h.writable() for h in held]
             if indices is None:
+                given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
                 rule(*tensors, *given, **chosen)
             else:
                 _on_rows(rule, tensors, given, grad_at, indices, chosen)
@@ -123,7 +124,10 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
             if type(first) is not VariableResource or first.value is None or first.value.shape != grad.shape or count > 1:
                 _check(states, list(held), grad, None)
             with first.lock:
-                rule(*[h.writable() for h in held], *given, **chosen)
+                tensors = [h.writable() for h in held]
+                if count > 1:
+                    given[grad_at] = _laid_out_as(tensors[0], grad)
+                rule(*tensors, *given, **chosen)
             return first if is_ref else None
         return run
     return prepare
@@ -134,6 +138,13 @@ def _number(value: torch.Tensor, name: str, device: bool) -> Any:
     if value.ndim:
         raise errors.invalid(f"{name} is not a scalar: {arrays.show(value.shape)}")
     return value if device and not value.is_cpu else value.item()
+
+
+def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """The gradient in the variable's order in memory: a rule reads it several times, and one copy is cheaper than strides."""
+    if not isinstance(grad, torch.Tensor) or grad.stride() == var.stride() or grad.dtype is not var.dtype:
+        return grad
+    return torch.empty_like(var).copy_(grad)
 
 
 def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None) -> None:
