@@ -1,8 +1,9 @@
-"""Sums of matrix products over the iterations of a loop, as few large products.
+"""Sums of matrix products, and of the rows of matrices, over the iterations of a loop, as few large ones.
 
 The gradient of a weight matrix that a loop multiplies by is the sum of aᵀb over all iterations: each of these products is
-small, and each writes a whole matrix. Summing them is one product of the stacked a and the stacked b. The rows wait in a list
-until there are enough of them, so what is kept does not grow with the number of iterations.
+small, and each writes a whole matrix. Summing them is one product of the stacked a and the stacked b. That of a bias is a sum
+over all rows of all iterations. The rows wait in a list until there are enough of them, so what is kept does not grow with
+the number of iterations.
 """
 from __future__ import annotations
 
@@ -54,17 +55,57 @@ class OuterSum:
         return start if self._sum is None else self._sum.add_(start)
 
 
+class RowSum:
+    """A sum over the rows of matrices."""
+
+    __slots__ = ("_b", "_rows", "_bytes", "_sum")
+
+    def __init__(self) -> None:
+        self._b: list[torch.Tensor] = []
+        self._rows = self._bytes = 0
+        self._sum: torch.Tensor | None = None
+
+    def add(self, b: torch.Tensor) -> None:
+        """The rows of one more matrix."""
+        self._b.append(b)
+        self._rows += b.shape[0]
+        self._bytes += b.nbytes
+        if self._rows >= _ROWS or self._bytes >= _BYTES:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        more = (self._b[0] if len(self._b) == 1 else torch.cat(self._b)).sum(0)
+        self._sum = more if self._sum is None else self._sum.add_(more)
+        self._b, self._rows, self._bytes = [], 0, 0
+
+    def total(self, start: torch.Tensor) -> torch.Tensor:
+        """`start` and the sum."""
+        if self._b:
+            self._add_up()
+        return start if self._sum is None else self._sum.add_(start)
+
+
 class Found(NamedTuple):
-    """A sum in a loop: its addition, the product that is added, and the ops on the way, which need not run."""
+    """A sum in a loop: its addition, the op whose results are added, and the ops on the way, which need not run."""
 
     addition: Operation
     product: Operation
     between: list[Operation]
 
+    @property
+    def kind(self) -> type:
+        """The class that adds up."""
+        return OuterSum if self.product.opdef.outer is not None else RowSum
+
+    @property
+    def terms(self) -> list[Tensor]:
+        """What it is given in each iteration."""
+        return self.product._inputs[:2 if self.kind is OuterSum else 1]
+
 
 def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes_on: Callable[[Operation], bool],
          inside: Iterable[Operation]) -> Found | None:
-    """The sum that a loop variable is: `following` = variable + aᵀb, and nothing else looks at either of them.
+    """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else looks at them.
 
     `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it gives its first input on.
     """
@@ -93,10 +134,15 @@ def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes
             path.append(t._op)
             t = t._op._inputs[0]
         product = t._op
-        if product in ops and product.opdef.outer is not None and product.opdef.outer(product.attrs) and \
+        if product in ops and _adds_up(product) and \
                 uses.get(id(t)) == 1 and t._dims == following._dims and t._dims is not None and None not in t._dims:
             return Found(add, product, path)
     return None
+
+
+def _adds_up(op: Operation) -> bool:
+    """Whether it is quicker to add up what an op is given than what it gives."""
+    return op.opdef.outer is not None and op.opdef.outer(op.attrs) or op.opdef.sums_rows is not None and op.opdef.sums_rows(op)
 
 
 def count_uses(ops: Iterable[Operation], results: Iterable[Tensor]) -> dict[int, int]:

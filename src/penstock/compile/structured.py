@@ -63,7 +63,7 @@ class _Structured(BlockWriter):
         self.guards: dict[Any, Guard] = {}         # op or loop -> guard
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
-        self.sums: dict[Operation, tuple[str, str, Operation] | None] = {}     # see _find_sums
+        self.sums: dict[Operation, tuple[str, str, outer_sum.Found] | None] = {}     # see _find_sums
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -372,12 +372,12 @@ class _Structured(BlockWriter):
                  for t in op.outputs if id(t) not in self.fed)
         self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
 
-    def _find_sums(self, loop: _Loop) -> dict[Operation, str]:
-        """Loop variables that are sums of products (compile/outer_sum.py), with the names of the sums.
+    def _find_sums(self, loop: _Loop) -> dict[Operation, tuple[str, type]]:
+        """Loop variables that are sums of products or rows (compile/outer_sum.py), with names and classes of the sums.
 
-        Notes in `sums` what becomes of the ops: of an addition, (sum, variable, product); of others, that they do not run.
+        Notes in `sums` what becomes of the ops: of an addition, (sum, variable, what was found); others do not run.
         """
-        out: dict[Operation, str] = {}
+        out: dict[Operation, tuple[str, type]] = {}
         if self.placed is not None:
             return out
         inside = {(id(loop.test), True)}
@@ -392,17 +392,18 @@ class _Structured(BlockWriter):
             found = outer_sum.find([t], back._inputs[0], self.uses, passes_on, loop.frame.ops)
             if found is None or any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
                 continue
-            name = out[variable] = self._new_name("s")
+            name = self._new_name("s")
+            out[variable] = name, found.kind
             self.sums.update(dict.fromkeys([found.product, *found.between]))
-            self.sums[found.addition] = name, self.names[id(t)], found.product
+            self.sums[found.addition] = name, self.names[id(t)], found
         return out
 
     def _write_sum(self, op: Operation) -> None:
         """An op of a sum of products: the addition hands over what the product is made of."""
         noted = self.sums[op]
         if noted is not None:
-            name, variable, product = noted
-            self._line(f"{name}.add({', '.join(self._value(t) for t in product._inputs[:2])})", product)
+            name, variable, found = noted
+            self._line(f"{name}.add({', '.join(self._value(t) for t in found.terms)})", found.product)
             self.names[id(op.outputs[0])] = variable
 
     def _write_loop(self, loop: _Loop) -> None:
@@ -437,9 +438,9 @@ class _Structured(BlockWriter):
             if id(op._inputs[0]) in self.refs:
                 self.refs.add(id(op.outputs[0]))
         sums = self._find_sums(loop)
-        for name in sums.values():
-            self.scope["OuterSum"] = outer_sum.OuterSum
-            self._text(f"{name} = OuterSum()")
+        for name, kind in sums.values():
+            self.scope[kind.__name__] = kind
+            self._text(f"{name} = {kind.__name__}()")
         self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
         self._text(f"while True:  # {loop.frame.name}")
         self.depth += 1
@@ -462,7 +463,7 @@ class _Structured(BlockWriter):
                 self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
         self._text("if stop.error is not None or limited: ctx.remaining()")
         self.depth -= 1
-        for op, name in sums.items():
+        for op, (name, _) in sums.items():
             variable = self.names[id(op.outputs[0])]
             self._line(f"{variable} = {name}.total({variable}); {name} = None", op)
         for op in loop.frame.ops:

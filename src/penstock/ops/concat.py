@@ -376,7 +376,7 @@ def _(known):
         return None
     at = canonical(int(axis), len(dims))
     size = dims[at] // num
-    return (lambda split_dim, value: value.split(size, at)) if size and not dims[at] % num else None
+    return (lambda split_dim, value: value.unsafe_split(size, at)) if size and not dims[at] % num else None
 
 
 @split_v.shape
@@ -438,7 +438,7 @@ def _(known):
     at, sizes = canonical(int(axis), len(dims)), given.reshape(-1).tolist()
     if min(sizes) < 0 or sum(sizes) != dims[at] or len(sizes) != known.attrs["num_split"]:
         return None
-    return lambda value, size_splits, split_dim: value.split(sizes, at)
+    return lambda value, size_splits, split_dim: value.unsafe_split_with_sizes(sizes, at)
 
 
 split_op.gradient(lambda op, *grads: (None, _rejoined(grads, op.inputs[0])))

@@ -27,6 +27,7 @@ def unary(name: str, kernel: Callable, types: str, names: str = "", v1: str = ""
     made = op(name, f"x: T -> y: {out}", f"T: type in {{{types}}}")
     made.shape(lambda x: x)
     made.kernel(kernel)
+    made.elementwise = True
     if names or v1:
         export.value(_function(made, (names or v1).split()[0].rsplit(".", 1)[-1], doc), *names.split(), v1=v1.split())
     return made
@@ -228,6 +229,7 @@ def _from_result(name: str, kernel: Callable) -> OpDef:
     made = op(name, "y: T, dy: T -> z: T", "T: type in {floating}")
     made.shape(shapes.merge)
     made.kernel(kernel)
+    made.elementwise = True
     return made
 
 
@@ -240,20 +242,17 @@ def _conj(y: torch.Tensor) -> torch.Tensor:
     return y.conj_physical() if y.is_complex() else y
 
 
-tanh_grad = _from_result("TanhGrad", lambda y, dy: dy * (1 - y * y))
-sigmoid_grad = _from_result("SigmoidGrad", lambda y, dy: dy * y * (1 - y))
+_tanh_backward, _sigmoid_backward = torch.ops.aten.tanh_backward.default, torch.ops.aten.sigmoid_backward.default
+tanh_grad = _from_result("TanhGrad", lambda y, dy: _tanh_backward(dy, y) if _real_and_alike(y, dy) else dy * (1 - y * y))
+sigmoid_grad = _from_result("SigmoidGrad",
+                            lambda y, dy: _sigmoid_backward(dy, y) if _real_and_alike(y, dy) else dy * y * (1 - y))
+tanh_grad.linear = sigmoid_grad.linear = 1
+tanh_grad.prepare(lambda known: (lambda y, dy: _tanh_backward(dy, y)) if _alike(known) else None)
+sigmoid_grad.prepare(lambda known: (lambda y, dy: _sigmoid_backward(dy, y)) if _alike(known) else None)
 
 
-@tanh_grad.prepare
-def _(known):
-    backward = torch.ops.aten.tanh_backward.default
-    return (lambda y, dy: backward(dy, y)) if _alike(known) else None
-
-
-@sigmoid_grad.prepare
-def _(known):
-    backward = torch.ops.aten.sigmoid_backward.default
-    return (lambda y, dy: backward(dy, y)) if _alike(known) else None
+def _real_and_alike(y: torch.Tensor, dy: torch.Tensor) -> bool:
+    return y.shape == dy.shape and y.is_floating_point()
 
 
 def _alike(known: Any) -> bool:

@@ -120,6 +120,7 @@ def binary(name: str, kernel: Callable | None, types: str, args: str = "x: T, y:
     """Declares a broadcasting binary op; `wide` adapts the kernel to the wide unsigned types."""
     made = op(name, args, f"T: type in {{{types}}}", commutative=commutative)
     made.shape(shapes.broadcast)
+    made.elementwise = True
     if kernel is not None:
         made.kernel(kernel)
         if wide is not None:
@@ -155,6 +156,7 @@ add_v1.sums = add_v2.sums = True
 sub.number, mul.number = "{} - {}", "{} * {}"
 mul.overwrites(0, torch.Tensor.mul_)
 mul.overwrites(1, lambda x, y: y.mul_(x))
+mul.multiplies = True
 sub.neutral, mul.neutral = {1: 0.0}, {0: 1, 1: 1}
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
 

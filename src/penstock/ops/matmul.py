@@ -175,6 +175,48 @@ def _(op, f):
     return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x)
 
 
+# -- in loops -----------------------------------------------------------------------------------------------------------
+turned = internal("_Turned", "b: T -> turned: T", "T: type, begin: int, end: int")
+
+
+@turned.kernel
+def _(b, *, begin, end):
+    return b[begin:end].t().contiguous()
+
+
+def _by_rows(product, loop, begin, end):
+    """Has a product with the transpose of a matrix that stays use some of its rows, transposed once before the loop."""
+    b = product._inputs[1]
+    if not product.attrs["transpose_b"] or not loop.stays(b) or b._dims is None or None in b._dims or not b._dtype.is_floating:
+        return False
+    end = b._dims[0] if end is None else end
+    product._inputs[1] = loop.once("_Turned", b, {"T": b._dtype, "begin": begin, "end": end}, (b._dims[1], end - begin))
+    product.attrs = {**product.attrs, "transpose_b": False}
+    out = product.outputs[0]
+    out._dims = (out._dims[0], end - begin)
+    return True
+
+
+@mat_mul.in_loop
+def _(op, loop):
+    _by_rows(op, loop, 0, None)
+
+
+@get("SplitV").in_loop
+def _(op, loop):
+    """One part of a product with a transpose is the product with some of the rows."""
+    product = loop.only(op._inputs[0], op)
+    sizes, axis = (loop.constant(t) for t in op._inputs[1:])
+    wanted = [i for i, t in enumerate(op.outputs) if loop.used(t)]
+    if product is None or product.opdef is not mat_mul or len(wanted) != 1 or sizes is None or axis is None or \
+            int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0]._dims[1]:
+        return
+    at = wanted[0]
+    begin = int(sizes[:at].sum())
+    if _by_rows(product, loop, begin, begin + int(sizes[at])):
+        loop.instead(op.outputs[at], product.outputs[0])
+
+
 # -- gradients --------------------------------------------------------------------------------------------------------
 def _factors(grad: Any, a: Any, b: Any, t_a: bool, t_b: bool, product: Any) -> tuple:
     """The gradients of op(a) op(b), by product(x, y, x_transposed, y_transposed)."""

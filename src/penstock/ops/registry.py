@@ -179,11 +179,17 @@ class OpDef:
         self.value_rule: Callable | None = None
         self.sums = False                          # gives the sum of its inputs
         self.outer: Callable | None = None         # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
+        self.sums_rows: Callable | None = None     # (op) -> whether it is the sum over the first axis of a matrix
         self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
         self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
         self.prepare_rule: Callable | None = None
         self.fuse_rule: Callable | None = None
         self.absorb_rule: Callable | None = None
+        self.loop_rule: Callable | None = None
+        self.elementwise = False                   # works on each element alone, with broadcasting
+        self.multiplies = False                    # gives the product of its two inputs, element by element
+        self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
+        self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
         self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
         self.flops: Callable | None = None         # see `cost`
@@ -294,6 +300,11 @@ class OpDef:
     def fuse(self, rule: Callable) -> Callable:
         """Sets the rule that may put another op in the place of this one and those before it (see optimize/fusion.py)."""
         self.fuse_rule = rule
+        return rule
+
+    def in_loop(self, rule: Callable) -> Callable:
+        """Sets a rule that gets an op of a loop and a `Looping`, and may change the op (see optimize/loops.py)."""
+        self.loop_rule = rule
         return rule
 
     def overwrites(self, at: int, fn: Callable) -> None:

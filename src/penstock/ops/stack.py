@@ -1,10 +1,13 @@
 """Stacks: what loops save for their gradients. A stack lives as long as the step."""
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+import torch
+
 from penstock import errors
-from penstock.ops.registry import op
+from penstock.ops.registry import internal, op
 
 stack = op("StackV2", "max_size: int32 -> handle: resource", "elem_type: type, stack_name: string = ''",
            stateful=True).no_gradient()
@@ -19,6 +22,7 @@ old_push = op("StackPush", "handle: Ref(string), elem: T -> output: T", "T: type
 old_pop = op("StackPop", "handle: Ref(string) -> elem: elem_type", "elem_type: type", foldable=False).no_gradient()
 old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradient()
 
+stack.saves, push.saves, pop.saves = "stack", "push", "pop"
 old_stack.shape(lambda: (2,))
 stack.shape(lambda max_size: ())
 for _push, _pop in ((push, pop), (old_push, old_pop)):
@@ -71,9 +75,23 @@ def _(handle, elem, *, T):
     return elem
 
 
+@push.prepare
+def _(known):
+    kind, general = known.attrs["T"], push.kernel_for("cpu").bind(known.attrs)
+
+    def put(handle, elem):
+        if type(handle) is Stack and handle.limit < 0 and handle.dtype is kind and handle.items is not None:
+            handle.items.append(elem)
+            return elem
+        return general(handle, elem)
+    return put
+
+
 @old_pop.kernel
 @pop.kernel
 def _(handle):
+    if type(handle) is Stack and handle.items:
+        return handle.items.pop()
     items = _checked(handle).open_items()
     if not items:
         raise errors.invalid(f"Stack[{handle.name}] is empty when calling Pop().")
@@ -84,3 +102,26 @@ def _(handle):
 @close.kernel
 def _(handle):
     _checked(handle).items = None
+
+
+# -- the elements of all iterations at once (optimize/loops.py) -----------------------------------------------------------
+take_all = internal("_StackAll", "handle: resource, count: int32 -> value: T", "T: type, element_shape: shape", stateful=True)
+rows = internal("_Rows", "value: T -> rows: variant", "T: type")
+row_at = internal("_RowAt", "rows: variant, index: int32 -> row: T", "T: type")
+row_at.number_inputs = frozenset(["index"])
+
+
+@take_all.kernel
+def _(handle, count, *, T, element_shape):
+    items = _checked(handle).open_items()
+    if len(items) != int(count):
+        raise errors.InternalError(None, None, f"Stack[{handle.name}] has {len(items)} elements after {int(count)} iterations")
+    if not items:
+        return torch.empty((0, *element_shape._dims), dtype=T.torch)
+    out = torch.stack(items)
+    items.clear()
+    return out
+
+
+rows.kernel(lambda value: value.unbind())
+row_at.kernel(operator.getitem)

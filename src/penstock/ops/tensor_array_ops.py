@@ -112,7 +112,8 @@ class TensorArrayResource:
         shape = tuple(value.shape)
         if i >= n:
             self.grow(i + 1)
-        self._check_shape(i, shape)
+        if shape != self.dims:
+            self._check_shape(i, shape)
         old = self.items[i]
         if old is _CLEARED:
             raise errors.invalid(f"Could not write to TensorArray index {i} because it has already been read.")
@@ -124,6 +125,16 @@ class TensorArrayResource:
                                      f"{show(tuple(old.shape))} but the new input shape is {show(shape)}.")
             value = old + value
         self.items[i], self.shapes[i] = value, shape
+
+    def write_all(self, where: list[int], values: tuple) -> None:
+        """Sets elements to values of one shape."""
+        if where != list(range(len(self.items))) or any(x is not _UNWRITTEN for x in self.items):
+            for i, x in zip(where, values, strict=True):
+                self.write(i, x)
+        elif where:
+            shape = tuple(values[0].shape)
+            self._check_shape(0, shape)
+            self.items, self.shapes = list(values), [shape] * len(values)
 
     def _check_shape(self, i: int, shape: tuple) -> None:
         if not compatible(self.dims, shape):
@@ -251,8 +262,11 @@ def _(handle, indices, value, flow_in, *, T):
         raise errors.invalid(f"Expected len(indices) == values.shape[0], but saw: {len(where)} vs. {value.shape[0]}")
     if where and (max(where) >= len(array.items) and not array.dynamic or min(where) < 0):
         raise errors.invalid(f"Max scatter index must be < array size ({max(where)} vs. {len(array.items)})")
-    for i, x in zip(where, value, strict=True):
-        array.write(i, x if isinstance(x, torch.Tensor) else np.asarray(x, dtype=object))
+    if isinstance(value, torch.Tensor):
+        array.write_all(where, value.unbind())
+    else:
+        for i, x in zip(where, value, strict=True):
+            array.write(i, np.asarray(x, dtype=object))
     return flow_in
 
 

@@ -15,6 +15,7 @@ from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
 from penstock.optimize.fusion import fuse
+from penstock.optimize.loops import improve_loops
 from penstock.optimize.options import Options
 from penstock.optimize.shapes import specialize_shapes
 from penstock.optimize.step import StepGraph
@@ -26,6 +27,7 @@ PASSES = (
     ("loop_optimization", drop_dead_branches),
     ("arithmetic_optimization", simplify_arithmetic),
     ("common_subexpressions", merge_common),
+    ("loop_optimization", improve_loops),
     ("remapping", fuse),
 )
 
