@@ -33,6 +33,9 @@ _LATER = {
     "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
     "autograph": "autograph.convert", "distribute": "distributed.server",
     "distributions": "distributions",
+    "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
+    "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",
+    "install": "programs",
     "v2:losses": "keras.losses", "v2:metrics": "keras.metrics", "v2:optimizers": "keras.optimizers",
 }
 

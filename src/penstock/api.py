@@ -7,9 +7,9 @@ Nothing else lists a public name, so the tables cannot go stale.
     @export("nn.relu", v1=["nn.relu_v1_only_alias"])
     def relu(features, name=None): ...
 
-What is heavy waits until one of its names is asked for: ``LAZY`` maps the first word of a public name to the module
-that exports it (`v2:losses` to one that has names in that API alone), and ``export.later`` gives names to what will be made
-then.
+What is heavy waits until one of its names is asked for: ``LAZY`` maps the beginning of public names (``linalg``,
+``nn.rnn_cell``; ``v2:losses`` in one API alone) to the module that exports them, and ``export.later`` gives names to what
+will be made then.
 """
 from __future__ import annotations
 
@@ -101,11 +101,9 @@ class LazyModule:
 
 def names_under(api: str, prefix: str) -> list[str]:
     """The attribute names directly below `prefix` in one API."""
-    load(prefix.split(".", 1)[0], api)
-    found = {n[len(prefix):].split(".")[0] for n in list(TABLES[api]) if n.startswith(prefix)}
-    if not prefix:
-        found.update(word.removeprefix(f"{api}:") for word in LAZY if ":" not in word or word.startswith(api))
-    return sorted(found)
+    load(prefix.rstrip("."), api)
+    waiting = [w.removeprefix(f"{api}:") for w in LAZY]
+    return sorted({n[len(prefix):].split(".")[0] for n in (*TABLES[api], *waiting) if n.startswith(prefix) and ":" not in n})
 
 
 class MissingName(AttributeError):
@@ -120,14 +118,14 @@ class MissingName(AttributeError):
 
 def resolve(api: str, full: str, module_name: str) -> Any:
     """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
-    load(full.split(".", 1)[0], api)
+    load(full, api)
     table = TABLES[api]
     if full in table:
         found = table[full]
         if isinstance(found, Later):
             found = table[full] = found.get()
         return found
-    if any(n.startswith(full + ".") for n in list(table)):
+    if any(n.startswith(full + ".") for n in (*table, *LAZY)):
         return _namespace(api, full, module_name)
     last = full.rsplit(".", 1)[-1]
     if last.startswith("__") and last.endswith("__"):
@@ -135,8 +133,16 @@ def resolve(api: str, full: str, module_name: str) -> Any:
     raise MissingName(api, full, module_name)
 
 
-def load(word: str, api: str) -> None:
-    """Loads the parts whose public names begin with `word`, if they wait in LAZY."""
+def load(full: str, api: str) -> None:
+    """Loads the parts whose public names begin as `full` does, if they wait in LAZY."""
+    end = full.find(".")
+    while end != -1:
+        _load(full[:end], api)
+        end = full.find(".", end + 1)
+    _load(full, api)
+
+
+def _load(word: str, api: str) -> None:
     for key in (word, f"{api}:{word}"):
         lazy = LAZY.get(key)
         if lazy is None:

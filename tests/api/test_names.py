@@ -38,6 +38,9 @@ OURS = {     # where they are our own
     "Operation.__init__": "graphs make operations, programs do not",
     "summary.FileWriter.add_graph": "graph may be left out where graph_def is given",
     "print": "the keyword arguments are named",
+    **{f"nn.rnn_cell.{cell}.build": "the record has the arguments of a decorator"
+       for cell in ("BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMCell")},
+    **{f"nn.rnn_cell.{kind}Wrapper.__init__": "the arguments are named" for kind in ("Device", "Dropout", "Residual")},
     "custom_gradient": "f may be left out, as in TensorFlow 2",
 }
 

@@ -63,6 +63,14 @@ def test_unbroadcast_of_trailing_axes():
 def test_integer_division_by_zero(op, dtype):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Integer division by zero"):
         get(op)(np.array([1, 2], dtype), np.array([1, 0], dtype))
+    assert get(op)(np.array([], dtype), np.array(0, dtype)).shape == (0,)
+
+
+def test_gradient_of_a_sum_whose_rank_is_zero_when_it_runs():
+    """The axes of a scalar are none, counted modulo no dimensions."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32)
+        assert sess.run(tf.gradients(tf.reduce_sum(x * 2), x), {x: 1.0}) == [2.0]
 
 
 def test_integer_powers():

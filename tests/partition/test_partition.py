@@ -16,7 +16,7 @@ from penstock.execute.rendezvous import LocalRendezvous
 from penstock.graph import context, verify
 from penstock.graph.prune import needed
 from penstock.partition.schedule import lanes, ordered
-from penstock.partition.split import by_task, partition, received
+from penstock.partition.split import partition, received
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placer
 
@@ -118,7 +118,9 @@ def test_partitions_travel_as_messages(graph):
         c = b * a
     ops = needed([c, b], [], {id(x)})
     placed = Placer(devices).place(ops)
-    found = by_task(partition(ordered(ops, placed, {id(x)}), placed, [c, b], [x]))
+    found = {}
+    for part in partition(ordered(ops, placed, {id(x)}), placed, [c, b], [x]):
+        found.setdefault(part.device.task, []).append(part)
     assert sorted(found) == tasks
     threads, meet, results = Threads(), LocalRendezvous(), {}
 

@@ -6,10 +6,11 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock import errors
 from penstock.distributed import security, wire
+from penstock.distributed.link import made_error
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -20,33 +21,66 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def connect(address: str, timeout: float, ended: threading.Event | None = None) -> Any:
+    """An authenticated connection to a server, which may still be starting; DeadlineExceededError if nobody answers in time."""
+    host, port = split_address(address)
+    deadline = time.monotonic() + timeout
+    pause, why = 0.01, "nobody tried"
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or ended is not None and ended.is_set():
+            raise errors.DeadlineExceededError(None, None, f"No server answered at {address} in {timeout:g} seconds: {why}.")
+        try:
+            sock = socket.create_connection((host, port), timeout=left)
+            break
+        except OSError as e:
+            why = str(e)
+            time.sleep(min(pause, max(left, 0)))
+            pause = min(pause * 2, 0.5)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        security.authenticate(sock, security.secret(), serving=False)
+        sock.settimeout(None)
+    except BaseException as e:
+        sock.close()
+        if isinstance(e, OSError):
+            raise errors.UnavailableError(None, None, f"{address} ended the connection: {e}") from None
+        raise
+    return sock
+
+
+class _Open(NamedTuple):
+    sock: Any
+    reader: wire.Reader
+
+
 class Connections:
     """The connections to one server."""
 
     def __init__(self, address: str, timeout: float | None = None):
         self.host, self.port = split_address(address)
         self._timeout = timeout                        # for reaching the server
-        self._free: list[socket.socket] = []
-        self._all: set[socket.socket] = set()
+        self._free: list[_Open] = []
+        self._all: set[_Open] = set()
         self._lock = threading.Lock()
         self._closed = False
 
     def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
         """Sends a message and gives the answer; an error of the server is raised here."""
-        with self._borrowed() as sock:
+        with self._borrowed() as (sock, reader):
             try:
                 wire.send(sock, header, values)
-                answer = wire.receive(sock)
+                answer = reader.message()
             except OSError as e:
                 raise errors.UnavailableError(None, None, f"The server at {self.host}:{self.port} is gone: {e}") from None
             if answer is None:
                 raise errors.UnavailableError(None, None, f"The server at {self.host}:{self.port} closed the connection.")
         if "error" in answer[0]:
-            raise _error(answer[0]["error"])
+            raise made_error(answer[0]["error"])
         return answer
 
     @contextlib.contextmanager
-    def _borrowed(self) -> Iterator[socket.socket]:
+    def _borrowed(self) -> Iterator[_Open]:
         with self._lock:
             if self._closed:
                 raise errors.CancelledError(None, None, "Session::Close: the session was closed.")
@@ -63,50 +97,25 @@ class Connections:
                 return
         self._drop(sock)
 
-    def _open(self) -> socket.socket:
-        deadline = time.monotonic() + (20.0 if self._timeout is None else self._timeout)
-        pause = 0.01
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise errors.DeadlineExceededError(None, None, f"No server answered at {self.host}:{self.port} in time.")
-            try:
-                sock = socket.create_connection((self.host, self.port), timeout=left)
-                break
-            except OSError:
-                time.sleep(min(pause, max(left, 0)))
-                pause = min(pause * 2, 0.5)
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            security.authenticate(sock, security.secret(), serving=False)
-            sock.settimeout(None)
-        except BaseException as e:
-            sock.close()
-            if isinstance(e, OSError):
-                raise errors.UnavailableError(None, None, f"{self.host}:{self.port} ended the connection: {e}") from None
-            raise
+    def _open(self) -> Any:
+        sock = connect(f"{self.host}:{self.port}", 20.0 if self._timeout is None else self._timeout)
+        made = _Open(sock, wire.Reader(sock))
         with self._lock:
-            self._all.add(sock)
-        return sock
+            self._all.add(made)
+        return made
 
-    def _drop(self, sock: socket.socket) -> None:
+    def _drop(self, sock: _Open) -> None:
         with self._lock:
             self._all.discard(sock)
-        sock.close()
+        sock.sock.close()
 
     def close(self) -> None:
         """Ends all connections."""
         with self._lock:
             self._closed = True
             ended, self._all, self._free = self._all, set(), []
-        for sock in ended:
+        for sock, _ in ended:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
 
-
-def _error(said: dict[str, Any]) -> errors.OpError:
-    kind = errors.exception_type_from_error_code(said["code"]) if said.get("code") in range(1, 17) else errors.UnknownError
-    made = kind(None, None, str(said.get("message", "")))
-    made.remote_op = said.get("op")                       # type: ignore[attr-defined]
-    return made

@@ -1,63 +1,386 @@
-"""The server's side of a session: the graph that a client has sent, and the steps that it asks for.
+"""The master's side of a session: the graph that a client has sent, placed on the devices of all tasks, and its steps.
 
-State outlives sessions: all sessions of a server share its resources, unless they ask for state of their own.
+A step that needs several tasks is cut (partition/tasks.py), and each task gets its part once; running the step is one message
+to each of them. What this task does of it runs on the thread that asked for the step. The first error of any part ends the
+step everywhere. State outlives sessions: all sessions of a task share its resources, unless they ask for state of their own.
 """
 from __future__ import annotations
 
+import itertools
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from penstock import errors
-from penstock.execute.context import ResourceManager
+from penstock.distributed.exchange import Exchange
+from penstock.distributed.link import Link, made_error
+from penstock.distributed.pump import Pump
+from penstock.distributed.task_session import Part, TaskSession, refuse_client_code
+from penstock.distributed.worker import Worker
+from penstock.graph import verify
 from penstock.graph.graph import Graph
 from penstock.graph.importer import import_graph_def
 from penstock.graph.messages import ConfigProto, GraphDef, RunMetadata, RunOptions
 from penstock.graph.node import Operation, Tensor
-from penstock.place.device import PREFIX
-from penstock.place.devices import DeviceSet, local_devices
-from penstock.place.placer import Placer, to_stderr
-from penstock.session import Session
+from penstock.graph.prune import needed
+from penstock.partition.split import Partition
+from penstock.partition.tasks import by_task
+from penstock.place.device import Device
+from penstock.place.device_spec import parts_of
+from penstock.place.devices import KINDS, DeviceSet
+from penstock.session import _Step
+
+_JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
+_END_SECONDS = 10.0                 # that the parts of a failed step have to end
+_names = itertools.count(1)
 
 
-class _TaskSession(Session):
-    """A session over the devices and resources of a task."""
+class Tasks:
+    """The tasks that a session uses: their links, devices and incarnations."""
 
-    def __init__(self, graph: Graph, config: Any, resources: ResourceManager, task: str):
-        super().__init__("", graph, config)
-        self._resources = resources
-        devices = local_devices(config)
-        for d in devices:
-            d.name = d.name.replace(PREFIX, task)
-        self._devices = DeviceSet(devices)
-        self._placer = Placer(self._devices, config.allow_soft_placement, to_stderr if config.log_device_placement else None)
+    def __init__(self, worker: Worker, config: Any):
+        self.worker, self.own = worker, worker.peers.task
+        self.timeout = config.operation_timeout_in_ms / 1000 or _JOIN_SECONDS
+        self.links: dict[str, Link] = {}
+        others = [t for t in worker.peers.addresses if t != self.own and _passes(t, config.device_filters)]
+        found = self._devices_of(others)
+        self.devices = DeviceSet([*worker.devices.all, *(d for t in others for d in found[t])])
+        self.hosts = {t: next(d for d in self.devices.all if d.task == t and d.host) for t in (self.own, *others)}
+
+    def _devices_of(self, tasks: list[str]) -> dict[str, list[Device]]:
+        """Asks all tasks at once; UnavailableError names those that do not answer."""
+        if not tasks:
+            return {}
+        found, missing = {}, []
+        deadline = time.monotonic() + self.timeout
+        with ThreadPoolExecutor(len(tasks), "penstock reach") as pool:
+            for task, answer in [(t, pool.submit(self._ask, t, deadline)) for t in tasks]:
+                try:
+                    found[task] = answer.result()
+                except errors.UnavailableError as e:
+                    missing.append(f"{task} ({e.message})")
+        if missing:
+            raise errors.UnavailableError(
+                None, None, f"Tasks that a session needs did not come up in {self.timeout:g} seconds: {'; '.join(missing)}. "
+                "Start them, or leave them out with device_filters in the session's ConfigProto.")
+        return found
+
+    def _ask(self, task: str, deadline: float) -> list[Device]:
+        link = self.links[task] = self.worker.peers.reach(task, deadline - time.monotonic())
+        answer, _ = link.ask({"do": "devices"}, timeout=max(1.0, deadline - time.monotonic()))
+        out = []
+        for name, kind, memory, incarnation in answer["devices"]:
+            prefix, _, index = name.rpartition(f"/device:{kind}:")
+            out.append(KINDS[kind](int(index), 0, memory, prefix, incarnation))
+        return out
+
+    def borrow(self, tasks: list[str]) -> list[Link]:
+        """A link to each task for one step."""
+        found: list[Link] = []
+        try:
+            for task in tasks:
+                found.append(self.worker.peers.borrow(task, self.link(task).incarnation))
+        except BaseException:
+            for link in found:
+                self.worker.peers.give_back(link)
+            raise
+        return found
+
+    def link(self, task: str) -> Link:
+        """The link to a task that is still the one the session began with; else AbortedError or UnavailableError."""
+        link = self.links[task]
+        if link.error is None:
+            return link
+        now = self.worker.peers.reach(task, min(1.0, self.timeout))
+        if now.incarnation != link.incarnation:
+            raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
+        raise errors.AbortedError(None, None, f"The connection to {task} was lost, and the session there. Make a new session.")
+
+
+def _passes(task: str, filters: Any) -> bool:
+    """Whether a task is among those that device filters name; without any, all are."""
+    have = parts_of(task)
+    return not filters or any(all(w is None or w == h for w, h in zip(parts_of(f)[:3], have, strict=False)) for f in filters)
+
+
+class _RemotePart:
+    """The part of one other task: its number there, the feeds it takes, and the fetches it gives."""
+
+    __slots__ = ("task", "number", "feeds", "fetches")
+
+    def __init__(self, task: str, number: int, part: Partition):
+        self.task, self.number = task, number
+        self.feeds, self.fetches = sorted(i for i, _ in part.feeds), sorted(i for i, _ in part.fetches)
+
+
+class TaskStep:
+    """A step that several tasks run together; looks like any other runnable."""
+
+    def __init__(self, session: ClusterSession, own: tuple[Part, list[int], list[int]] | None, others: list[_RemotePart],
+                 fetches: int):
+        self._session, self._own, self._others, self._fetches = session, own, others, fetches
+
+    def run(self, ctx: Any, *values: Any, metadata: Any = None) -> tuple:
+        """One step."""
+        return _Run(self._session, self._own, self._others, self._fetches, ctx, metadata).go(values)
+
+    def failing_op(self, traceback: Any) -> Operation | None:
+        """Parts have named the op already."""
+        return None
+
+    def __str__(self) -> str:
+        own = [f"# {self._session.tasks.own}\n{getattr(self._own[0].runnable, 'source', None) or self._own[0].runnable}"] \
+            if self._own is not None else []
+        return "\n".join([*own, *(f"# {p.task}: part {p.number}" for p in self._others)])
+
+
+class _Run:
+    """One run of a step. The thread that asked for it sends each task its part, runs this task's own, and reads what comes."""
+
+    def __init__(self, session: ClusterSession, own: Any, others: list[_RemotePart], fetches: int, ctx: Any, metadata: Any):
+        self.tasks, self.name, self.own, self.others, self.ctx = session.tasks, session.name, own, others, ctx
+        self.results: list = [None] * fetches
+        self.metadata = metadata
+        self.error: BaseException | None = None
+        self.step = f"{self.tasks.worker.peers.incarnation:x}:{next(_names)}"
+        self.left: dict[Link, _RemotePart] = {}              # who has not answered yet
+        self.own_ctx = session._here.session.step_context(None)
+        self.own_ctx.deadline, self.own_ctx.step_id = ctx.deadline, ctx.step_id
+
+    def go(self, values: tuple) -> tuple:
+        """Runs the step; gives what it fetches."""
+        worker, peers = self.tasks.worker, self.tasks.worker.peers
+        links = self.tasks.borrow([p.task for p in self.others])
+        exchange = worker.begin(self.step, self.own_ctx, None)
+        for link, part in zip(links, self.others, strict=True):
+            exchange.links[link.peer] = link
+            self.left[link] = part
+        pump = exchange.pump = Pump(links, self._handle, self._link_ended)
+        release = self.ctx.cancellation.on_cancel(lambda: (self.fail(self.ctx.cancellation.error), pump.wake()))
+        try:
+            self._start(values)
+            self._run_own(exchange, pump, values)
+            self._wait(pump)
+        except BaseException as e:
+            self.fail(e)
+        if self.error is not None:
+            self._end_everywhere(pump)
+        release()
+        exchange.pump = None
+        if self.own is None:
+            worker.end(self.step, self.error is not None)
+        for link in links:
+            if link in self.left:
+                link.close()                                 # who knows what still comes over it
+            else:
+                peers.give_back(link)
+        if self.error is not None:
+            raise self.error
+        return tuple(self.results)
+
+    def _start(self, values: tuple) -> None:
+        for link, part in list(self.left.items()):
+            link.post({"do": "run", "session": self.name, "part": part.number, "step": self.step,
+                       "trace": self.metadata is not None, "timeout": self.ctx.remaining()}, [values[i] for i in part.feeds])
+
+    def _run_own(self, exchange: Exchange, pump: Pump, values: tuple) -> None:
+        if self.own is None or self.error is not None:
+            return
+        part, feeds, fetches = self.own
+        values = tuple([values[i] for i in feeds])
+        if part.on_one_thread and self.metadata is None:
+            got = self.tasks.worker.run(exchange, part, self.own_ctx, values)
+        else:
+            exchange.pump = None                             # others run it, while this thread reads
+            got = self.tasks.worker.run_beside(exchange, part, self.own_ctx, values, self.metadata, pump)
+        for i, value in zip(fetches, got, strict=True):
+            self.results[i] = value
+
+    def _wait(self, pump: Pump) -> None:
+        while self.left and self.error is None:
+            with self.ctx.waiting(lambda: ", ".join(p.task for p in self.left.values())) as waited:
+                while self.left and self.error is None:
+                    pump.once(waited.patience(self.ctx.remaining()))
+
+    def _handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
+        if header.get("do") == "tensor":
+            self.own_ctx.rendezvous.take(header["key"], header["dead"], values[0])
+        elif header.get("re") == self.step:
+            part = self.left.pop(link)
+            said = header.get("error")
+            if said is not None:
+                self.fail(made_error(said))
+                return
+            for i, value in zip(part.fetches, values, strict=False):
+                self.results[i] = value
+            rest = values[len(part.fetches):]
+            if self.metadata is not None:
+                self.metadata.MergeFromString(rest.pop(0))
+            dead = header.get("dead", ())
+            for i, (key, value) in enumerate(zip(header.get("keys", ()), rest, strict=True)):
+                self.own_ctx.rendezvous.take(key, i in dead, value)
+
+    def _link_ended(self, link: Link, error: errors.OpError) -> None:
+        self.left.pop(link, None)
+        self.fail(error)
+
+    def fail(self, error: BaseException | None) -> None:
+        """The step has failed: the first error counts, and ends what this task does of it."""
+        if self.error is None and error is not None:
+            self.error = error
+            self.own_ctx.cancellation.cancel(_aborted(error))
+
+    def _end_everywhere(self, pump: Pump) -> None:
+        """Ends a failed step at all tasks, and waits until it has ended there."""
+        for link in self.left:
+            try:
+                link.post({"do": "abort", "why": f"The step has failed on another task: {self.error}"})
+            except (errors.OpError, OSError):
+                pass                                         # lost: the pump will find out
+        self.tasks.worker.abort(self.step, _aborted(self.error))
+        deadline = time.monotonic() + _END_SECONDS
+        while self.left and time.monotonic() < deadline:
+            pump.once(deadline - time.monotonic())
+
+
+def _aborted(error: BaseException | None) -> errors.OpError:
+    return error if isinstance(error, errors.OpError) else errors.AbortedError(None, None, f"The step has failed: {error!r}")
+
+
+class ClusterSession(TaskSession):
+    """The session behind a client's: it places ops on the devices of all tasks, and runs steps across them."""
+
+    def __init__(self, graph: Graph, config: Any, tasks: Tasks, name: str, trusted: bool):
+        self.tasks, self.name, self._trusted = tasks, name, trusted
+        self._opened: set[str] = set()
+        self._opening = threading.Lock()
+        self._parts = itertools.count(1)
+        self._here = tasks.worker.open(name, config)
+        super().__init__(config, self._here.resources, tasks.devices, graph)
+
+    def _compiled(self, elements: list, feeds: list[Tensor]) -> _Step:
+        ids = {id(t) for t in feeds}
+        fetched = list({id(e): e for e in elements if isinstance(e, Tensor)}.values())
+        targets = [e for e in elements if isinstance(e, Operation)]
+        ops = needed(fetched, targets, ids)
+        if not self._trusted:
+            refuse_client_code(op.node_def for op in ops if op.opdef.client_code)
+        placed = self._place(ops)
+        if {d.task for d in placed.values()} <= {self.tasks.own}:
+            return super()._compiled(elements, feeds)
+        verify.placed(ops, placed)
+        slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
+        parts = by_task(ops, placed, self.tasks.hosts, fetched, feeds)
+        several_block, branches = sum(op.opdef.blocking for op in ops) > 1, any(op.opdef.control_flow for op in ops)
+        wanted = {op.name for op in targets}
+        step = TaskStep(self, *self._give_out(parts, wanted, several_block, branches), len(fetched))
+        return _Step(step, elements, feeds, slots, placed)
+
+    def _give_out(self, parts: list[Partition], targets: set[str], several_block: bool,
+                  branches: bool) -> tuple[Any, list[_RemotePart]]:
+        """Registers each part with its task; gives this task's own, compiled, and the others. What may receive a dead tensor
+        runs by tokens, as do ops that may wait for each other."""
+        own, others, waiting = None, [], []
+        for part in parts:
+            task = part.device.task
+            message = part.graph.as_graph_def(add_shapes=True)
+            by_tokens = several_block or branches and bool(part.recvs)
+            fetches = [[i, t.name] for i, t in sorted(part.fetches, key=lambda f: f[0])]
+            mine = [op.name for op in part.positions if op.name in targets and op._origin is not None and not op.opdef.transfer]
+            if task == self.tasks.own:
+                for other in {t.target.task for t in part.sends}:
+                    self.tasks.link(other)
+                own = message, fetches, mine, part, by_tokens
+                continue
+            remote = _RemotePart(task, next(self._parts), part)
+            others.append(remote)
+            waiting.append(self._register(remote, message, {"fetches": fetches, "targets": mine, "by_tokens": by_tokens,
+                                                            "peers": sorted({t.target.task for t in part.sends} - {task})}))
+        made = None
+        if own is not None:
+            message, fetches, mine, part, by_tokens = own
+            compiled = self._here.session.receive_part(message, fetches, mine, by_tokens, self._trusted)
+            made = compiled, sorted(i for i, _ in part.feeds), sorted(i for i, _ in part.fetches)
+        for answered in waiting:
+            answered()
+        return made, others
+
+    def _register(self, part: _RemotePart, message: Any, header: dict[str, Any]) -> Any:
+        link = self.tasks.link(part.task)
+        self._open_at(part.task, link)
+        slot: list = []
+        there = threading.Event()
+        link.call({"do": "register", "session": self.name, "part": part.number, **header}, [message.SerializeToString()],
+                  lambda *answer: (slot.append(answer), there.set()))     # type: ignore[func-returns-value]
+
+        def answered() -> None:
+            there.wait()
+            if slot[0][2] is not None:
+                raise slot[0][2]
+        return answered
+
+    def _open_at(self, task: str, link: Link) -> None:
+        with self._opening:
+            if task not in self._opened:
+                link.ask({"do": "open", "session": self.name}, [self._config.SerializeToString()], timeout=self.tasks.timeout)
+                self._opened.add(task)
+
+    def _run_described(self, step: _Step, ctx: Any, values: list, options: Any, metadata: Any) -> tuple:
+        if not isinstance(step.runnable, TaskStep):
+            return super()._run_described(step, ctx, values, options, metadata)
+        metadata.Clear()
+        self._steps_run += 1
+        if options is not None and options.output_partition_graphs:
+            self._describe_partitions(step, metadata)
+        every = self._option("build_cost_model")
+        costs, traced = bool(every) and self._steps_run % every == 0, options is not None and options.trace_level
+        if not (costs or traced):
+            return step.runnable.run(ctx, *values)
+        found = RunMetadata()
+        raw = step.runnable.run(ctx, *values, metadata=found)
+        if traced:
+            metadata.step_stats.CopyFrom(found.step_stats)
+        if costs:
+            metadata.cost_graph.CopyFrom(found.cost_graph)
+        return raw
 
     def leave(self) -> None:
-        """Ends the session and leaves its resources to others."""
-        self._resources = ResourceManager()
-        self.close()
+        """Ends the session here and at all tasks that took part."""
+        super().leave()
+        for task in self._opened:
+            link = self.tasks.links[task]
+            try:
+                link.post({"do": "close", "session": self.name})
+            except (errors.OpError, OSError):
+                pass                                        # lost, and its session with it
+        self.tasks.worker.close_session(self.name)
 
 
 class MasterSession:
-    """One session of one client."""
+    """One session of one client; `trusted` if that is a part of this program."""
 
-    def __init__(self, config: Any, shared: ResourceManager, task: str):
-        self._config, self._task = config, task
-        self._isolated = config.isolate_session_state
-        self._resources = ResourceManager() if self._isolated else shared
+    def __init__(self, config: Any, worker: Worker, trusted: bool = False):
+        self._config, self._trusted = config, trusted
+        self._tasks = Tasks(worker, config)
         self._lock = threading.Lock()
         self._known: dict[str, Any] = {}
+        self._base = f"{worker.peers.incarnation:x}/{next(_names)}"
+        self._closed = False
         self._replace()
 
     def _replace(self) -> None:
         self._graph = Graph()
-        self._session = _TaskSession(self._graph, self._config, self._resources, self._task)
+        self._session = ClusterSession(self._graph, self._config, self._tasks, f"{self._base}/{next(_names)}", self._trusted)
         self._known = {}
 
     def extend(self, header: dict, values: list) -> tuple[dict, list]:
         """Adds what the client has added to its graph, or starts over with the whole of it."""
         message = GraphDef.FromString(values[0])
+        if not self._trusted:
+            refuse_client_code(node for f in message.library.function for node in f.node_def)
         with self._lock:
-            if header["fresh"]:
+            if header["fresh"] and self._graph._ops:
                 old = self._session
                 self._replace()
                 old.leave()
@@ -108,24 +431,17 @@ class MasterSession:
         return {}, state.run(self._elements(header["fetches"]), self._elements(header["feeds"]), values)
 
     def devices(self, header: dict, values: list) -> tuple[dict, list]:
-        """The devices of the task."""
+        """The devices of all tasks that the session uses."""
         rows = [[d.name, d.device_type, d.memory_limit_bytes, d.incarnation] for d in self._session.list_devices()]
         return {"devices": rows}, []
 
     def close(self) -> None:
         """Ends the session; state of its own goes with it."""
-        if self._isolated:
-            self._session.close()
-        else:
+        if not self._closed:
+            self._closed = True
             self._session.leave()
 
 
 def config_of(data: bytes) -> Any:
     """The ConfigProto of a client."""
     return ConfigProto.FromString(data)
-
-
-def failed_op(error: BaseException) -> str | None:
-    """The name of the op that an error is about."""
-    op = getattr(error, "op", None)
-    return op.name if isinstance(op, (Operation, Tensor)) else None

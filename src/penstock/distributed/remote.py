@@ -1,11 +1,13 @@
 """The client's side of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any, NamedTuple
 
 from penstock import errors
-from penstock.distributed.connection import Connections
+from penstock.distributed.connection import Connections, split_address
+from penstock.distributed.link import made_error
 from penstock.graph.node import Operation
 from penstock.kernels import bridge
 
@@ -20,6 +22,31 @@ class DeviceAttributes(NamedTuple):
     incarnation: int
 
 
+class _Direct:
+    """In place of connections, where the server is in this process."""
+
+    def __init__(self, server: Any):
+        self._server = server
+
+    def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
+        """Has the server answer a message on this thread."""
+        answer, back = self._server.answer(None, header, list(values or ()))
+        if "error" in answer:
+            raise made_error(answer["error"])
+        return answer, back
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+def _connections(target: str, timeout: float | None) -> Any:
+    """How to talk to the server that a target names."""
+    address = target.removeprefix(SCHEME)
+    servers = sys.modules.get("penstock.distributed.server")
+    server = servers.serving(*split_address(address)) if servers is not None else None
+    return Connections(address, timeout) if server is None else _Direct(server)
+
+
 class RemoteSession:
     """What a Session with the target of a server hands its work to."""
 
@@ -27,7 +54,7 @@ class RemoteSession:
         from penstock.graph.messages import ConfigProto
         config = config if config is not None else ConfigProto()
         timeout = config.operation_timeout_in_ms / 1000 or None
-        self._connections = Connections(target.removeprefix(SCHEME), timeout)
+        self._connections = _connections(target, timeout)
         self._graph, self._lock = graph, threading.Lock()
         self._sent = -1                     # the number of the last op that the server has
         self._version: int | None = None    # of the graph when it was sent
@@ -108,7 +135,7 @@ def _fetched(elements: list, values: list) -> list:
 def reset(target: str, containers: Any, config: Any) -> None:
     """Forgets the resources of containers on a server (of all, if none are named), and ends its sessions."""
     timeout = (config.operation_timeout_in_ms / 1000 or None) if config is not None else None
-    connections = Connections(target.removeprefix(SCHEME), timeout)
+    connections = _connections(target, timeout)
     try:
         names = [c if isinstance(c, str) else c.decode() for c in containers or ()]
         connections.call({"do": "reset", "containers": names})

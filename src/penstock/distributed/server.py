@@ -1,12 +1,15 @@
 """Server: a task that runs steps for clients.
 
-It listens on its address of the cluster; each connection has a thread, which answers one message after the other. When a
-client goes away in the middle of a step, the step is cancelled.
+It listens on its address of the cluster; each connection has a thread. The first message says what a connection is: that of a
+client, whose messages are answered one after the other; a link of another task (link.py), for everything or for one step at a
+time; or one over which another task says that it lives (peers.py). When a client goes away in the middle of a step, the step
+is cancelled.
 """
 from __future__ import annotations
 
 import atexit
 import contextlib
+import secrets
 import select
 import socket
 import threading
@@ -18,9 +21,13 @@ from penstock.api import export
 from penstock.distributed import security, wire
 from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import split_address
-from penstock.distributed.master import MasterSession, config_of, failed_op
+from penstock.distributed.link import Link, described
+from penstock.distributed.master import MasterSession, config_of
+from penstock.distributed.peers import Peers, task_name
+from penstock.distributed.worker import Worker
 from penstock.execute.context import ResourceManager
 from penstock.graph.messages import ServerDef
+from penstock.place.devices import DeviceSet, local_devices
 
 _HANDSHAKE_SECONDS = 10.0
 _LOOK_SECONDS = 0.5                 # how often busy connections are looked at
@@ -70,7 +77,10 @@ class Server:
         self._secret = security.secret()
         security.check_address(host, self._secret)
         self._resources = ResourceManager()
-        self._task = f"/job:{self._server_def.job_name}/replica:0/task:{self._server_def.task_index}"
+        task, self.incarnation = task_name(self._server_def.job_name, self._server_def.task_index), secrets.randbits(62)
+        self._peers = Peers(task, self.incarnation, cluster, lambda *message: self._worker.handle(*message))
+        defaults = self._server_def.default_session_config
+        self._worker = Worker(self._peers, self._resources, DeviceSet(_own_devices(defaults, task)), defaults)
         self._sessions: dict[int, MasterSession] = {}
         self._next = 1
         self._lock = threading.Lock()
@@ -126,6 +136,8 @@ class Server:
         self._close_sessions()
         with self._lock:
             connections = list(self._connections.items())
+        self._worker.close()
+        self._peers.close()
         for sock, _ in connections:
             _end(sock)
         for thread in (*self._threads, *(t for _, t in connections)):
@@ -157,11 +169,15 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             security.authenticate(sock, self._secret, serving=True)
             sock.settimeout(None)
+            reader = wire.Reader(sock)
             while not self._ended.is_set():
-                message = wire.receive(sock)
+                message = reader.message()
                 if message is None:
                     break
-                wire.send(sock, *self._answer(sock, *message))
+                if message[0].get("do") in ("link", "step", "watch"):
+                    self._meet(sock, reader, message[0])
+                    break
+                wire.send(sock, *self.answer(sock, *message))
         except (OSError, errors.OpError) as e:
             if not self._ended.is_set():
                 tf_logging.debug("A connection has ended: %s", e)
@@ -169,6 +185,26 @@ class Server:
             with self._lock:
                 self._connections.pop(sock, None)
             sock.close()
+
+    def _meet(self, sock: socket.socket, reader: wire.Reader, header: dict[str, Any]) -> None:
+        """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
+        task, incarnation, wanted = str(header["task"]), int(header["incarnation"]), header["to"]
+        if wanted != self._peers.task:
+            wire.send(sock, {"error": described(errors.invalid(
+                f"The server at {self.target} is {self._peers.task}, and {task} takes it for {wanted}: their cluster "
+                "specifications differ."))})
+            return
+        wire.send(sock, {"incarnation": self.incarnation})
+        if header["do"] == "watch":
+            self._peers.watched(sock, task, incarnation, float(header["lost"]))
+            return
+        link = Link(sock, task, incarnation, reader)
+        if header["do"] == "step":
+            self._peers.watch(link)
+            self._worker.serve_steps(link)
+        else:
+            self._peers.add(link)
+            link.serve(self._worker.handle)
 
     def _look(self) -> None:
         """Cancels the steps of clients that have gone away."""
@@ -180,12 +216,16 @@ class Server:
                 with contextlib.suppress(OSError):
                     if not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                         busy[sock].close()
+            self._worker.sweep()
 
     # -- answers ------------------------------------------------------------------------------------------------------
-    def _answer(self, sock: socket.socket, header: dict, values: list) -> tuple[dict, list]:
+    def answer(self, sock: socket.socket | None, header: dict, values: list) -> tuple[dict, list]:
+        """What a client gets for a message; `sock` is None for a client in this process."""
         try:
             do = header.get("do")
-            if do in ("create", "reset", "close"):
+            if do == "create":
+                return self._create(values, trusted=sock is None)
+            if do in ("reset", "close"):
                 return getattr(self, "_" + do)(header, values)
             session = self._sessions.get(header.get("session", 0))
             if session is None:
@@ -193,6 +233,8 @@ class Server:
                     None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
             if do not in ("extend", "run", "partial_setup", "partial_run", "devices"):
                 raise errors.invalid(f"This server does not know what {do!r} is.")
+            if sock is None:
+                return getattr(session, do)(header, values)
             with self._lock:
                 self._busy[sock] = session
             try:
@@ -201,12 +243,12 @@ class Server:
                 with self._lock:
                     self._busy.pop(sock, None)
         except Exception as e:
-            return {"error": _described(e)}, []
+            return {"error": described(e)}, []
 
-    def _create(self, header: dict, values: list) -> tuple[dict, list]:
+    def _create(self, values: list, trusted: bool) -> tuple[dict, list]:
         config = config_of(values[0])
         config.MergeFrom(self._server_def.default_session_config)
-        session = MasterSession(config, self._resources, self._task)
+        session = MasterSession(config, self._worker, trusted)
         with self._lock:
             number, self._next = self._next, self._next + 1
             self._sessions[number] = session
@@ -221,16 +263,24 @@ class Server:
 
     def _reset(self, header: dict, values: list) -> tuple[dict, list]:
         self._close_sessions()
-        names = header["containers"]
-        self._resources.clear({n for n in names} if names else None)
+        names = [str(n) for n in header["containers"]]
+        self._worker.reset(names)
+        for task in self._peers.addresses:
+            if task != self._peers.task:
+                with contextlib.suppress(errors.UnavailableError):          # who is not there has nothing to forget
+                    self._peers.reach(task, 1.0).ask({"do": "reset", "containers": names}, timeout=10.0)
         return {}, []
 
 
-def _described(error: Exception) -> dict[str, Any]:
-    if isinstance(error, errors.OpError):
-        return {"code": error.error_code, "message": error.message, "op": failed_op(error)}
-    kind = errors.INVALID_ARGUMENT if isinstance(error, (ValueError, TypeError, KeyError)) else errors.INTERNAL
-    return {"code": kind, "message": f"{type(error).__name__}: {error}"}
+def serving(host: str, port: int) -> Server | None:
+    """The server of this process that answers at an address, if there is one."""
+    return next((s for s in list(_servers) if s._port == port and not s._ended.is_set() and s._threads
+                 and (s._host == host or {s._host, host} <= {"localhost", "127.0.0.1"})), None)
+
+
+def _own_devices(config: Any, task: str) -> list:
+    """The devices of a task: another server of this process has others, whatever their names."""
+    return [type(d)(d.index, d.physical, d.memory_limit_bytes, task) for d in local_devices(config, task)]
 
 
 def _end(sock: socket.socket) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import socket
 import struct
 from typing import Any
 
@@ -22,39 +21,139 @@ _MAGIC = b"PNS1"
 _MOST_HEADER = 64 << 20
 MOST = 16 << 30                     # bytes of one message
 _MOST_RANK = 254
+MOST_PARTS = 64                     # pieces that the system takes in one call
+_BUFFER = 1 << 16
+_STEP = 4 << 20
 
 
-def send(sock: socket.socket, header: dict[str, Any], values: list[Any] | None = None) -> None:
+def send(sock: Any, header: dict[str, Any], values: list[Any] | None = None) -> None:
     """Sends a header with values: tensors, string arrays, bytes, or None."""
+    parts = pack(header, values)[0]
+    while parts:
+        parts = unsent(parts, sock.sendmsg(parts[:MOST_PARTS]))
+
+
+def pack(header: dict[str, Any], values: Any = None) -> tuple[list[memoryview], int]:
+    """The bytes of a message, in pieces that are not copied, and how many bytes its values have."""
     kinds, parts = [], []
     for value in values or ():
         kind, pieces = _pack(value)
         kinds.append(kind)
         parts += pieces
-    text = json.dumps({**header, "values": kinds}).encode()
-    size = sum(len(p) for p in parts)
-    _send_all(sock, [memoryview(_PREFIX.pack(_MAGIC, len(text), size)), memoryview(text), *parts])
+    header["values"] = kinds
+    text = json.dumps(header, separators=(",", ":")).encode()
+    parts = [p for p in parts if len(p)]
+    size = sum([len(p) for p in parts])
+    return [memoryview(_PREFIX.pack(_MAGIC, len(text), size) + text), *parts], size
 
 
-def receive(sock: socket.socket) -> tuple[dict[str, Any], list[Any]] | None:
-    """The next message; None when the other side has ended the connection between two messages."""
-    prefix = bytearray(_PREFIX.size)
-    if not _fill(sock, memoryview(prefix), at_start=True):
-        return None
-    magic, length, size = _PREFIX.unpack(prefix)
-    if magic != _MAGIC or length > _MOST_HEADER or size > MOST:
-        raise errors.invalid(f"This is no message of penstock's, or it is too large: {length} and {size} bytes.")
-    text = bytearray(length)
-    _fill(sock, memoryview(text))
-    try:
-        header = json.loads(bytes(text))
-        kinds = header.pop("values")
-        sizes = [_size(k) for k in kinds]
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as e:
-        raise errors.invalid(f"The header of a message cannot be read: {e}") from None
-    if sum(sizes) != size:
-        raise errors.invalid(f"A message announces {size} bytes, and its values have {sum(sizes)}.")
-    return header, [_unpack(sock, kind, n) for kind, n in zip(kinds, sizes, strict=True)]
+def unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
+    """What is left of the pieces of a message when `sent` bytes of them are on their way."""
+    for i, part in enumerate(parts):
+        if sent < len(part):
+            return [part[sent:], *parts[i + 1:]] if sent else parts[i:]
+        sent -= len(part)
+    return []
+
+
+class Reader:
+    """Reads messages from a connection; small ones with one call to the system, large tensors into their own memory."""
+
+    def __init__(self, sock: Any):
+        self._sock = sock
+        self._buffer = memoryview(bytearray(_BUFFER))
+        self._at = self._end = 0
+        self.received = 0                   # bytes so far
+
+    @property
+    def buffered(self) -> bool:
+        """Whether there are bytes that were read and not used yet."""
+        return self._at < self._end
+
+    def message(self) -> tuple[dict[str, Any], list[Any]] | None:
+        """The next message; None when the other side has ended the connection between two messages."""
+        if not self._have(_PREFIX.size, at_start=True):
+            return None
+        magic, length, size = _PREFIX.unpack_from(self._buffer, self._at)
+        self._at += _PREFIX.size
+        if magic != _MAGIC or length > _MOST_HEADER or size > MOST:
+            raise errors.invalid(f"This is no message of penstock's, or it is too large: {length} and {size} bytes.")
+        try:
+            header = json.loads(self._take(length))
+            kinds = header.pop("values")
+            sizes = [_size(k) for k in kinds]
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as e:
+            raise errors.invalid(f"The header of a message cannot be read: {e}") from None
+        if sum(sizes) != size:
+            raise errors.invalid(f"A message announces {size} bytes, and its values have {sum(sizes)}.")
+        return header, [self._value(kind, n) for kind, n in zip(kinds, sizes, strict=True)]
+
+    def _have(self, size: int, at_start: bool = False) -> bool:
+        """Fills the buffer until it has `size` bytes; False if the connection ended before the first of them."""
+        if self._end - self._at >= size:
+            return True
+        left = self._end - self._at
+        self._buffer[:left] = self._buffer[self._at:self._end]
+        self._at, self._end = 0, left
+        while self._end < size:
+            n = self._sock.recv_into(self._buffer[self._end:])
+            if not n:
+                if at_start and not self._end:
+                    return False
+                raise _cut_short()
+            self._end += n
+            self.received += n
+        return True
+
+    def _take(self, size: int) -> bytes:
+        if size <= _BUFFER:
+            self._have(size)
+            self._at += size
+            return bytes(self._buffer[self._at - size:self._at])
+        data = bytearray()                  # grows with what has come: an announced size alone takes no memory
+        while len(data) < size:
+            piece = memoryview(bytearray(min(size - len(data), _STEP)))
+            self.fill(piece)
+            data += piece
+        return bytes(data)
+
+    def fill(self, view: memoryview) -> None:
+        """Reads as many bytes as `view` has into it."""
+        at = min(len(view), self._end - self._at)
+        view[:at] = self._buffer[self._at:self._at + at]
+        self._at += at
+        while at < len(view):
+            if len(view) - at < _BUFFER:
+                rest = len(view) - at
+                self._have(rest)
+                view[at:] = self._buffer[self._at:self._at + rest]
+                self._at += rest
+                return
+            n = self._sock.recv_into(view[at:])
+            if not n:
+                raise _cut_short()
+            at += n
+            self.received += n
+
+    def _value(self, kind: Any, size: int) -> Any:
+        if kind is None:
+            return None
+        if kind[0] == "tensor":
+            made = torch.empty(kind[2], dtype=_TYPES[kind[1]])
+            if size:
+                self.fill(memoryview(made.reshape(-1).view(torch.uint8).numpy()))
+            return made
+        data = self._take(size)
+        return data if kind[0] == "bytes" else _strings(data, kind[1])
+
+
+def receive(sock: Any) -> tuple[dict[str, Any], list[Any]] | None:
+    """The next message of a connection from which nothing else is read later."""
+    return Reader(sock).message()
+
+
+def _cut_short() -> errors.OpError:
+    return errors.UnavailableError(None, None, "The connection ended within a message.")
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -67,7 +166,7 @@ def _pack(value: Any) -> tuple[Any, list[memoryview]]:
         flat = value.ravel().tolist()
         lengths = np.array([len(s) for s in flat], np.uint64)
         text = b"".join(flat)
-        return ["strings", list(value.shape), len(text)], [memoryview(lengths).cast("B"), memoryview(text)]
+        return ["strings", list(value.shape), len(text)], [memoryview(lengths.tobytes()), memoryview(text)]
     if not isinstance(value, torch.Tensor):
         raise errors.invalid(f"A value of type {type(value).__name__} cannot be sent to another process.")
     value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
@@ -103,50 +202,13 @@ _TYPES = {str(d.torch).removeprefix("torch."): d.torch for d in vars(dtypes).val
           if isinstance(d, dtypes.DType) and d.torch is not None}
 
 
-def _unpack(sock: socket.socket, kind: Any, size: int) -> Any:
-    if kind is None:
-        return None
-    if kind[0] == "tensor":
-        made = torch.empty(kind[2], dtype=_TYPES[kind[1]])
-        if size:
-            _fill(sock, memoryview(made.reshape(-1).view(torch.uint8).numpy()))
-        return made
-    data = bytearray(size)
-    _fill(sock, memoryview(data))
-    if kind[0] == "bytes":
-        return bytes(data)
-    return _strings(data, kind[1])
-
-
-def _strings(data: bytearray, shape: list[int]) -> np.ndarray:
+def _strings(data: bytes, shape: list[int]) -> np.ndarray:
     count = math.prod(shape)
     ends = np.cumsum(np.frombuffer(data, np.uint64, count).astype(object)) if count else []
-    text = bytes(memoryview(data)[count * 8:])
+    text = data[count * 8:]
     if (int(ends[-1]) if count else 0) != len(text):
         raise errors.invalid("The lengths of the strings in a message do not fit its size.")
     made = np.empty(count, object)
     made[:] = [text[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)] if count else []
     return made.reshape(shape)
 
-
-# -- bytes ------------------------------------------------------------------------------------------------------------
-def _send_all(sock: socket.socket, parts: list[memoryview]) -> None:
-    parts = [p for p in parts if len(p)]
-    while parts:
-        sent = sock.sendmsg(parts[:64])
-        while parts and sent >= len(parts[0]):
-            sent -= len(parts.pop(0))
-        if sent:
-            parts[0] = parts[0][sent:]
-
-
-def _fill(sock: socket.socket, buffer: memoryview, at_start: bool = False) -> bool:
-    at = 0
-    while at < len(buffer):
-        n = sock.recv_into(buffer[at:])
-        if not n:
-            if at_start and not at:
-                return False
-            raise errors.UnavailableError(None, None, "The connection ended within a message.")
-        at += n
-    return True

@@ -128,7 +128,7 @@ class LanesRun:
     def run(self, ctx: Any, *values: Any) -> tuple:
         """One step."""
         results: list = [None] * self.fetches
-        ctx.rendezvous = rendezvous = LocalRendezvous()
+        ctx.rendezvous = rendezvous = ctx.rendezvous or LocalRendezvous()     # or that of a step across tasks
         mine, *others = self.lanes
         if not others:
             mine.run(ctx, values, results)
@@ -159,11 +159,11 @@ class LanesRun:
         return "\n".join(f"# lane {i}\n{text}" for i, text in enumerate(texts))
 
 
-def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads) -> LanesRun:
+def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_tokens: bool = False) -> LanesRun:
     """A runnable for partitions, grouped by the thread that runs them. If several ops of the step may wait for each other, or
-    it has control flow, lanes run on the dataflow executor, where nothing waits that could go on."""
+    it has control flow, or `by_tokens`, lanes run on the dataflow executor, where nothing waits that could go on."""
     all_ops = [op for parts in lanes for p in parts for op in p.positions]
-    by_tokens = sum(op.opdef.blocking for op in all_ops) > 1 or any(op.opdef.control_flow for op in all_ops)
+    by_tokens = by_tokens or sum(op.opdef.blocking for op in all_ops) > 1 or any(op.opdef.control_flow for op in all_ops)
     compiler: Callable = Executor if by_tokens else compile_lane
     out = []
     for parts in lanes:

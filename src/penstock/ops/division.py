@@ -24,8 +24,8 @@ INTEGERS = "int8 int16 int32 int64 uint8"
 
 
 # -- kernels and ops --------------------------------------------------------------------------------------------------
-def _nonzero(y: torch.Tensor) -> None:
-    if not bool(torch.all(y)):
+def _nonzero(x: torch.Tensor, y: torch.Tensor) -> None:
+    if not bool(torch.all(y)) and x.numel():          # nothing by zero is nothing
         raise errors.invalid("Integer division by zero")
 
 
@@ -33,7 +33,7 @@ def _checked(kernel: Callable) -> Callable:
     """An integer kernel that refuses to divide by zero."""
     @functools.wraps(kernel)
     def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        _nonzero(y)
+        _nonzero(x, y)
         return kernel(x, y)
     return run
 

@@ -18,11 +18,11 @@ from penstock.kernels import bridge
 from penstock.ops.registry import op
 
 _FUNC = "token: string, Tin: list(type) >= 0, Tout: list(type) >= 0"
-py_func_op = op("PyFunc", "input: Tin -> output: Tout", _FUNC, stateful=True, blocking=True).no_gradient()
-py_func_stateless = op("PyFuncStateless", "input: Tin -> output: Tout", _FUNC, gpu=False).no_gradient()
+py_func_op = op("PyFunc", "input: Tin -> output: Tout", _FUNC, stateful=True, blocking=True, client_code=True).no_gradient()
+py_func_stateless = op("PyFuncStateless", "input: Tin -> output: Tout", _FUNC, gpu=False, client_code=True).no_gradient()
 eager_py_func = op("EagerPyFunc", "input: Tin -> output: Tout",
                    "token: string, is_async: bool = False, Tin: list(type) >= 0, Tout: list(type) >= 0", stateful=True,
-                   blocking=True)
+                   blocking=True, client_code=True)
 for _op in (py_func_op, py_func_stateless, eager_py_func):
     _op.shape(lambda input, *, Tout: [None] * len(Tout))
 

@@ -150,7 +150,7 @@ class OpDef:
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
                  gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
-                 constant: bool = False, inert: bool = False,
+                 constant: bool = False, inert: bool = False, client_code: bool = False,
                  forwards: bool | Callable[[dict], bool] = False, involution: bool = False, permutes: bool = False,
                  reshapes: bool = False, takes_shape: bool = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
@@ -165,6 +165,7 @@ class OpDef:
         self.metadata = metadata                   # looks at shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
+        self.client_code = client_code                  # calls Python functions of the program that made the graph
         self.involution = involution                    # done twice, it gives its input
         self.permutes = permutes                        # gives its first input with the axes in the order of its second
         # gives the elements of its first input in the same order, in another shape; that shape is its second input

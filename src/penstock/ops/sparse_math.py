@@ -1,6 +1,7 @@
 """Arithmetic of sparse tensors: with each other, with dense tensors, softmax, and Python's operators."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -297,6 +298,13 @@ def _(a_indices, a_values, a_shape, b, *, adjoint_a, adjoint_b):
     return _product(a_indices[:, row].long(), a_indices[:, column].long(), values, dims[row], b)
 
 
+@functools.cache
+def _keep_checks_off() -> None:
+    """Says once that indices are not checked again by torch, which warns of its own default otherwise."""
+    if not torch.sparse.check_sparse_tensor_invariants.is_enabled():
+        torch.sparse.check_sparse_tensor_invariants.disable()
+
+
 def _product(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, height: int, b: torch.Tensor) -> torch.Tensor:
     """The sum over elements of values[i] * b[columns[i]] into row rows[i]."""
     wide = {torch.float16: torch.float32, torch.bfloat16: torch.float32}.get(b.dtype)
@@ -305,6 +313,7 @@ def _product(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, he
     if not rows.numel() or not b.numel() or not height:
         return torch.zeros((height, b.shape[1]), dtype=b.dtype, device=b.device)
     if b.dtype.is_floating_point or b.dtype.is_complex:
+        _keep_checks_off()
         a = torch.sparse_coo_tensor(torch.stack([rows, columns]), values.resolve_conj(), (height, b.shape[0]),
                                     check_invariants=False)
         return torch.sparse.mm(a, b.resolve_conj())

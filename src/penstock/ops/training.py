@@ -279,9 +279,12 @@ def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
     _check(["var"], [var], _OfShape((a.shape[0], b.shape[1])), None)
-    rate = _number(alpha, "alpha", False)
+    rate = _number(alpha, "alpha", True)
     with var.lock:
-        var.writable().addmm_(a, b, alpha=-rate)
+        if isinstance(rate, torch.Tensor):      # on a GPU, and never waited for
+            var.writable().sub_(torch.mm(a, b).mul_(rate))
+        else:
+            var.writable().addmm_(a, b, alpha=-rate)
     return var if is_ref else None
 
 

@@ -18,8 +18,9 @@ from penstock.place.device import Device
 def ordered(ops: list[Operation], placed: dict[Operation, Device], fed: set[int]) -> list[Operation]:
     """The same ops in an order in which what waits comes late. Inputs stay before their consumers."""
     rank: dict[Operation, tuple[int, int]] = {}     # (how many blocking ops, how many waits for a device) are on the way
+    sent = (0, 0)                                   # of the sends to other tasks so far: no receive overtakes one
     for op in ops:
-        blocks = waits = 0
+        blocks, waits = sent if op.opdef.transfer == "recv" else (0, 0)
         for t in op._inputs:
             if id(t) not in fed and t._op in rank:
                 b, w = rank[t._op]
@@ -28,6 +29,8 @@ def ordered(ops: list[Operation], placed: dict[Operation, Device], fed: set[int]
             if c in rank:
                 blocks, waits = max(blocks, rank[c][0]), max(waits, rank[c][1])
         rank[op] = (blocks + op.opdef.blocking, waits)
+        if op.opdef.transfer == "send":
+            sent = max(sent, rank[op])
     return sorted(ops, key=rank.__getitem__)
 
 

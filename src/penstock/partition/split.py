@@ -64,14 +64,6 @@ def partition(ops: list[Operation], placed: dict[Operation, Device], fetches: li
     return _Cut(ops, placed, fetches, feeds).partitions()
 
 
-def by_task(partitions: list[Partition]) -> dict[str, list[Partition]]:
-    """Partitions by the name of the task that runs them."""
-    found: dict[str, list[Partition]] = {}
-    for part in partitions:
-        found.setdefault(part.device.task, []).append(part)
-    return found
-
-
 def received(graph: Graph, device: Device, fetches: list[tuple[int, str]]) -> Partition:
     """A partition from its graph alone, as another task gets it: a GraphDef that was imported. `fetches` are numbers of
     fetches of the step and names of tensors."""

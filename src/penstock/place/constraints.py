@@ -1,8 +1,8 @@
 """Constraints: which ops must share a device, and which devices a group of them may be on.
 
 Ops are grouped by reference edges, by resource handles (a variable with all that touch it), and by `_class: loc:@name`. A
-group may be on the devices that fit everything its members ask for and that have kernels for all of them. A
-contradiction is refused with the names of the two ops.
+group may be on the devices that fit everything its members ask for and that have kernels for all of them. Where an op asks for
+another device than the resource that it uses, the resource decides; other contradictions are refused, with both names.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPE, _INDEX = 3, 4
 class Group:
     """Ops that share a device: what they ask for, who asked, and the types of devices that can run them all."""
 
-    __slots__ = ("members", "parts", "askers", "types", "limiters", "device", "reason", "stateful")
+    __slots__ = ("members", "parts", "askers", "types", "limiters", "device", "reason", "stateful", "holds")
 
     def __init__(self, op: Any, parts: tuple, types: tuple[str, ...]):
         self.members = [op]
@@ -30,6 +30,7 @@ class Group:
         self.device: Any = None                 # once it is decided
         self.reason: Any = None                 # why: see placer.py
         self.stateful = op.opdef.stateful
+        self.holds = _is_holder(op)             # whether a resource is among its members
 
     @property
     def asked(self) -> str:
@@ -98,7 +99,7 @@ class Constraints:
         if other is None:
             other = self._named[name] = op.graph._by_name.get(name[5:], op) if op.graph is not None else op
         if other is not op:
-            self._join(op, other, "the colocation " + name)
+            self._join(op, other, "the colocation " + name, by_class=True)
 
     def _join_inputs(self, op: Any) -> None:
         opdef = op.opdef
@@ -111,10 +112,12 @@ class Constraints:
                 if t._dtype is dtypes.resource and not t._op.opdef.calls:
                     self._join(op, t._op, "a resource edge")
 
-    def _join(self, op: Any, other: Any, because: str) -> None:
+    def _join(self, op: Any, other: Any, because: str, by_class: bool = False) -> None:
         a, b = self.group(op), self.group(other)
         if a is b:
             return
+        if not by_class and not a.holds and not _compatible(a.parts, b.parts):
+            a.parts, a.askers = b.parts, b.askers
         if len(a.members) > len(b.members):
             a, b = b, a
         self._merge_requests(a, b, op, other, because)
@@ -129,6 +132,7 @@ class Constraints:
         if b.device is None or a.stateful and not b.stateful:
             b.device, b.reason = (a.device, a.reason) if a.device is not None else (b.device, b.reason)
         b.stateful |= a.stateful
+        b.holds |= a.holds
         for member in a.members:
             self._group[member] = b
 
@@ -150,6 +154,16 @@ class Constraints:
                     parts[_INDEX] = askers[_INDEX] = None
                     break
         b.parts, b.askers = tuple(parts), tuple(askers)
+
+
+def _is_holder(op: Any) -> bool:
+    """Whether an op makes a handle or a reference, and does not only give one on."""
+    return any(t._dtype is dtypes.resource or t._dtype._is_ref_dtype for t in op.outputs) and not any(
+        t._dtype is dtypes.resource or t._dtype._is_ref_dtype for t in op._inputs)
+
+
+def _compatible(a: tuple, b: tuple) -> bool:
+    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
 
 
 def _by_argument(op: Any) -> Iterable[tuple[Any, Any]]:

@@ -24,6 +24,9 @@ def main(argv: list[str] | None = None) -> int:
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] not in commands.choices and argv[0].endswith((".py", ".ipynb")):
+        argv = ["run", *argv]                        # `python -m penstock program.py`
     args = parser.parse_args(argv)
     try:
         return args.run(args)

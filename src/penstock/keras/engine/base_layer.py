@@ -205,6 +205,8 @@ class Layer(Connected, Losing, Weighted):
             self._clear_losses()
         with current.enter(self, inputs, build_graph, training):
             if not build_graph:
+                if self.built and self._input_spec is not None:
+                    assert_input_compatibility(self._input_spec, inputs, self.name)
                 with name_scope(self._name_scope()):
                     self._maybe_build(inputs)
                     with mixed_precision.casting_to(self._compute_dtype):

@@ -1,0 +1,236 @@
+"""The other tasks of a cluster, as one task sees them: links that are opened when they are needed, and whether they live.
+
+Beside each link that a task opens there is a second connection over which it says, every `BEAT` seconds, that it is alive, and
+hears the same. Who says nothing for `LOST` seconds counts as lost, be he dead, stopped or cut off: links to him end, and with
+them all that waits for him. A task that comes back is another one: it has a new incarnation.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from penstock import errors
+from penstock.distributed import wire
+from penstock.distributed.cluster import ClusterSpec
+from penstock.distributed.connection import connect
+from penstock.distributed.link import Link, made_error
+
+BEAT = float(os.environ.get("PENSTOCK_HEARTBEAT_SECONDS", "1"))
+LOST = 4 * BEAT
+
+
+def task_name(job: str, index: int) -> str:
+    """The name of a task in device names: "/job:worker/replica:0/task:1"."""
+    return f"/job:{job}/replica:0/task:{index}"
+
+
+class Peers:
+    """The links of one task. `handle(link, header, values)` gets the messages of all of them."""
+
+    def __init__(self, task: str, incarnation: int, cluster: ClusterSpec,
+                 handle: Callable[[Link, dict[str, Any], list[Any]], None]):
+        self.task, self.incarnation, self._handle = task, incarnation, handle
+        self.addresses = {task_name(job, i): cluster.task_address(job, i) for job in cluster.jobs
+                          for i in cluster.task_indices(job)}
+        self._links: dict[str, Link] = {}            # the one to use for each task
+        self._all: set[Link] = set()
+        self._free: dict[tuple[str, int], list[Link]] = {}       # links for steps that no step uses now
+        self._lock = threading.Lock()
+        self._dialing: dict[str, threading.Lock] = {}
+        self._ended = threading.Event()
+        self._threads: set[threading.Thread] = set()
+
+    # -- finding ------------------------------------------------------------------------------------------------------
+    def get(self, task: str) -> Link:
+        """The link to a task that was reached before; UnavailableError if there is none now."""
+        link = self._links.get(task)
+        if link is None:
+            raise errors.UnavailableError(None, None, f"{self.task} has no connection to {task}.")
+        return link
+
+    def reach(self, task: str, timeout: float) -> Link:
+        """The link to a task, opened if there is none; UnavailableError names the task that did not answer in time."""
+        link = self._links.get(task)
+        if link is not None:
+            return link
+        with self._lock:
+            dialing = self._dialing.setdefault(task, threading.Lock())
+        with dialing:
+            link = self._links.get(task)
+            return link if link is not None else self._dial(task, timeout)
+
+    def borrow(self, task: str, incarnation: int) -> Link:
+        """A link to one life of a task for one step: the thread that runs the step reads it, here and there."""
+        with self._lock:
+            free = self._free.get((task, incarnation))
+            while free:
+                link = free.pop()
+                if link.error is None:
+                    return link
+        sock = connect(self.addresses[task], LOST, self._ended)
+        try:
+            reader = wire.Reader(sock)
+            found = self._introduce(sock, reader, "step", task, LOST)
+        except BaseException:
+            sock.close()
+            raise
+        if found != incarnation:
+            sock.close()
+            raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
+        link = Link(sock, task, incarnation, reader)
+        self.watch(link)
+        return link
+
+    def give_back(self, link: Link) -> None:
+        """Keeps a link whose step is over for another one."""
+        with self._lock:
+            if not self._ended.is_set() and link.error is None:
+                self._free.setdefault((link.peer, link.incarnation), []).append(link)
+                return
+        link.close()
+
+    def links(self) -> list[Link]:
+        """All that are open."""
+        with self._lock:
+            return list(self._all)
+
+    def _dial(self, task: str, timeout: float) -> Link:
+        address = self.addresses.get(task)
+        if address is None:
+            raise errors.invalid(f"There is no task {task} in the cluster of {self.task}, which has: "
+                                 f"{', '.join(sorted(self.addresses))}.")
+        try:
+            sock = connect(address, timeout, self._ended)
+            try:
+                reader = wire.Reader(sock)
+                incarnation = self._introduce(sock, reader, "link", task, timeout)
+                watch = connect(address, timeout, self._ended)
+            except BaseException:
+                sock.close()
+                raise
+        except errors.OpError as e:
+            if isinstance(e, (errors.PermissionDeniedError, errors.InvalidArgumentError)):
+                raise
+            raise errors.UnavailableError(None, None, f"{task} did not answer at {address}: {e.message}") from None
+        link = Link(sock, task, incarnation, reader)
+        self._start(self._read, link)
+        self._start(self._beat, link, watch, task)
+        self.add(link)
+        return link
+
+    def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, timeout: float) -> int:
+        """Says who we are and to whom we want to talk; gives the other's incarnation."""
+        sock.settimeout(timeout)
+        try:
+            wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "lost": LOST})
+            message = reader.message()
+        except OSError as e:
+            raise errors.UnavailableError(None, None, str(e)) from None
+        if message is None:
+            raise errors.UnavailableError(None, None, "the connection was closed.")
+        if "error" in message[0]:
+            raise made_error(message[0]["error"])
+        sock.settimeout(None)
+        return int(message[0]["incarnation"])
+
+    # -- living -------------------------------------------------------------------------------------------------------
+    def add(self, link: Link) -> None:
+        """Takes a link in, whoever opened it. It is used, unless there is one to the same life of the task."""
+        with self._lock:
+            old = self._links.get(link.peer)
+            if old is None or old.incarnation != link.incarnation:
+                self._links[link.peer] = link
+        self.watch(link)
+
+    def watch(self, link: Link) -> None:
+        """Ends a link when the task at its other end is lost."""
+        with self._lock:
+            self._all.add(link)
+        link.on_end(self._forget)
+        if self._ended.is_set():
+            link.end()
+
+    def _forget(self, link: Link) -> None:
+        with self._lock:
+            self._all.discard(link)
+            free = self._free.get((link.peer, link.incarnation))
+            if free and link in free:
+                free.remove(link)
+                idle = True
+            else:
+                idle = False
+            shared = self._links.get(link.peer) is link
+            if shared:
+                del self._links[link.peer]
+        if idle:
+            link.close()
+        if shared:
+            self.lose(link.peer, link.incarnation, link.error.message if link.error is not None else "")
+
+    def lose(self, task: str, incarnation: int, why: str) -> None:
+        """Ends all links to one life of a task."""
+        for link in self.links():
+            if link.peer == task and link.incarnation == incarnation:
+                link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
+
+    def _start(self, work: Callable, *args: Any) -> None:
+        def run() -> None:
+            try:
+                work(*args)
+            finally:
+                self._threads.discard(threading.current_thread())
+        thread = threading.Thread(target=run, name=f"penstock {self.task}", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _read(self, link: Link) -> None:
+        link.serve(self._handle)
+
+    def _beat(self, link: Link, sock: Any, task: str) -> None:
+        """Says that we live, and listens whether the other does."""
+        over = threading.Event()
+        link.on_end(lambda _: (over.set(), _shut(sock)))       # type: ignore[func-returns-value]
+        why = ""
+        try:
+            if self._introduce(sock, wire.Reader(sock), "watch", task, LOST) != link.incarnation:
+                why = "it has been restarted"
+            sock.settimeout(LOST)
+            while not why and not over.wait(BEAT):
+                sock.sendall(b".")
+                if not sock.recv(1):
+                    why = "it has ended the connection"
+        except (OSError, errors.OpError) as e:
+            why = f"it says nothing for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
+        finally:
+            sock.close()
+            if not over.is_set():
+                self.lose(link.peer, link.incarnation, why)
+
+    def watched(self, sock: Any, task: str, incarnation: int, lost: float) -> None:
+        """The other end of `_beat`: returns when the task that opened the connection is lost, or its links have ended."""
+        why = "it has ended the connection"
+        try:
+            sock.settimeout(max(0.1, min(float(lost), 600.0)))
+            while sock.recv(1):
+                sock.sendall(b".")
+        except OSError as e:
+            why = f"it says nothing for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
+        self.lose(task, incarnation, why)
+
+    def close(self) -> None:
+        """Ends all links."""
+        self._ended.set()
+        for link in self.links():
+            link.end(errors.CancelledError(None, None, f"The server {self.task} was stopped."))
+        for thread in list(self._threads):
+            if thread is not threading.current_thread():
+                thread.join(5.0)
+
+
+def _shut(sock: Any) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,99 @@
+"""A pump: the thread that waits for a step reads its links itself.
+
+A message then wakes one thread, the one that wants it, and nobody hands anything over. What does not come over a link (a value
+of another thread, a cancellation) wakes the pump through its waker.
+"""
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from penstock import errors
+from penstock.distributed.link import Link
+
+_threads = threading.local()
+
+
+class Waker:
+    """Something that a thread can wait for along with connections."""
+
+    def __init__(self) -> None:
+        self.fd, self._in = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._in, False)
+
+    def set(self) -> None:
+        """Wakes the thread, or keeps it from going to sleep."""
+        with contextlib.suppress(OSError):
+            os.write(self._in, b".")
+
+    def clear(self) -> None:
+        """Forgets that it was set."""
+        with contextlib.suppress(OSError):
+            os.read(self.fd, 4096)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+        os.close(self._in)
+
+
+def _waker() -> Waker:
+    """This thread's."""
+    try:
+        return _threads.waker
+    except AttributeError:
+        _threads.waker = Waker()
+        return _threads.waker
+
+
+class Pump:
+    """Reads some links on this thread. `handle(link, header, values)` gets what comes, `ended(link, error)` the end of one."""
+
+    def __init__(self, links: list[Link], handle: Callable[[Link, dict[str, Any], list[Any]], None],
+                 ended: Callable[[Link, errors.OpError], None]):
+        self._handle, self._ended = handle, ended
+        self._waker = _waker()
+        self._thread = threading.get_ident()
+        self._waker.clear()
+        self._poll = select.poll()
+        self._poll.register(self._waker.fd, select.POLLIN)
+        self._links: dict[int, Link] = {}
+        for link in links:
+            fd = link.fileno()
+            if fd < 0 or link.error is not None:
+                ended(link, link.error or errors.UnavailableError(None, None, f"The connection to {link.peer} has ended."))
+            else:
+                self._links[fd] = link
+                self._poll.register(fd, select.POLLIN)
+
+    def wake(self) -> None:
+        """Lets `once` return, if another thread is in it."""
+        if threading.get_ident() != self._thread:
+            self._waker.set()
+
+    def once(self, timeout: float | None) -> None:
+        """Handles what has come; waits for something to come, or for being woken, but not longer than `timeout`."""
+        for fd, link in self._links.items():
+            if link.buffered:
+                self._read(fd, link)
+                return
+        for fd, _ in self._poll.poll(None if timeout is None else math.ceil(timeout * 1000)):
+            if fd == self._waker.fd:
+                self._waker.clear()
+            elif fd in self._links:
+                self._read(fd, self._links[fd])
+
+    def _read(self, fd: int, link: Link) -> None:
+        try:
+            message = link.next()
+        except errors.OpError as e:
+            del self._links[fd]
+            self._poll.unregister(fd)
+            self._ended(link, e)
+            return
+        self._handle(link, *message)

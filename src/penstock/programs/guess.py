@@ -1,0 +1,51 @@
+"""Which API a program was written for, 1.x or 2.x, from the names that it uses."""
+from __future__ import annotations
+
+import pathlib
+from typing import NamedTuple
+
+from penstock import api as names
+from penstock.programs import earlier, symbols
+
+ONLY_V1 = ("tf.contrib.", "tf.python.", "tf.examples.", "tf.app.", "tf.flags.", "tf.logging.", "tf.gfile.", "tf.layers.",
+           "tf.estimator.inputs.")
+METHODS_V1 = {"make_one_shot_iterator", "make_initializable_iterator"}      # of datasets
+
+
+class Guess(NamedTuple):
+    """An API, and a name that tells."""
+    api: str
+    because: str
+    removed: frozenset[str]     # Python 2's functions that the program uses
+
+
+def guess(path: pathlib.Path) -> Guess:
+    """The API of a program, with the modules beside it that it imports. Without any sign of 1.x, it is 2.x."""
+    found: str | None = None
+    undefined: set[str] = set()
+    compat = False
+    for _, source in symbols.with_local_modules(path):
+        undefined |= source.undefined
+        compat |= any(u.v1 for u in source.uses)
+        if found is None:
+            found = next((u.name for u in source.uses if not u.v1 and only_v1(u.name[3:])), None)
+            if found is None and not compat:
+                found = next(iter(sorted(source.attributes & METHODS_V1)), None)
+    if found is not None:
+        return Guess("v1", found, frozenset(undefined))
+    return Guess("v2", "tf.compat.v1 is asked for by name" if compat else "nothing of 1.x", frozenset(undefined))
+
+
+def only_v1(name: str) -> bool:
+    """Whether a name without `tf.` is one of 1.x, not of 2.x."""
+    if f"tf.{name}.".startswith(ONLY_V1) or name in earlier.RENAMED or name in earlier.MADE:
+        return True
+    names.load(name.split(".", 1)[0])
+    words = name.split(".")
+    for n in range(len(words), 0, -1):                  # tf.train.Saver.save: the class tells
+        full = ".".join(words[:n])
+        if full in names.TABLES["v2"]:
+            return False
+        if full in names.TABLES["v1"]:
+            return True
+    return False

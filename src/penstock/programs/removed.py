@@ -1,0 +1,196 @@
+"""Names that Python and NumPy have removed since, supplied to programs that use them; each is said once, on stderr.
+
+A module gets a `__getattr__`, so nothing that is there changes, and nothing is said unless a program really asks. Methods of
+arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last.
+"""
+from __future__ import annotations
+
+import builtins
+import collections
+import collections.abc
+import ctypes
+import fractions
+import functools
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import itertools
+import math
+import os
+import string
+import sys
+import time
+import types
+import unittest
+from typing import Any
+
+import numpy as np
+
+
+def _asscalar(a: Any) -> Any:
+    return a.item()
+
+
+def _asfarray(a: Any, dtype: Any = np.float64) -> Any:
+    return np.asarray(a, dtype=dtype)
+
+
+NUMPY: dict[str, Any] = {
+    "bool": bool, "int": int, "float": float, "complex": complex, "object": object, "str": str, "long": int, "unicode": str,
+    "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "int0": np.intp,
+    "NaN": np.nan, "NAN": np.nan, "Inf": np.inf, "Infinity": np.inf, "infty": np.inf, "PINF": np.inf, "NINF": -np.inf,
+    "PZERO": 0.0, "NZERO": -0.0, "product": np.prod, "cumproduct": np.cumprod, "alltrue": np.all, "sometrue": np.any,
+    "row_stack": np.vstack, "asscalar": _asscalar, "asfarray": _asfarray, "round_": np.round,
+    "msort": functools.partial(np.sort, axis=0),
+    "in1d": np.isin, "trapz": np.trapezoid, "mat": np.asmatrix, "cast": {}, "float128": np.longdouble,
+}
+MODULES: dict[types.ModuleType, dict[str, Any]] = {
+    collections: {n: getattr(collections.abc, n) for n in collections.abc.__all__},
+    inspect: {"getargspec": inspect.getfullargspec, "ArgSpec": inspect.FullArgSpec},
+    time: {"clock": time.perf_counter},
+    itertools: {"izip": zip, "imap": map, "ifilter": filter, "izip_longest": itertools.zip_longest,
+                "ifilterfalse": itertools.filterfalse},
+    string: {"maketrans": str.maketrans, "letters": string.ascii_letters, "lowercase": string.ascii_lowercase,
+             "uppercase": string.ascii_uppercase, "join": lambda words, sep=" ": sep.join(words)},
+    fractions: {"gcd": math.gcd},
+    os: {"getcwdu": os.getcwd, "errno": __import__("errno")},
+    sys: {"maxint": sys.maxsize, "setdefaultencoding": lambda name: None},
+}
+BUILTINS: dict[str, Any] = {"xrange": range, "raw_input": input, "unicode": str, "long": int, "basestring": str, "unichr": chr,
+                            "reduce": functools.reduce, "reload": importlib.reload}
+ASSERTIONS = {"assertItemsEqual": "assertCountEqual", "assertEquals": "assertEqual", "assertNotEquals": "assertNotEqual",
+              "assertRegexpMatches": "assertRegex", "assertNotRegexpMatches": "assertNotRegex",
+              "assertRaisesRegexp": "assertRaisesRegex", "assertAlmostEquals": "assertAlmostEqual",
+              "assertNotAlmostEquals": "assertNotAlmostEqual", "assert_": "assertTrue", "failUnless": "assertTrue"}
+MOVED = {"cPickle": "pickle", "Queue": "queue", "ConfigParser": "configparser", "StringIO": "io", "cStringIO": "io",
+         "urlparse": "urllib.parse", "__builtin__": "builtins", "copy_reg": "copyreg", "Tkinter": "tkinter",
+         "SocketServer": "socketserver", "HTMLParser": "html.parser", "commands": "subprocess", "thread": "_thread",
+         "urllib2": "urllib.request", "imp": "importlib", "distutils": "setuptools._distutils"}
+_said: set[str] = set()
+
+
+def say(old: str, new: str) -> None:
+    """Says once, on stderr, that something that is gone was supplied."""
+    if old not in _said:
+        _said.add(old)
+        print(f"penstock run: {old} was removed since; using {new}", file=sys.stderr)
+
+
+def _shown(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def _supply(module: types.ModuleType, values: dict[str, Any], short: str) -> None:
+    """Lets a module answer for names that it no longer has."""
+    before = module.__dict__.get("__getattr__")
+    if getattr(before, "supplies", False):
+        return
+
+    def find(name: str) -> Any:
+        if name in values:
+            say(f"{short}.{name}", _shown(values[name]))
+            return values[name]
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    find.supplies = True                                               # type: ignore[attr-defined]
+    module.__dict__["__getattr__"] = find
+
+
+class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules that are gone under the name they have now."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        root, dot, rest = fullname.partition(".")
+        if root not in MOVED or (dot and root != "distutils"):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=root == "distutils")
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        root, dot, rest = spec.name.partition(".")
+        new = MOVED[root] + dot + rest
+        say(spec.name, new)
+        module = types.ModuleType(spec.name)
+        module.__dict__.update({k: v for k, v in importlib.import_module(new).__dict__.items() if not k.startswith("__")})
+        if spec.name == "imp":
+            module.__dict__["load_source"] = _load_source
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to do: the names are there."""
+
+
+def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType:
+    """imp.load_source: a module from a file."""
+    import importlib.util
+    spec = importlib.util.spec_from_file_location(name, pathname)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {pathname}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _tostring(self: Any, order: str = "C") -> bytes:
+    say("numpy.ndarray.tostring", "tobytes")
+    return self.tobytes(order)
+
+
+def _itemset(self: Any, *args: Any) -> None:
+    say("numpy.ndarray.itemset", "a[...] = value")
+    if len(args) == 1:
+        self[...] = args[0]
+    else:
+        self[args[0]] = args[1]
+
+
+def _array_methods() -> None:
+    """Puts methods into NumPy's array types, whose attributes Python does not let anyone set."""
+    for cls in (np.ndarray, np.generic):
+        attributes = gc.get_referents(cls.__dict__)[0]
+        for name, function in (("tostring", _tostring), ("itemset", _itemset)):
+            attributes.setdefault(name, function)
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+
+
+def _old_arguments() -> None:
+    """np.reshape takes `newshape` again."""
+    reshape = np.reshape
+    if getattr(reshape, "supplies", False):
+        return
+
+    @functools.wraps(reshape)
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if "newshape" in kwargs:
+            say("the argument newshape of np.reshape", "shape")
+            kwargs["shape"] = kwargs.pop("newshape")
+        return reshape(a, *args, **kwargs)
+    call.supplies = True                                               # type: ignore[attr-defined]
+    np.reshape = call
+
+
+def _assertion(old: str, new: str) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        say(f"unittest.TestCase.{old}", new)
+        return getattr(self, new)(*args, **kwargs)
+    return call
+
+
+def install(names: frozenset[str] | set[str] = frozenset()) -> None:
+    """Supplies what is gone; of Python 2's functions, those in `names`, which the program uses and does not define."""
+    _supply(np, NUMPY, "np")
+    for module, values in MODULES.items():
+        _supply(module, values, module.__name__)
+    for old, new in ASSERTIONS.items():
+        if not hasattr(unittest.TestCase, old):
+            setattr(unittest.TestCase, old, _assertion(old, new))
+    _array_methods()
+    _old_arguments()
+    if not any(isinstance(f, _Moved) for f in sys.meta_path):
+        sys.meta_path.append(_Moved())
+    for name in sorted(names & BUILTINS.keys()):
+        if not hasattr(builtins, name):
+            say(name, _shown(BUILTINS[name]))
+            setattr(builtins, name, BUILTINS[name])

@@ -1,0 +1,113 @@
+"""Clusters for tests: servers in this process, or in processes of their own."""
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import penstock.compat.v1 as tf
+
+SOURCE = str(pathlib.Path(__file__).parents[2] / "src")
+SERVE = """
+import sys, json
+import penstock.compat.v1 as tf
+server = tf.train.Server(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+print("up", flush=True)
+server.join()
+"""
+
+
+def free_ports(n):
+    socks = [socket.socket() for _ in range(n)]
+    for s in socks:
+        s.bind(("127.0.0.1", 0))
+    found = [s.getsockname()[1] for s in socks]
+    for s in socks:
+        s.close()
+    return found
+
+
+def addresses(**jobs):
+    """A cluster as a dict: `addresses(ps=1, worker=2)`."""
+    ports = iter(free_ports(sum(jobs.values())))
+    return {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in jobs.items()}
+
+
+def eventually(true, seconds=10.0):
+    """Whether something becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(true())
+
+
+@pytest.fixture
+def cluster():
+    """`cluster(ps=1, worker=1)` starts servers in this process, and gives them by (job, task)."""
+    made = []
+    before = threading.active_count()
+
+    def start(**jobs):
+        spec = addresses(**jobs)
+        servers = {(job, i): tf.train.Server(spec, job, i) for job, tasks in spec.items() for i in range(len(tasks))}
+        made.extend(servers.values())
+        return servers
+    yield start
+    for server in made:
+        server.stop()
+    assert eventually(lambda: threading.active_count() <= before, 12), f"threads are left over: {threading.enumerate()}"
+
+
+class Processes:
+    """Tasks as processes; they end with the test."""
+
+    def __init__(self, spec, env=None):
+        self.spec, self.env = spec, {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", **(env or {})}
+        self.running = {}
+
+    def start(self, *tasks, wait=True):
+        for job, i in tasks:
+            self.running[job, i] = subprocess.Popen(
+                [sys.executable, "-c", SERVE, __import__("json").dumps(self.spec), job, str(i)], env=self.env,
+                stdout=subprocess.PIPE, text=True)
+        for task in tasks if wait else ():
+            assert self.running[task].stdout.readline() == "up\n"
+
+    def target(self, job, i=0):
+        return f"grpc://{self.spec[job][i]}"
+
+    def signal(self, task, number):
+        self.running[task].send_signal(number)
+
+    def kill(self, task):
+        process = self.running.pop(task)
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait(10)
+        process.stdout.close()
+
+    def end(self):
+        for task in list(self.running):
+            self.kill(task)
+
+
+@pytest.fixture
+def processes():
+    """`processes(ps=1, worker=1)` starts tasks as processes."""
+    made = []
+
+    def start(env=None, only=None, **jobs):
+        tasks = Processes(addresses(**jobs), env)
+        made.append(tasks)
+        tasks.start(*(only if only is not None else [(job, i) for job, n in jobs.items() for i in range(n)]))
+        return tasks
+    yield start
+    for tasks in made:
+        tasks.end()

@@ -1,0 +1,101 @@
+"""Core layers against numpy."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+L = tf.keras.layers
+RNG = np.random.default_rng(1)
+
+
+def test_dense_over_the_last_axis():
+    x = RNG.normal(size=(2, 3, 4)).astype("f")
+    layer = L.Dense(5, activation="relu", bias_initializer="ones")
+    y = layer(x).numpy()
+    np.testing.assert_allclose(y, np.maximum(x @ layer.kernel.numpy() + 1, 0), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 4"):
+        layer(np.ones((2, 3), "f"))
+
+
+def test_dropout_trains_only():
+    x = np.ones((100, 100), "f")
+    layer = L.Dropout(0.25, seed=3)
+    np.testing.assert_array_equal(layer(x).numpy(), x)
+    y = layer(x, training=True).numpy()
+    assert set(np.unique(y.round(5))) == {0., np.float32(1.33333)} and abs(y.mean() - 1) < 0.03
+    whole = L.SpatialDropout1D(0.5)(np.ones((4, 5, 6), "f"), training=True).numpy()
+    np.testing.assert_array_equal(whole, np.broadcast_to(whole[:, :1], whole.shape))
+
+
+def test_masking_goes_on():
+    x = np.array([[[1., 2.], [0., 0.]]], "f")
+    y = L.Dense(3)(L.Masking()(x))
+    np.testing.assert_array_equal(y._keras_mask.numpy(), [[True, False]])
+
+
+def test_lambda_of_others_is_refused():
+    layer = L.Lambda(lambda x: x + 1)
+    config = layer.get_config()
+    assert L.Lambda.from_config(config).function(1) == 2
+    code, *rest = config["function"]
+    stranger = {**config, "function": (code[:-8] + "AAAA" + code[-4:], *rest)}
+    with pytest.raises(ValueError, match="enable_unsafe_deserialization"):
+        L.Lambda.from_config(stranger)
+
+
+@pytest.mark.parametrize("layer, shape, want", [
+    (L.Flatten(data_format="channels_first"), (2, 3, 4, 5), lambda x: x.transpose(0, 2, 3, 1).reshape(2, -1)),
+    (L.Reshape((5, -1)), (2, 4, 5), lambda x: x.reshape(2, 5, 4)),
+    (L.Permute((2, 1)), (2, 4, 5), lambda x: x.transpose(0, 2, 1)),
+    (L.RepeatVector(3), (2, 4), lambda x: np.repeat(x[:, None], 3, 1)),
+    (L.Cropping2D(((1, 0), (2, 1))), (2, 5, 6, 1), lambda x: x[:, 1:, 2:-1]),
+    (L.ZeroPadding2D(((1, 0), (2, 1))), (2, 3, 4, 1), lambda x: np.pad(x, ((0, 0), (1, 0), (2, 1), (0, 0)))),
+    (L.UpSampling2D((2, 3)), (2, 3, 4, 1), lambda x: x.repeat(2, 1).repeat(3, 2)),
+    (L.UpSampling1D(2), (2, 3, 4), lambda x: x.repeat(2, 1)),
+    (L.MaxPooling1D(2), (2, 4, 3), lambda x: x.reshape(2, 2, 2, 3).max(2)),
+    (L.AveragePooling3D(2), (1, 2, 2, 2, 3), lambda x: x.mean((1, 2, 3), keepdims=True)),
+    (L.GlobalMaxPooling2D(), (2, 4, 3, 5), lambda x: x.max((1, 2))),
+])
+def test_shapes(layer, shape, want):
+    x = RNG.normal(size=shape).astype("f")
+    np.testing.assert_allclose(layer(x).numpy(), want(x), rtol=1e-6)
+    assert layer.compute_output_shape(shape).as_list() == list(want(x).shape)
+    again = L.deserialize(L.serialize(layer))
+    assert again.get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize("name, want", [("Add", np.add), ("Multiply", np.multiply), ("Subtract", np.subtract),
+                                        ("Maximum", np.maximum), ("Minimum", np.minimum)])
+def test_merge(name, want):
+    x, y = RNG.normal(size=(2, 3, 4)).astype("f"), RNG.normal(size=(2, 4)).astype("f")
+    np.testing.assert_allclose(getattr(L, name)()([x, y]).numpy(), want(x, y[:, None]), rtol=1e-6)
+
+
+def test_merge_errors():
+    with pytest.raises(ValueError, match="at least 2 inputs"):
+        L.Add()([np.ones((2, 2), "f")])
+    with pytest.raises(ValueError, match="matching shapes except for the concat axis"):
+        L.Concatenate()([np.ones((2, 2, 1), "f"), np.ones((2, 3, 1), "f")])
+    with pytest.raises(ValueError, match="Dimension incompatibility"):
+        L.Dot(1)([np.ones((2, 2), "f"), np.ones((2, 3), "f")])
+
+
+def test_batch_normalization_moves_its_averages():
+    x = RNG.normal(3, 2, size=(64, 5)).astype("f")
+    layer = L.BatchNormalization(momentum=0.9)
+    y = layer(x, training=True).numpy()
+    np.testing.assert_allclose(y, (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3), atol=1e-4)
+    np.testing.assert_allclose(layer.moving_mean.numpy(), 0.1 * x.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(layer.moving_variance.numpy(), 0.9 + 0.1 * x.var(0), rtol=1e-4)
+    want = (x - layer.moving_mean.numpy()) / np.sqrt(layer.moving_variance.numpy() + 1e-3)
+    np.testing.assert_allclose(layer(x, training=False).numpy(), want, rtol=1e-4, atol=1e-5)
+    layer.trainable = False
+    np.testing.assert_allclose(layer(x, training=True).numpy(), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_fused_batch_normalization_is_the_plain_one(axis):
+    x = RNG.normal(size=(4, 3, 2, 5)).astype("f")
+    fused, plain = (L.BatchNormalization(axis, fused=f) for f in (True, False))
+    np.testing.assert_allclose(fused(x, training=True).numpy(), plain(x, training=True).numpy(), atol=1e-5)
+    np.testing.assert_allclose(fused.moving_mean.numpy(), plain.moving_mean.numpy(), atol=1e-6)

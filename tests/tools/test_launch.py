@@ -1,0 +1,164 @@
+"""`penstock launch` and `penstock server`: real processes, their logs, their deaths, their end."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock.distributed import launch, tf_config
+from penstock.tools.main import main
+
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(90)]
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / "script.py"
+        path.write_text("import json, os, sys, time\nconfig = json.loads(os.environ['TF_CONFIG'])\n"
+                        f"job, index = config['task']['type'], config['task']['index']\nfolder = {str(tmp_path)!r}\n{text}")
+        return str(path)
+    return write
+
+
+def started(*args):
+    return subprocess.Popen([sys.executable, "-m", "penstock", "launch", *args], stdout=subprocess.PIPE, text=True)
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().split(")")[1].split()[0] == "Z"
+
+
+def eventually(true):
+    deadline = time.monotonic() + 10
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(true())
+
+
+def test_everybody_knows_the_cluster_and_the_secret(script, capfd):
+    path = script("print(json.dumps(config), os.environ['PENSTOCK_SECRET'], sys.argv[1:])\nif job == 'ps': time.sleep(100)")
+    assert main(["launch", "--ps", "1", "--workers", "2", path, "--rate=1", "x"]) == 0
+    lines = [ln for ln in capfd.readouterr().out.splitlines() if "cluster" in ln]
+    assert sorted(ln.split("] ")[0].strip("[ ") for ln in lines) == ["ps 0", "worker 0", "worker 1"]
+    clusters = {json.dumps(json.loads(ln.split("] ", 1)[1].split("}}")[0] + "}}")["cluster"]) for ln in lines}
+    assert len(clusters) == 1 and len(set(sum(json.loads(clusters.pop()).values(), []))) == 3
+    assert len({ln.split("}} ")[1].split()[0] for ln in lines}) == 1 and all("['--rate=1', 'x']" in ln for ln in lines)
+
+
+def test_textbook_flags_are_given_to_scripts_that_name_them(script):
+    source = 'flags.DEFINE_string("job_name", ""); flags.DEFINE_integer("task_index", 0); flags.DEFINE_string("ps_hosts", "")'
+    cluster = {"ps": ["a:1", "b:2"], "worker": ["c:3"]}
+    assert launch.flags_for(source, cluster, "ps", 1) == ["--job_name=ps", "--task_index=1", "--ps_hosts=a:1,b:2"]
+    assert launch.flags_for("print(1)", cluster, "ps", 1) == []
+
+
+def test_a_task_that_dies_is_started_again(script, capfd):
+    path = script("""
+mark = os.path.join(folder, 'died')
+if job == 'worker' and index == 1 and not os.path.exists(mark):
+    open(mark, 'w').close()
+    os.kill(os.getpid(), 9)
+if job == 'ps': time.sleep(100)
+""")
+    assert main(["launch", "--ps", "1", "--workers", "2", path]) == 0
+    out = capfd.readouterr().out
+    assert "[worker 1] -- was ended by SIGKILL; it is started again in 0.2 s (1 of 3)" in out and "1 restarts" in out
+
+
+def test_a_task_that_dies_too_often_ends_the_job(script, capfd):
+    path = script("if index == 1: sys.exit(7)\ntime.sleep(100)")
+    began = time.monotonic()
+    assert main(["launch", "--ps", "0", "--workers", "2", "--restarts", "1", path]) == 7
+    assert time.monotonic() - began < 20
+    assert "failed with 7, and was restarted 1 times already: the job is ended" in capfd.readouterr().out
+
+
+def test_one_signal_ends_everybody(script):
+    """Also what the tasks have started, and tasks that are stopped."""
+    path = script("""
+import signal, subprocess
+child = subprocess.Popen(['sleep', '100'])
+print(os.getpid(), child.pid)
+if index == 1: os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(100)
+""")
+    launcher = started("--ps", "1", "--workers", "2", path)
+    pids = [int(p) for _ in range(3) for p in launcher.stdout.readline().split("] ")[1].split()]
+    launcher.send_signal(signal.SIGINT)
+    launcher.stdout.read()
+    assert launcher.wait(20) == 128 + signal.SIGINT
+    launcher.stdout.close()
+    assert eventually(lambda: all(map(gone, pids)))
+
+
+def test_a_server_from_the_command_line():
+    address = launch.free_addresses(1)[0]
+    command = [sys.executable, "-m", "penstock", "server", "--cluster", f"ps={address}", "--job", "ps", "--task", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout.readline() == f"/job:ps/task:0 listens at grpc://{address}\n"
+    with tf.Graph().as_default(), tf.Session(f"grpc://{address}") as sess:
+        assert sess.run(tf.constant(2.0) * 3.0) == 6.0
+    server.terminate()
+    server.stdout.close()
+    assert server.wait(20) == 0
+
+
+def test_a_server_from_tf_config(monkeypatch):
+    cluster = {"ps": ["localhost:1", "localhost:2"], "worker": ["localhost:3"]}
+    monkeypatch.setenv("TF_CONFIG", tf_config.tf_config(cluster, "ps", 1))
+    spec, job, task = tf_config.from_environment()
+    assert (spec.as_dict(), job, task) == (cluster, "ps", 1)
+    assert tf_config.parse_cluster("ps=localhost:1,localhost:2;worker=localhost:3") == spec
+    assert tf_config.parse_cluster('{"worker": {"2": "h:1"}}').as_dict() == {"worker": {2: "h:1"}}
+
+
+def test_mistakes_are_said_in_one_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for args, word in ((["server"], "TF_CONFIG"), (["server", "--cluster", "ps"], "job=host"),
+                       (["server", "--cluster", "ps=h:1;worker=h:2"], "job_name"),
+                       (["server", "--cluster", "ps=h", "--job", "ps", "--task", "0"], "port"),
+                       (["server", "--cluster", "ps=localhost:0", "--job", "ps", "--task", "3"], "3"),
+                       (["launch", str(tmp_path / "none.py")], "none.py"), (["launch", "--workers", "0", "x.py"], "worker")):
+        assert main(args) == 1
+        assert word in capsys.readouterr().err
+    monkeypatch.setenv("TF_CONFIG", "{")
+    assert main(["server"]) == 1 and "TF_CONFIG" in capsys.readouterr().err
+
+
+def test_tasks_do_not_outlive_a_launcher_that_is_killed(script):
+    launcher = started("--ps", "0", "--workers", "2", script("print(os.getpid())\ntime.sleep(100)"))
+    pids = [int(launcher.stdout.readline().split("] ")[1]) for _ in range(2)]
+    launcher.kill()
+    launcher.wait(20)
+    launcher.stdout.close()
+    assert eventually(lambda: all(map(gone, pids)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore")                                # of Ray's own
+def test_the_same_on_ray(script, tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'penstock[ray]'")
+    path = script("""
+mark = os.path.join(folder, 'died')
+if job == 'worker' and index == 1 and not os.path.exists(mark):
+    open(mark, 'w').close()
+    os.kill(os.getpid(), 9)
+open(os.path.join(folder, f'{job}{index}'), 'w').write(os.environ['TF_CONFIG'] + str(os.getpid()))
+if job == 'ps': time.sleep(1000)
+""")
+    assert main(["launch", "--on", "ray", "--ps", "1", "--workers", "2", path]) == 0
+    written = {n: (tmp_path / n).read_text() for n in ("ps0", "worker0", "worker1")}
+    assert len({json.dumps(json.loads(w[:w.rindex("}") + 1])["cluster"]) for w in written.values()}) == 1
+    assert eventually(lambda: gone(int(written["ps0"].rpartition("}")[2])))
+    assert main(["launch", "--on", "ray", "--ps", "0", "--workers", "1", "--restarts", "0", script("sys.exit(5)")]) == 5
