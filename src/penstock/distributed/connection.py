@@ -64,6 +64,7 @@ class Connections:
         self._all: set[_Open] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._lost = ""                                # why the server counts as lost
 
     def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
         """Sends a message and gives the answer; an error of the server is raised here."""
@@ -71,17 +72,22 @@ class Connections:
             try:
                 wire.send(sock, header, values)
                 answer = reader.message()
-            except OSError as e:
-                raise errors.UnavailableError(None, None, f"The server at {self.host}:{self.port} is gone: {e}") from None
+            except (OSError, errors.UnavailableError) as e:
+                raise self._gone(str(e)) from None
             if answer is None:
-                raise errors.UnavailableError(None, None, f"The server at {self.host}:{self.port} closed the connection.")
+                raise self._gone("it has closed the connection")
         if "error" in answer[0]:
             raise made_error(answer[0]["error"])
         return answer
 
+    def _gone(self, why: str) -> errors.OpError:
+        return errors.UnavailableError(None, None, f"The server at {self.host}:{self.port} is gone: {self._lost or why}.")
+
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[_Open]:
         with self._lock:
+            if self._lost:
+                raise self._gone("")
             if self._closed:
                 raise errors.CancelledError(None, None, "Session::Close: the session was closed.")
             sock = self._free.pop() if self._free else None
@@ -98,7 +104,7 @@ class Connections:
         self._drop(sock)
 
     def _open(self) -> Any:
-        sock = connect(f"{self.host}:{self.port}", 20.0 if self._timeout is None else self._timeout)
+        sock = self.connect()
         made = _Open(sock, wire.Reader(sock))
         with self._lock:
             self._all.add(made)
@@ -109,10 +115,14 @@ class Connections:
             self._all.discard(sock)
         sock.sock.close()
 
-    def close(self) -> None:
-        """Ends all connections."""
+    def connect(self) -> Any:
+        """One more connection, for other things than calls."""
+        return connect(f"{self.host}:{self.port}", 20.0 if self._timeout is None else self._timeout)
+
+    def close(self, lost: str = "") -> None:
+        """Ends all connections; `lost` is the reason, if the server counts as lost."""
         with self._lock:
-            self._closed = True
+            self._closed, self._lost = True, lost
             ended, self._all, self._free = self._all, set(), []
         for sock, _ in ended:
             with contextlib.suppress(OSError):

@@ -193,33 +193,20 @@ class Peers:
     def _beat(self, link: Link, sock: Any, task: str) -> None:
         """Says that we live, and listens whether the other does."""
         over = threading.Event()
-        link.on_end(lambda _: (over.set(), _shut(sock)))       # type: ignore[func-returns-value]
-        why = ""
+        link.on_end(lambda _: (over.set(), shut(sock)))        # type: ignore[func-returns-value]
         try:
-            if self._introduce(sock, wire.Reader(sock), "watch", task, LOST) != link.incarnation:
-                why = "it has been restarted"
-            sock.settimeout(LOST)
-            while not why and not over.wait(BEAT):
-                sock.sendall(b".")
-                if not sock.recv(1):
-                    why = "it has ended the connection"
-        except (OSError, errors.OpError) as e:
-            why = f"it says nothing for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
+            same = self._introduce(sock, wire.Reader(sock), "watch", task, LOST) == link.incarnation
+            why = beat(sock, over) if same else "it has been restarted"
+        except errors.OpError as e:
+            why = e.message
         finally:
             sock.close()
-            if not over.is_set():
-                self.lose(link.peer, link.incarnation, why)
+        if not over.is_set():
+            self.lose(link.peer, link.incarnation, why)
 
     def watched(self, sock: Any, task: str, incarnation: int, lost: float) -> None:
         """The other end of `_beat`: returns when the task that opened the connection is lost, or its links have ended."""
-        why = "it has ended the connection"
-        try:
-            sock.settimeout(max(0.1, min(float(lost), 600.0)))
-            while sock.recv(1):
-                sock.sendall(b".")
-        except OSError as e:
-            why = f"it says nothing for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
-        self.lose(task, incarnation, why)
+        self.lose(task, incarnation, hear(sock, lost))
 
     def close(self) -> None:
         """Ends all links."""
@@ -231,6 +218,31 @@ class Peers:
                 thread.join(5.0)
 
 
-def _shut(sock: Any) -> None:
+def beat(sock: Any, over: threading.Event) -> str:
+    """Says every BEAT seconds that we live, until `over`; gives the reason if the other does not say the same."""
+    try:
+        sock.settimeout(LOST)
+        while not over.wait(BEAT):
+            sock.sendall(b".")
+            if not sock.recv(1):
+                return "it has ended the connection"
+    except OSError as e:
+        return f"it has said nothing for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
+    return ""
+
+
+def hear(sock: Any, lost: float) -> str:
+    """The other end of `beat`: gives the reason when nothing more is heard."""
+    try:
+        sock.settimeout(max(0.1, min(lost, 600.0)))
+        while sock.recv(1):
+            sock.sendall(b".")
+    except OSError as e:
+        return f"it has said nothing for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
+    return "it has ended the connection"
+
+
+def shut(sock: Any) -> None:
+    """Ends a connection that another thread may be reading."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)

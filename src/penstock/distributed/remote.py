@@ -1,17 +1,20 @@
 """The client's side of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
 from __future__ import annotations
 
+import secrets
 import sys
 import threading
 from typing import Any, NamedTuple
 
 from penstock import errors
+from penstock.distributed import peers, wire
 from penstock.distributed.connection import Connections, split_address
 from penstock.distributed.link import made_error
 from penstock.graph.node import Operation
 from penstock.kernels import bridge
 
 SCHEME = "grpc://"
+MOST_GRAPH = (1 << 31) - 1          # bytes that a GraphDef can have
 
 
 class DeviceAttributes(NamedTuple):
@@ -59,8 +62,30 @@ class RemoteSession:
         self._sent = -1                     # the number of the last op that the server has
         self._version: int | None = None    # of the graph when it was sent
         self._closed = False
-        answer, _ = self._connections.call({"do": "create"}, [config.SerializeToString()])
+        self._over = threading.Event()
+        client = f"{secrets.randbits(62):x}"
+        if isinstance(self._connections, Connections):
+            self._watch(client)
+        try:
+            answer, _ = self._connections.call({"do": "create", "client": client}, [config.SerializeToString()])
+        except BaseException:
+            self._over.set()
+            self._connections.close()
+            raise
         self._session = answer["session"]
+
+    def _watch(self, client: str) -> None:
+        """Tells the server that this client lives, and ends all calls when the server does not say the same."""
+        connections, over = self._connections, self._over
+        sock = connections.connect()
+        wire.send(sock, {"do": "client", "client": client, "lost": peers.LOST})
+
+        def watch() -> None:
+            why = peers.beat(sock, over)
+            sock.close()
+            if not over.is_set():
+                connections.close(why)
+        threading.Thread(target=watch, name="penstock client", daemon=True).start()
 
     def _call(self, do: str, header: dict[str, Any], values: list) -> tuple[dict, list]:
         try:
@@ -89,6 +114,9 @@ class RemoteSession:
             if not fresh and last == self._sent:
                 return
             message = self._graph.as_graph_def(from_version=None if fresh else self._sent)
+            if message.ByteSize() > MOST_GRAPH:
+                raise errors.invalid(f"The graph has {message.ByteSize()} bytes: {MOST_GRAPH} are the most that can be sent. "
+                                     "Feed or restore large arrays, in place of having them in the graph as constants.")
             self._call("extend", {"fresh": fresh}, [message.SerializeToString()])
             self._sent, self._version = last, self._graph._version
 
@@ -120,6 +148,7 @@ class RemoteSession:
     def close(self) -> None:
         """Ends the session on the server, and with it the steps that run."""
         self._closed = True
+        self._over.set()
         try:
             self._connections.call({"do": "close", "session": self._session})
         except errors.OpError:

@@ -23,7 +23,7 @@ from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import split_address
 from penstock.distributed.link import Link, described
 from penstock.distributed.master import MasterSession, config_of
-from penstock.distributed.peers import Peers, task_name
+from penstock.distributed.peers import Peers, hear, task_name
 from penstock.distributed.worker import Worker
 from penstock.execute.context import ResourceManager
 from penstock.graph.messages import ServerDef
@@ -74,6 +74,7 @@ class Server:
         cluster = ClusterSpec(self._server_def.cluster)
         address = cluster.task_address(self._server_def.job_name, self._server_def.task_index)
         host, port = split_address(address)
+        _check_addresses(cluster)
         self._secret = security.secret()
         security.check_address(host, self._secret)
         self._resources = ResourceManager()
@@ -81,7 +82,7 @@ class Server:
         self._peers = Peers(task, self.incarnation, cluster, lambda *message: self._worker.handle(*message))
         defaults = self._server_def.default_session_config
         self._worker = Worker(self._peers, self._resources, DeviceSet(_own_devices(defaults, task)), defaults)
-        self._sessions: dict[int, MasterSession] = {}
+        self._sessions: dict[int, tuple[MasterSession, str]] = {}            # with the client that made each
         self._next = 1
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
@@ -148,7 +149,7 @@ class Server:
     def _close_sessions(self) -> None:
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
-        for session in sessions:
+        for session, _ in sessions:
             session.close()
 
     # -- connections --------------------------------------------------------------------------------------------------
@@ -177,6 +178,10 @@ class Server:
                 if message[0].get("do") in ("link", "step", "watch"):
                     self._meet(sock, reader, message[0])
                     break
+                if message[0].get("do") == "client":
+                    hear(sock, float(message[0]["lost"]))
+                    self._client_gone(str(message[0]["client"]))
+                    break
                 wire.send(sock, *self.answer(sock, *message))
         except (OSError, errors.OpError) as e:
             if not self._ended.is_set():
@@ -185,6 +190,13 @@ class Server:
             with self._lock:
                 self._connections.pop(sock, None)
             sock.close()
+
+    def _client_gone(self, client: str) -> None:
+        """Ends the sessions that a client has left open."""
+        with self._lock:
+            left = [n for n, (_, owner) in self._sessions.items() if owner == client]
+        for number in left:
+            self._close({"session": number}, [])
 
     def _meet(self, sock: socket.socket, reader: wire.Reader, header: dict[str, Any]) -> None:
         """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
@@ -224,10 +236,10 @@ class Server:
         try:
             do = header.get("do")
             if do == "create":
-                return self._create(values, trusted=sock is None)
+                return self._create(header, values, trusted=sock is None)
             if do in ("reset", "close"):
                 return getattr(self, "_" + do)(header, values)
-            session = self._sessions.get(header.get("session", 0))
+            session, _ = self._sessions.get(header.get("session", 0), (None, ""))
             if session is None:
                 raise errors.AbortedError(
                     None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
@@ -245,18 +257,18 @@ class Server:
         except Exception as e:
             return {"error": described(e)}, []
 
-    def _create(self, values: list, trusted: bool) -> tuple[dict, list]:
+    def _create(self, header: dict, values: list, trusted: bool) -> tuple[dict, list]:
         config = config_of(values[0])
         config.MergeFrom(self._server_def.default_session_config)
         session = MasterSession(config, self._worker, trusted)
         with self._lock:
             number, self._next = self._next, self._next + 1
-            self._sessions[number] = session
+            self._sessions[number] = session, str(header.get("client", ""))
         return {"session": number}, []
 
     def _close(self, header: dict, values: list) -> tuple[dict, list]:
         with self._lock:
-            session = self._sessions.pop(header["session"], None)
+            session, _ = self._sessions.pop(header["session"], (None, ""))
         if session is not None:
             session.close()
         return {}, []
@@ -270,6 +282,18 @@ class Server:
                 with contextlib.suppress(errors.UnavailableError):          # who is not there has nothing to forget
                     self._peers.reach(task, 1.0).ask({"do": "reset", "containers": names}, timeout=10.0)
         return {}, []
+
+
+def _check_addresses(cluster: ClusterSpec) -> None:
+    """InvalidArgumentError if two tasks have one address, or one is no address."""
+    tasks: dict[tuple[str, int], str] = {}
+    for job in cluster.jobs:
+        for i in cluster.task_indices(job):
+            address = split_address(cluster.task_address(job, i))
+            other = tasks.setdefault(address, f"/job:{job}/task:{i}")
+            if address[1] and other != f"/job:{job}/task:{i}":
+                raise errors.invalid(f"{other} and /job:{job}/task:{i} have the same address, "
+                                     f"{cluster.task_address(job, i)}: each task needs one of its own.")
 
 
 def serving(host: str, port: int) -> Server | None:
