@@ -11,6 +11,9 @@ from penstock.keras.layers import (
     noise,
     normalization,
     pooling,
+    recurrent,
+    rnn_cells,
+    rnn_layers,
     serialization,
     spatial,
 )
