@@ -341,8 +341,8 @@ class RNN(Layer):
         flat = nest.flatten(more)
         symbolic = K.is_keras_tensor(flat[0])
         if any(K.is_keras_tensor(t) != symbolic for t in flat):
-            raise ValueError("The initial state or constants of an RNN layer cannot be specified with a mix of Keras tensors and "
-                             'non-Keras tensors (a "Keras tensor" is a tensor that was returned by a Keras layer, or by '
+            raise ValueError("The initial state or constants of an RNN layer cannot be specified with a mix of Keras tensors "
+                             'and non-Keras tensors (a "Keras tensor" is a tensor that was returned by a Keras layer, or by '
                              "`Input`)")
         if not symbolic:
             if initial_state is not None:
@@ -359,7 +359,8 @@ class RNN(Layer):
     def _set_constants(self, specs: list) -> None:
         self.constants_spec, self._num_constants = specs, len(specs)
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None, constants: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None,
+             constants: Any = None) -> Any:
         """The outputs of the last step or of all; and the last states, if they are wanted."""
         inputs, initial_state, constants = self._process_inputs(inputs, initial_state, constants)
         mask = None if mask is None else nest.flatten(mask)[0]
@@ -367,8 +368,8 @@ class RNN(Layer):
         if constants and not has_arg(self.cell.call, "constants"):
             raise ValueError("RNN cell does not support constants")
         self._reset_dropout()
-        more = {"training": training} if has_arg(self.cell.call, "training", accept_all=isinstance(self.cell, StackedRNNCells)) \
-            else {}
+        stacked = isinstance(self.cell, StackedRNNCells)
+        more = {"training": training} if has_arg(self.cell.call, "training", accept_all=stacked) else {}
         n = self._num_constants
         single = getattr(self.cell, "_is_tf_rnn_cell", None) is not None
 
@@ -437,9 +438,9 @@ class RNN(Layer):
         batch = None if spec is None or spec.shape is None else spec.shape[1 if self.time_major else 0]
         if not batch:
             raise ValueError("If a RNN is stateful, it needs to know its batch size. Specify the batch size of your input "
-                             "tensors: \n- If using a Sequential model, specify the batch size by passing a `batch_input_shape` "
-                             "argument to your first layer.\n- If using the functional API, specify the batch size by passing a "
-                             "`batch_shape` argument to your Input layer.")
+                             "tensors: \n- If using a Sequential model, specify the batch size by passing a "
+                             "`batch_input_shape` argument to your first layer.\n- If using the functional API, specify the "
+                             "batch size by passing a `batch_shape` argument to your Input layer.")
         if nest.flatten(self.states)[0] is None:
             made = nest.map_structure(lambda size: K.zeros([batch, *dims(size)]), self.cell.state_size)
             self.states = made if nest.is_nested(made) else [made]
@@ -457,8 +458,8 @@ class RNN(Layer):
         for i, (value, state) in enumerate(zip(given, flat)):
             value = K.get_value(value)
             if tuple(value.shape) != K.int_shape(state):
-                raise ValueError(f"State {i} is incompatible with layer {self.name}: expected shape={K.int_shape(state)}, found "
-                                 f"shape={value.shape}")
+                raise ValueError(f"State {i} is incompatible with layer {self.name}: expected shape={K.int_shape(state)}, "
+                                 f"found shape={value.shape}")
             pairs.append((state, value))
         K.batch_set_value(pairs)
 

@@ -103,8 +103,8 @@ class SimpleRNN(_Layer):
                  go_backwards: bool = False, stateful: bool = False, unroll: bool = False, **kwargs: Any):
         if "implementation" in kwargs:
             kwargs.pop("implementation")
-            logging.warning("The `implementation` argument in `SimpleRNN` has been deprecated. Please remove it from your layer "
-                            "call.")
+            logging.warning("The `implementation` argument in `SimpleRNN` has been deprecated. Please remove it from your "
+                            "layer call.")
         super().__init__(passed(locals()))
 
 
