@@ -1,0 +1,16 @@
+"""tf.contrib.layers: layers as functions, with variables named as TensorFlow 1 named them (weights, biases, beta, gamma, ...).
+
+`support.py` is what all of them share: variables of a scope with their collections, and outputs under the name of their scope.
+"""
+from penstock.contrib.layers import (  # noqa: F401
+    convolutions,
+    dense,
+    embeddings,
+    initializers,
+    normalization,
+    optimize,
+    pooling,
+    regularizers,
+    reshaping,
+    summaries,
+)
