@@ -30,6 +30,8 @@ def layer_classes() -> dict[str, Any]:
         cls = TABLES["v2"].get(f"keras.{name}")
         if cls is not None:
             found[name] = cls
+    from penstock.keras.engine.op_layer import AddLoss, AddMetric, TensorFlowOpLayer
+    found.update(AddLoss=AddLoss, AddMetric=AddMetric, TensorFlowOpLayer=TensorFlowOpLayer)
     if "Model" in found:
         found.setdefault("Functional", found["Model"])
         found.setdefault("Network", found["Model"])
