@@ -25,7 +25,7 @@ from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import colocate_with, control_dependencies, device, name_scope
 from penstock.ops.accumulator import WORKER, ConditionalAccumulator, SparseConditionalAccumulator
-from penstock.ops.core import group
+from penstock.ops.core import group, identity
 from penstock.ops.fill import fill
 from penstock.ops.queue_classes import FIFOQueue
 from penstock.ops.registry import get
@@ -154,7 +154,8 @@ class SyncReplicasOptimizer(Optimizer):
                 if self._total_num_replicas >= self._replicas_to_aggregate else queue.dequeue()
         train_op = assign(self._local_step, token)
         with control_dependencies([update]):
-            tokens = fill([self._tokens_per_step], global_step)
+            now = global_step.read_value() if hasattr(global_step, "read_value") else identity(global_step)
+            tokens = fill([self._tokens_per_step], now)
             sync_op = get("SyncTokensPut")(queue.queue_ref, tokens)
         if self._variable_averages is not None:
             with control_dependencies([sync_op]):
