@@ -18,7 +18,7 @@ TF_GIT ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint oracle conformance bench clean
+.PHONY: help demo test test-slow lint oracle conformance bench chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -28,6 +28,7 @@ help:
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
+	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
 	@echo "make clean        remove the environments and what tools left behind"
 
 $(READY): pyproject.toml constraints.txt
@@ -69,6 +70,9 @@ conformance: $(READY)
 
 bench: $(READY) $(ORACLE_READY)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $$file --tf $(ORACLE)/bin/python $(ARGS) || exit 1; done
+
+chaos: $(READY)
+	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info

@@ -73,7 +73,7 @@ class InputPositionHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def _restore(self, session: Any) -> None:
-        step = int(session.run(self._step))
+        step, now = self._look(session)
         while self._known and self._known[-1][0] > step:
             self._known.pop()
         if self._known:
@@ -81,21 +81,21 @@ class InputPositionHook(SessionRunHook):
             tf_logging.info("The input goes on where it was at step %d.", at)
             session.run(self._go, dict(zip(self._saved, positions, strict=True)))
         else:
-            self._note(step, session)
+            self._known.append((step, now))
         self._rewrite()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Writes where the input is."""
-        session = run_context.session
-        self._note(int(session.run(self._step)), session)
+        self._known.append(self._look(run_context.session))
         if self._written > 2 * self._keep:
             self._rewrite()
             return
         self._write(*self._known[-1])
         self._writer.flush()                                     # type: ignore[union-attr]
 
-    def _note(self, step: int, session: Any) -> None:
-        self._known.append((step, [bytes(p) for p in session.run(self._positions)]))
+    def _look(self, session: Any) -> tuple[int, list[bytes]]:
+        step, positions = session.run([self._step, self._positions])
+        return int(step), [bytes(p) for p in positions]
 
     def _write(self, step: int, positions: list[bytes]) -> None:
         sizes = struct.pack(f"<{len(positions)}Q", *map(len, positions))

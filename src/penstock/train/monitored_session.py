@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -79,11 +80,14 @@ class _Recoverable(_Wrapped):
         super().__init__(self._create())
 
     def _create(self) -> Any:
+        pause = 0.05
         while True:
             try:
                 return self._sess_creator.create_session()
             except LOST as e:
                 tf_logging.info("A task was lost while a session was made; it is made again: %s", e)
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
 
     def _check_stop(self) -> bool:
         try:

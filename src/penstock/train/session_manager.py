@@ -11,6 +11,8 @@ from penstock import errors, tf_logging
 from penstock.api import export
 from penstock.graph import context
 
+FIRST_WAIT = 0.25                   # seconds before a model is looked at again; then twice as many, up to recovery_wait_secs
+
 
 @export(v1=["train.SessionManager"])
 class SessionManager:
@@ -83,6 +85,7 @@ class SessionManager:
         self._target = master
         limit = float("inf") if max_wait_secs is None else max_wait_secs
         deadline = time.monotonic() + limit
+        pause = min(FIRST_WAIT, self._recovery_wait_secs)
         while True:
             sess = Session(master, graph=self._graph, config=config)
             done, why_local = self._try_local_init(sess)
@@ -91,11 +94,12 @@ class SessionManager:
                 return sess
             with contextlib.suppress(Exception):
                 sess.close()
-            if deadline - time.monotonic() < self._recovery_wait_secs:
+            if deadline - time.monotonic() < pause:
                 raise errors.DeadlineExceededError(None, None, f"Session was not ready after waiting {int(limit)} secs. "
                                                    f"{why_local or why or ''}".rstrip())
             tf_logging.info("Waiting for model to be ready.  Ready_for_local_init_op:  %s, ready: %s", why_local, why)
-            time.sleep(self._recovery_wait_secs)
+            time.sleep(pause)
+            pause = min(2 * pause, self._recovery_wait_secs)
 
     # -- steps of these ---------------------------------------------------------------------------------------------------
     def _restore(self, master: str, saver: Any, folder: str | None, path: str | None, wait: bool, max_wait: float,
