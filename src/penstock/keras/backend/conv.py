@@ -4,6 +4,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
 from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.keras.backend.config import checked_data_format
@@ -172,16 +174,24 @@ def local_conv(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_
     first = checked_data_format(data_format) == "channels_first"
     _, features, filters = int_shape(kernel)
     rank, places = len(output_shape), tuple(int(d) for d in output_shape)
-    windows = []
-    for position in itertools.product(*map(range, places)):
-        spatial = tuple(slice(p * s, p * s + k) for p, s, k in zip(position, strides, kernel_size))
-        whole = (slice(None),)
-        window = inputs[(*whole, *whole, *spatial) if first else (*whole, *spatial, *whole)]
-        windows.append(tf.reshape(window, [-1, features]))
-    product = tf.matmul(tf.stack(windows), kernel)                      # [places, batch, filters]
+    dims = int_shape(inputs)
+    space, channels = (dims[2:], dims[1]) if first else (dims[1:-1], dims[-1])
+    windows = _windows(space, kernel_size, strides, places)             # [places, positions]
+    flat = tf.reshape(inputs, [-1, channels, int(np.prod(space))] if first else [-1, int(np.prod(space)), channels])
+    seen = tf.gather(flat, windows, axis=2 if first else 1)
+    seen = tf.transpose(seen, [2, 0, 1, 3] if first else [1, 0, 2, 3])
+    product = tf.matmul(tf.reshape(seen, [len(windows), -1, features]), kernel)           # [places, batch, filters]
     product = tf.reshape(product, [*places, mixed_shape(product)[1], filters])
     spatial = list(range(rank))
     return tf.transpose(product, [rank, rank + 1, *spatial] if first else [rank, *spatial, rank + 1])
+
+
+def _windows(space: tuple, kernel_size: Any, strides: Any, places: tuple) -> Any:
+    """The flat positions that each place sees."""
+    grid = np.arange(int(np.prod(space))).reshape(space)
+    found = [grid[tuple(slice(p * s, p * s + k) for p, s, k in zip(place, strides, kernel_size))].ravel()
+             for place in itertools.product(*map(range, places))]
+    return np.stack(found)
 
 
 @export("keras.backend.local_conv1d")

@@ -1,12 +1,15 @@
 """tf.keras.layers: one module for each family of layers."""
 from penstock.keras.layers import (
     advanced_activations,
+    attention,
     convolutional,
+    convolutional_recurrent,
     convolutional_separable,
     core,
     embeddings,
     lambda_layer,
     layer_normalization,
+    local,
     merge,
     noise,
     normalization,
@@ -16,4 +19,5 @@ from penstock.keras.layers import (
     rnn_layers,
     serialization,
     spatial,
+    wrappers,
 )
