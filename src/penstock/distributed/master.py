@@ -367,6 +367,7 @@ class MasterSession:
         self._known: dict[str, Any] = {}
         self._base = f"{worker.peers.incarnation:x}/{next(_names)}"
         self._closed = False
+        self.steps = 0                      # that were asked for
         self._replace()
 
     def _replace(self) -> None:
@@ -414,9 +415,14 @@ class MasterSession:
         options = RunOptions.FromString(values.pop(0)) if header["options"] else None
         metadata = RunMetadata() if header["metadata"] else None
         elements = self._elements(header["fetches"])
+        self.steps += 1
         step, raw = self._session._step(elements, self._elements(header["feeds"]), values, options, metadata)
         results = [raw[slot] if slot >= 0 else None for slot in step.slots]
         return {}, [*results, *([metadata.SerializeToString()] if metadata is not None else [])]
+
+    def running_steps(self) -> list:
+        """The steps that run now."""
+        return list(self._session.running_steps())
 
     def partial_setup(self, header: dict, values: list) -> tuple[dict, list]:
         """Prepares a step in pieces."""

@@ -24,6 +24,7 @@ from penstock.distributed.connection import split_address
 from penstock.distributed.link import Link, described
 from penstock.distributed.master import MasterSession, config_of
 from penstock.distributed.peers import Peers, hear, task_name
+from penstock.distributed.status import StatusBoard
 from penstock.distributed.worker import Worker
 from penstock.execute.context import ResourceManager
 from penstock.graph.messages import ServerDef
@@ -94,6 +95,9 @@ class Server:
         except OSError as e:
             raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
         self._host, self._port = host, self._listener.getsockname()[1]
+        self._status: StatusBoard = StatusBoard(self)
+        self._page: Any = None
+        self._worker.add_call("status", lambda: {"status": self._status.own()})
         _servers.add(self)
         if start:
             self.start()
@@ -134,6 +138,8 @@ class Server:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        if self._page is not None:
+            self._page.close()
         self._close_sessions()
         with self._lock:
             connections = list(self._connections.items())
@@ -229,6 +235,7 @@ class Server:
                     if not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                         busy[sock].close()
             self._worker.sweep()
+            self._status.tick()
 
     # -- answers ------------------------------------------------------------------------------------------------------
     def answer(self, sock: socket.socket | None, header: dict, values: list) -> tuple[dict, list]:
@@ -239,6 +246,10 @@ class Server:
                 return self._create(header, values, trusted=sock is None)
             if do in ("reset", "close"):
                 return getattr(self, "_" + do)(header, values)
+            if do == "status":
+                return {"tasks": self._status.cluster()}, []
+            if do == "page":
+                return {"url": self._page_url()}, []
             session, _ = self._sessions.get(header.get("session", 0), (None, ""))
             if session is None:
                 raise errors.AbortedError(
@@ -256,6 +267,14 @@ class Server:
                     self._busy.pop(sock, None)
         except Exception as e:
             return {"error": described(e)}, []
+
+    def _page_url(self) -> str:
+        """The address of the status page, which is served from now on."""
+        from penstock.distributed.status_page import StatusPage
+        with self._lock:
+            if self._page is None:
+                self._page = StatusPage(self._host, self._status.cluster)
+            return self._page.url
 
     def _create(self, header: dict, values: list, trusted: bool) -> tuple[dict, list]:
         config = config_of(values[0])
