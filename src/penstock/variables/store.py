@@ -41,7 +41,7 @@ _ADVICE = "Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
 def owner_graph() -> Any:
     """The graph whose store counts: functions that are being built use the one around them, unless they have one."""
     graph = context.current_graph()
-    while graph.building_function and not graph.own_collections:
+    while graph.building_function and not getattr(graph, "own_collections", False):
         outer = getattr(graph, "outer_graph", None)
         if outer is None:
             return context.default_graph()
