@@ -221,8 +221,8 @@ class UGRNNCell(_OneState):
     def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Any = tf.tanh,
                  reuse: Any = None):
         super().__init__(_reuse=reuse)
-        self._num_units, self._initializer, self._forget_bias, self._activation = num_units, initializer, forget_bias,
-        activation
+        self._num_units, self._initializer = num_units, initializer
+        self._forget_bias, self._activation = forget_bias, activation
 
     def call(self, inputs: Any, state: Any) -> Any:
         """One step."""
