@@ -9,8 +9,9 @@ from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
 from penstock.optimize.fusion import fuse
 from penstock.optimize.options import ALL, NONE, options_of
+from penstock.optimize.step import verify
 
-from .steps import after, both, config, same
+from .steps import after, both, config, same, step_of
 
 
 @pytest.fixture(autouse=True)
@@ -233,6 +234,40 @@ def test_convolutions_pools_and_their_gradients():
     a[0, 0, 0, 0] = np.nan
     for u, v in zip(*both(fetches, {x: a}), strict=True):
         np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("window, padding", [(2, "SAME"), (3, "VALID"), (3, "SAME")])
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_relu_works_on_what_the_pooling_behind_it_leaves(window, padding, biased):
+    x = tf.placeholder(tf.float32, [None, 7, 7, 2])
+    b = tf.constant([0.1, -0.2, 0.3, 0.])
+    h = tf.nn.conv2d(x, tf.constant(np.random.RandomState(0).randn(3, 3, 2, 4).astype(np.float32)), [1, 1, 1, 1], "SAME")
+    h = tf.nn.relu(tf.nn.bias_add(h, b) if biased else h)
+    y = tf.nn.max_pool(h, [1, window, window, 1], [1, 2, 2, 1], padding)
+    trained = [y, *tf.gradients(tf.reduce_sum(tf.square(y) * 0.5 + y), [x, b] if biased else [x])]
+    step = step_of(trained, feeds=[x])
+    fuse(step)
+    verify(step)
+    assert [op.outputs[0]._dims for op in step.ops if op.type == "ReluGrad"] == [tuple(y.shape.as_list())]
+    assert [op.attrs["relu"] for op in step.ops if op.type == "_MaxPoolWithIndices"] == [True]
+    assert not any(op.type == "Relu" or "Relu" in op.attrs.get("fused_ops", ()) for op in step.ops)
+    assert "_MaxPoolRelu" in types(y, [x])
+    draw = np.random.RandomState(1)
+    for values in (draw.randn(3, 7, 7, 2), draw.randint(-1, 2, (3, 7, 7, 2)), np.full((1, 7, 7, 2), -5.)):
+        same([y], {x: values})
+        for u, v in zip(*both(trained, {x: values}), strict=True):
+            np.testing.assert_allclose(u, v, rtol=1e-5, atol=1e-5)
+
+
+def test_a_relu_that_others_see_stays_in_front_of_its_pooling():
+    x = tf.placeholder(tf.float32, [2, 4, 4, 3])
+    h = tf.nn.relu(x)
+    y = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    fetches = [y, h, *tf.gradients(tf.square(y), [x])]
+    assert "Relu" in after(fuse, fetches, feeds=[x])
+    values = np.random.RandomState(0).randn(2, 4, 4, 3)
+    for u, v in zip(*both(fetches, {x: values}), strict=True):
+        np.testing.assert_allclose(u, v, rtol=1e-6)
 
 
 @pytest.mark.parametrize("use_resource", [False, True])

@@ -89,6 +89,12 @@ def _(op, f):
     return f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made._counts)
 
 
+@relu_grad.fuse
+def _(op, f):
+    from penstock.ops import pool
+    return pool.fuse_relu_grad(op, f)
+
+
 relu.gradient(lambda op, grad: relu_grad(grad, op.outputs[0]))
 relu_grad.gradient(lambda op, grad: (relu_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
 

@@ -109,15 +109,18 @@ def _(gradients, features):
 
 @bias_add_grad.fuse
 def _(op, f):
-    made = f.maker(op._inputs[0], op)
-    if made is None or made.opdef is not get("ReluGrad") or f.on_host(op) or not op.attrs["T"].is_floating:
+    grad, rank = op._inputs[0], len(op._inputs[0]._dims or ())
+    made = f.maker(grad, op)
+    if made is None or not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
         return None
-    rank = len(op._inputs[0]._dims or ())
-    if not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
-        return None
-    both = f.make("_ReluBiasGrad", made._inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
-    f.put(both, made)
-    return both.outputs[1]
+    if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
+        grad = made._inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel
+        made = f.maker(grad, op)
+    if made is not None and made.opdef is get("ReluGrad") and not f.on_host(op) and op.attrs["T"].is_floating:
+        both = f.make("_ReluBiasGrad", made._inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
+        f.put(both, made)
+        return both.outputs[1]
+    return None if grad is op._inputs[0] else f.make("BiasAddGrad", [grad], op.attrs, op)
 
 
 @bias_add_op.gradient

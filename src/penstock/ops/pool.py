@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -229,7 +230,12 @@ def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, paddin
     return from_channels_first(out, data_format)
 
 
-def _indexed_max_pool(input, *, ksize, strides, padding, data_format):
+def _indexed_max_pool(input, *, ksize, strides, padding, data_format, relu):
+    out, indices = _maxima_with_indices(input, ksize, strides, padding, data_format)
+    return out.relu_() if relu else out, indices
+
+
+def _maxima_with_indices(input, ksize, strides, padding, data_format):
     p = _plan("MaxPool", input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result), None
@@ -244,7 +250,7 @@ def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, str
     p = _plan("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if indices is not None and indices.dtype is torch.uint8 and grad.shape == p.result:
         return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.full[2::-2], indices)
-    if indices is None or p.extra or orig_output.shape != grad.shape or bool(orig_output.isnan().any()):
+    if indices is None or p.extra or orig_output.shape != grad.shape or math.isnan(orig_output.amax().item()):
         return _max_pool_grad(orig_input, orig_output, grad, ksize=ksize, strides=strides, padding=padding,
                               data_format=data_format, name="MaxPoolGrad")
     x, grad = to_channels_first(orig_input, data_format), to_channels_first(grad, data_format)
@@ -264,8 +270,10 @@ max_pool_grad = op("MaxPoolGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL} = floa
 max_pool_grad_grad = op("MaxPoolGradGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL}")
 
 
+_WINDOW = ("ksize", "strides", "padding", "data_format")
 _FLOAT_T = ", T: type in {float32 float64}"
-indexed_max_pool = internal("_MaxPoolWithIndices", "input: T -> output: T, indices: int64", f"{_POOL}{_FORMAT}{_FLOAT_T}")
+indexed_max_pool = internal("_MaxPoolWithIndices", "input: T -> output: T, indices: int64",
+                            f"{_POOL}{_FORMAT}{_FLOAT_T}, relu: bool = False")
 indexed_max_pool.kernel(_indexed_max_pool)
 indexed_max_pool_grad = internal("_MaxPoolGradWithIndices", _GRAD_ARGS.replace(" ->", ", indices: int64 ->"),
                                  f"{_POOL}{_FORMAT}{_FLOAT_T}")
@@ -279,16 +287,69 @@ def _(op, f):
     if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool) or f.source(pool._inputs[0]) is not \
             f.source(op._inputs[0]) or not op.attrs["T"].is_floating:
         return None
-    names = ("ksize", "strides", "padding", "data_format")
-    if any(pool.attrs[n] != op.attrs[n] for n in names) or \
+    if any(pool.attrs[n] != op.attrs[n] for n in _WINDOW) or \
             op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
         return None
-    attrs = {n: op.attrs[n] for n in (*names, "T")}
+    attrs = {n: op.attrs[n] for n in (*_WINDOW, "T")}
     if pool.opdef is max_pool_op:
         made = f.make("_MaxPoolWithIndices", pool._inputs, attrs, pool, extra=[Tensor(pool, 1, dtypes.int64)])
         f.put(made, pool)
         pool = made
     return f.make("_MaxPoolGradWithIndices", [*op._inputs, pool.outputs[1]], attrs, op)
+
+
+# A ReLU and the pooling after it can change places, for both keep the order of numbers: the gradient of what is not
+# positive is zero either way. So the ReLU, its gradient and that of a bias before it work on what the pooling has left.
+max_pool_relu = internal("_MaxPoolRelu", "input: T -> output: T", f"{_POOL}{_FORMAT}{_FLOAT_T}")
+
+
+@max_pool_relu.kernel
+def _(input, *, ksize, strides, padding, data_format):
+    return _max_pool(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name="MaxPool").relu_()
+
+
+@max_pool_op.fuse
+def _(op, f):
+    """On the CPU, pools first and applies the ReLU to the maxima, where nobody else wants the ReLU's result."""
+    if op.attrs["T"] not in (dtypes.float32, dtypes.float64) or not f.on_host(op) or \
+            op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
+        return None
+    before = _without_relu(f, f.only(op._inputs[0], op))
+    return None if before is None else f.make("_MaxPoolRelu", [before], {n: op.attrs[n] for n in ("T", *_WINDOW)}, op)
+
+
+def _without_relu(f: Any, made: Any) -> Any:
+    """What a ReLU is applied to by `made`, an op that can do without it; None if it does something else."""
+    if made is None:
+        return None
+    if made.opdef is get("Relu"):
+        return made._inputs[0]
+    if made.attrs.get("fused_ops") != ["BiasAdd", "Relu"]:
+        return None
+    plain = f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd"]}, made, made._counts)
+    f.put(plain, made)
+    return plain.outputs[0]
+
+
+def fuse_relu_grad(op: Any, f: Any) -> Any:
+    """The gradient of a ReLU with a pooling behind it: zero where the maxima are not positive, then to their places."""
+    grad = f.only(op._inputs[0], op)
+    if grad is None or grad.opdef is not indexed_max_pool_grad:
+        return None
+    x, y, dy, places = grad._inputs
+    if f.source(x) is not f.source(op._inputs[1]):
+        return None
+    features, users = f.maker(x, op), f.users(x)
+    pool = f.maker(y, op)
+    masked = f.make("ReluGrad", [dy, y], {"T": op.attrs["T"]}, grad, outputs=[f.source(y)])
+    if f.on_host(op) and users is not None and pool is not None and {*users} == {pool, grad, op}:
+        before = _without_relu(f, features)
+        if before is not None:
+            first = f.make("_MaxPoolWithIndices", [before], {**pool.attrs, "relu": True}, pool)
+            f.put(first, pool)
+            x = before
+    f.put(masked, grad)
+    return f.make("_MaxPoolGradWithIndices", [x, y, masked.outputs[0], places], grad.attrs, op)
 
 
 def _vect_c(data_format: str) -> bool:

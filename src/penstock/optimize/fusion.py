@@ -46,14 +46,28 @@ class Fusing:
         t = self.source(t)
         return None if id(t) in self.step.fed or t._op in self._waited or not self.step.together(t._op, op) else t._op
 
+    def users(self, t: Tensor) -> list[Operation] | None:
+        """The ops that take `t`, as they are now; None if others see it too, or it has to be made as it is."""
+        t = self.source(t)
+        maker = t._op
+        if id(t) in self._wanted or id(t) in self.step.fed or maker._control_inputs or maker in self._waited:
+            return None
+        return [self.now(u) for u in self._users.get(id(t), ())]
+
+    def now(self, op: Operation) -> Operation:
+        """The op that stands in the place of `op` now."""
+        while op in self.instead:
+            op = self.instead[op]
+        return op
+
     def on_host(self, op: Operation) -> bool:
         """Whether an op runs on the CPU."""
         return self.step.on_host(op)
 
     def make(self, name: str, inputs: list[Tensor], attrs: dict[str, Any], like: Operation, counts: tuple = (),
-             extra: list[Tensor] | None = None) -> Operation:
-        """An op with the outputs of `like`, and others with the types and shapes of `extra`."""
-        outputs = [*like.outputs, *(extra or ())]
+             extra: list[Tensor] | None = None, outputs: list[Tensor] | None = None) -> Operation:
+        """An op with the outputs of `like` (or others of the types and shapes of `outputs`), and of `extra`."""
+        outputs = [*(like.outputs if outputs is None else outputs), *(extra or ())]
         opdef = get(name)
         full = {n: a.default for n, a in opdef.attrs.items()} | attrs
         made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t._dims for t in outputs],
@@ -97,12 +111,11 @@ def fuse(step: StepGraph) -> None:
                 fusing._users[id(t)] = [u for u in users if u is not op] + [made]
             fusing.put(made, op)
     if fusing.instead:
-        now = fusing.instead
-        step.ops = [now.get(op, op) for op in step.ops if op not in fusing.gone]
-        step.targets = [now.get(op, op) for op in step.targets]
+        step.ops = [fusing.now(op) for op in step.ops if op not in fusing.gone]
+        step.targets = [fusing.now(op) for op in step.targets]
         for op in step.ops:
             if op._control_inputs:
-                op._control_inputs = [now.get(c, c) for c in op._control_inputs]
+                op._control_inputs = [fusing.now(c) for c in op._control_inputs]
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
     for op in changed:
         op.opdef.absorb_rule(op, fusing)                    # type: ignore[misc]
