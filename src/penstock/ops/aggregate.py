@@ -21,6 +21,7 @@ from penstock.ops.registry import get, op
 add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized variant}",
               commutative=True)
 add_n_op.sums = True
+add_n_op.small = "{} + {}"
 accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T",
                     "N: int >= 1, T: type in {numeric quantized}, shape: shape", commutative=True)
 

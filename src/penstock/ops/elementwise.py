@@ -55,6 +55,7 @@ inv = unary("Inv", torch.reciprocal, "floating")
 reciprocal = unary("Reciprocal", torch.reciprocal, "floating", "math.reciprocal", "reciprocal", doc="1 / x.")
 square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8", "math.square square", doc="x squared.")
 sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="The square root of x.")
+abs_op.small, neg.small = "abs({})", "-{}"
 rsqrt = unary("Rsqrt", torch.rsqrt, "floating", "math.rsqrt", "rsqrt", doc="1 over the square root of x.")
 
 

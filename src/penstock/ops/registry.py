@@ -190,6 +190,7 @@ class OpDef:
         self.elementwise = False                   # works on each element alone, with broadcasting
         self.multiplies = False                    # gives the product of its two inputs, element by element
         self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
+        self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
         self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number

@@ -18,6 +18,7 @@ from penstock.optimize.fusion import fuse
 from penstock.optimize.loops import improve_loops
 from penstock.optimize.options import Options
 from penstock.optimize.shapes import specialize_shapes
+from penstock.optimize.small import join_small
 from penstock.optimize.step import StepGraph
 
 PASSES = (
@@ -29,6 +30,7 @@ PASSES = (
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
     ("remapping", fuse),
+    ("remapping", join_small),
 )
 
 
