@@ -40,14 +40,15 @@ def check(path: pathlib.Path, api: str | None = None) -> tuple[str, list[Finding
 def has(name: str, module: str = "tensorflow") -> bool:
     """Whether a module has a name without `tf.`: as a public name, or where programs reach into TensorFlow's folders."""
     found: Any = importlib.import_module(module)
-    root = found
     for word in name.split("."):
         try:
             found = getattr(found, word)
         except (AttributeError, ImportError):
-            return found is not root and not isinstance(found, types.ModuleType) and _instance_has(found, word)
+            return isinstance(found, type) and _instance_has(found, word)
         if isinstance(found, (missing.Missing, missing.MissingModule)):
             return False
+        if not isinstance(found, (types.ModuleType, type)):
+            return True                                 # what a value has, such as FLAGS, is the program's own
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock.programs.missing import NOTHING
 
 RENAMED = {
     "mul": "multiply", "sub": "subtract", "neg": "negative", "pack": "stack", "unpack": "unstack", "inv": "reciprocal",
@@ -34,10 +35,10 @@ MADE = {"make_cluster_def": make_cluster_def}
 
 
 def find(full: str) -> Any:
-    """What a name from before 1.0 is called now, or None."""
+    """What a name from before 1.0 is called now, or NOTHING."""
     if full in MADE:
         return MADE[full]
-    value: Any = tf if full in RENAMED else None
-    for word in RENAMED.get(full, "").split(".") if value is not None else ():
-        value = getattr(value, word, None)
+    value: Any = tf if full in RENAMED else NOTHING
+    for word in RENAMED.get(full, "").split(".") if value is not NOTHING else ():
+        value = getattr(value, word, NOTHING)
     return value

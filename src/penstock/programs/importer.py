@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock import api as names
 from penstock.programs import earlier, missing, reach_in
+from penstock.programs.missing import NOTHING
 
 ROOTS = ("tensorflow", "tensorflow_core")
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
@@ -36,13 +37,13 @@ class PublicModule(types.ModuleType):
                                                                           "__compiler_version__"):
             raise AttributeError(name)
         value = self._find(name)
-        if value is None:
+        if value is NOTHING:
             return missing.found_missing(f"{self.__name__}.{name}", self._api, self._prefix + name)
         self.__dict__[name] = value
         return value
 
     def _find(self, name: str) -> Any:
-        """The attribute, or None."""
+        """The attribute, or NOTHING."""
         full = self._prefix + name
         if full in ("__version__", "VERSION", "version.VERSION"):
             return VERSIONS[self._api]
@@ -53,9 +54,9 @@ class PublicModule(types.ModuleType):
         value = public(self._api, full)
         if isinstance(value, types.ModuleType) and not reach_in.has_file(value):
             return _import(f"{self.__name__}.{name}")
-        if value is None:
+        if value is NOTHING:
             value = reach_in.below(self._api, full, f"{self.__name__}.{name}")
-        if value is None and self._api == "v1":
+        if value is NOTHING and self._api == "v1":
             value = earlier.find(full)
         return value
 
@@ -64,13 +65,13 @@ class PublicModule(types.ModuleType):
 
 
 def public(api: str, full: str) -> Any:
-    """The object with a public name, or None."""
+    """The object with a public name, or NOTHING."""
     parent = "penstock.compat.v1" if api == "v1" else "penstock"
     head, _, _ = full.rpartition(".")
     try:
         return names.resolve(api, full, f"{parent}.{head}" if head else parent)
     except AttributeError:
-        return None
+        return NOTHING
 
 
 def _import(name: str) -> types.ModuleType:

@@ -18,6 +18,9 @@ from penstock import api as names
 from penstock.version import __version__
 
 
+NOTHING = object()              # in place of a value where there is none: None is a value (tf.newaxis)
+
+
 class MissingSymbol(AttributeError, NotImplementedError):
     """A name of TensorFlow's that penstock does not have. The text is made when it is asked for: `hasattr` never does."""
 
@@ -42,7 +45,7 @@ def explain(full: str, api: str, public: str) -> str:
 @functools.cache
 def nearest(api: str, public: str) -> tuple[str, ...]:
     """Public names that are like `public`: the same name elsewhere first, then similar ones."""
-    names.load(public.split(".", 1)[0])
+    names.load(public)
     table = [n for n in names.TABLES[api] if not n.startswith("raw_ops.")]
     last = public.rsplit(".", 1)[-1]
     same = [n for n in table if n.rsplit(".", 1)[-1].lower() == last.lower() and n != public]

@@ -16,6 +16,7 @@ from typing import Any
 from penstock import api as names
 from penstock.programs import missing
 from penstock.programs.folders import PLACES
+from penstock.programs.missing import NOTHING
 
 OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a whole
     "examples.tutorials.mnist.input_data": "penstock.programs.tutorials.input_data",
@@ -64,7 +65,7 @@ class View(types.ModuleType):
         if module(full, self._api, inner) is not None:
             return importlib.import_module(full)       # `ops.gradients` is the module, not the function
         value = self._find(name)
-        if value is None:
+        if value is NOTHING:
             return missing.found_missing(full, self._api, name)
         self.__dict__[name] = value
         return value
@@ -76,34 +77,34 @@ class View(types.ModuleType):
                 value = _own(where[1:], name)
             else:
                 value = _public(api, name if where == "." else f"{where}.{name}")
-            if value is not None:
+            if value is not NOTHING:
                 return value
         if name.startswith("_"):
-            return None
+            return NOTHING
         if self._rest.rpartition(".")[2].startswith("gen_"):
             return generated(name)
-        return None if self._rest.count(".") < 2 else _anywhere(api, name)
+        return NOTHING if self._rest.count(".") < 2 else _anywhere(api, name)
 
 
 def _own(module: str, name: str) -> Any:
     """An attribute of a module of penstock; of a package, of the modules in it."""
     try:
-        return getattr(importlib.import_module(f"penstock.{module}"), name, None)
+        return getattr(importlib.import_module(f"penstock.{module}"), name, NOTHING)
     except ModuleNotFoundError:
-        return None
+        return NOTHING
 
 
 def _public(api: str, full: str) -> Any:
     from penstock.programs.importer import public
     value = public(api, full)
-    return None if isinstance(value, types.ModuleType) else value
+    return NOTHING if isinstance(value, types.ModuleType) else value
 
 
 def _anywhere(api: str, name: str) -> Any:
     """What has this name anywhere in the public API, if there is only one such thing."""
     found = {id(v): v for n, v in list(names.TABLES[api].items()) if n.rsplit(".", 1)[-1] == name
              and not n.startswith("raw_ops.") and not isinstance(v, (types.ModuleType, names.Later))}
-    return next(iter(found.values())) if len(found) == 1 else None
+    return next(iter(found.values())) if len(found) == 1 else NOTHING
 
 
 @functools.cache
@@ -126,7 +127,7 @@ def generated(name: str) -> Any:
     """The function of an op by its small name; arguments may be given by position, in the order of the op's declaration."""
     full = _raw_names().get(name) or _raw_names().get(name.lstrip("_"))
     if full is None:
-        return None
+        return NOTHING
     function = getattr(importlib.import_module("penstock.compat.v1").raw_ops, full)
     parameters = [p for p in inspect.signature(function).parameters]
 
@@ -183,7 +184,7 @@ def _contrib(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     """A module below `tensorflow.contrib.NAME.python`, if it can be one: modules are in small letters."""
     base, _, inner = rest.partition(".python")
     words = inner.strip(".").split(".")
-    if not _has_names(base) or _public("v1", f"{base}.{words[-1]}") is not None or words[-1] != words[-1].lower():
+    if not _has_names(base) or _public("v1", f"{base}.{words[-1]}") is not NOTHING or words[-1] != words[-1].lower():
         return None
     return View(fullname, api, rest, " ".join([*(f"{base}.{'.'.join(w)}" for w in _tails(words)), base]))
 
@@ -194,16 +195,16 @@ def _tails(words: list[str]) -> list[list[str]]:
 
 
 def _has_names(prefix: str) -> bool:
-    names.load(prefix.split(".", 1)[0])
+    names.load(prefix)
     return any(n.startswith(prefix + ".") for n in list(names.TABLES["v1"]))
 
 
 def below(api: str, full: str, fullname: str) -> Any:
-    """A module below a public one that is not public itself (`tf.contrib.layers.python`), or None."""
+    """A module below a public one that is not public itself (`tf.contrib.layers.python`), or NOTHING."""
     if full in OWN_MODULES or any(known.startswith(full + ".") for known in OWN_MODULES) or \
             (full.startswith("contrib.") and full.endswith(".python") and _has_names(full.removesuffix(".python"))):
         return importlib.import_module(fullname)
-    return None
+    return NOTHING
 
 
 def _core(fullname: str, api: str, rest: str) -> types.ModuleType | None:

@@ -48,6 +48,7 @@ class _Reader(ast.NodeVisitor):
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
         self.imported: set[str] = set()
+        self.own: set[str] = set()              # names below tf that the program itself makes: tf.model = ...
 
     def visit_Import(self, node: ast.Import) -> None:
         for a in node.names:
@@ -82,6 +83,10 @@ class _Reader(ast.NodeVisitor):
         full = self._full(node)
         if full is None:
             self.generic_visit(node)
+            return
+        if not isinstance(node.ctx, ast.Load):
+            self.own.add(full)
+        if any(full == own or full.startswith(own + ".") for own in self.own):
             return
         self._used(full, node.lineno)
         inner: ast.expr = node
