@@ -62,6 +62,7 @@ MAY_IMPORT = {
     "contrib": LIBRARY | {"checkpoint", "data", "distributions", "eager", "estimator", "feature_column", "image", "keras",
                           "layers", "losses", "metrics", "rnn", "saved_model", "session", "summary", "train", "variables"},
     "programs": LIBRARY,
+    "profiler": CORE | {"execute"}, "sysconfig": BASE, "resource_loader": BASE, "compiled_libraries": BASE, "xla": BASE,
     "tools": BASE,
     "__main__": {"tools"},
     "compat": PUBLIC | BASE,

@@ -35,8 +35,11 @@ _LATER = {
     "distributions": "distributions", "contrib": "contrib",
     "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
     "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",
-    "install": "programs",
     "v2:losses": "keras.losses", "v2:metrics": "keras.metrics", "v2:optimizers": "keras.optimizers",
+    "install": "programs", "profiler": "profiler", "sysconfig": "sysconfig", "resource_loader": "resource_loader",
+    "load_op_library": "compiled_libraries", "load_library": "compiled_libraries",
+    "load_file_system_library": "compiled_libraries",
+    "xla": "xla", "vectorized_map": "ops.vectorized",
 }
 
 

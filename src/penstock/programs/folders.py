@@ -147,8 +147,8 @@ compat.v1 .: eager.wrap_function
 @programs.inside.inference: tools.optimize_for_inference_lib tools.strip_unused_lib tools.optimize_for_inference
     tools.strip_unused
 @programs.inside.checkpoints: tools.inspect_checkpoint
-profiler @programs.profiler: profiler.model_analyzer profiler.option_builder
-@programs.profiler: profiler.profile_context
+profiler @profiler: profiler.model_analyzer profiler.option_builder
+@profiler: profiler.profile_context
 data.experimental: data.experimental data.experimental.ops data.ops.optional_ops data.util.structure
 user_ops: user_ops.user_ops
 distribute.experimental: distribute.parameter_server_strategy

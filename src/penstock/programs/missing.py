@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from penstock import api as names
 from penstock.version import __version__
 
-
 NOTHING = object()              # in place of a value where there is none: None is a value (tf.newaxis)
 
 

@@ -24,6 +24,9 @@ import sys
 import time
 import types
 import unittest
+import urllib
+import urllib.parse
+import urllib.request
 from typing import Any
 
 import numpy as np
@@ -55,6 +58,9 @@ MODULES: dict[types.ModuleType, dict[str, Any]] = {
     string: {"maketrans": str.maketrans, "letters": string.ascii_letters, "lowercase": string.ascii_lowercase,
              "uppercase": string.ascii_uppercase, "join": lambda words, sep=" ": sep.join(words)},
     fractions: {"gcd": math.gcd},
+    urllib: {n: getattr(urllib.request, n, None) or getattr(urllib.parse, n) for n in (
+        "urlretrieve", "urlopen", "FancyURLopener", "URLopener", "urlencode", "quote", "quote_plus", "unquote", "unquote_plus")
+        if hasattr(urllib.request, n) or hasattr(urllib.parse, n)},
     os: {"getcwdu": os.getcwd, "errno": __import__("errno")},
     sys: {"maxint": sys.maxsize, "setdefaultencoding": lambda name: None},
 }

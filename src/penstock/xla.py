@@ -1,0 +1,38 @@
+"""tf.xla: there is no XLA here. What asks for it runs as anything else does, with the same result."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock.api import export
+
+
+@export("xla.experimental.compile")
+def compile(computation: Callable, inputs: Any = None) -> Any:
+    """Builds `computation(*inputs)`; its tensors are given as a list, and its ops run before they are.
+
+    >>> [y] = tf.xla.experimental.compile(lambda x: x * 2, [x])
+    """
+    import penstock.compat.v1 as tf
+    from penstock import nest
+    results = computation(*[tf.convert_to_tensor(t) for t in (inputs or [])])
+    if results is None:
+        return tf.no_op()
+    flat = nest.flatten(results)
+    ops = [r for r in flat if isinstance(r, tf.Operation)]
+    with tf.control_dependencies(ops):
+        tensors = [tf.identity(tf.convert_to_tensor(r)) for r in flat if not isinstance(r, tf.Operation)]
+    if not tensors:
+        return tf.group(*ops)
+    if isinstance(results, (list, tuple)) and not hasattr(results, "_fields") and all(
+            not nest.is_nested(r) for r in results):
+        return tensors
+    return tensors if not nest.is_nested(results) else nest.pack_sequence_as(results, tensors)
+
+
+@export("xla.experimental.jit_scope")
+@contextlib.contextmanager
+def jit_scope(compile_ops: bool = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
+    """A scope that changes nothing."""
+    yield
