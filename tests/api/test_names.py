@@ -36,6 +36,8 @@ OURS = {     # where they are our own
     "linalg.LinearOperatorCirculant3D.__init__": "name is None, and the class gives it",
     "lookup.experimental.DenseHashTable.lookup": "dynamic_default_values, as MutableHashTable has it in TensorFlow 2",
     "Operation.__init__": "graphs make operations, programs do not",
+    "keras.optimizers.Optimizer.variables": "a property, as in Keras 3, whose list may be called",
+    "optimizers.Optimizer.variables": "a property, as in Keras 3, whose list may be called",
     "summary.FileWriter.add_graph": "graph may be left out where graph_def is given",
     "print": "the keyword arguments are named",
     **{f"nn.rnn_cell.{cell}.build": "the record has the arguments of a decorator"

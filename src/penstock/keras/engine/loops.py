@@ -176,7 +176,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
     model.stop_training = False
     callbacks.on_train_begin()
     logs: dict[str, Any] = {}
-    for epoch in range(initial_epoch, epochs):
+    for epoch in range(max(initial_epoch, getattr(model, "_first_epoch", 0)), epochs):     # BackupAndRestore may skip some
         model.reset_metrics()
         callbacks.on_epoch_begin(epoch)
         logs = _epoch(model, source, callbacks)

@@ -37,14 +37,10 @@ class Metric(Layer):
     >>> m.result()                 # 2.0
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = super().__new__(cls)
-        made.__dict__["update_state"] = types.MethodType(_updating(cls), made)
-        made.__dict__["result"] = types.MethodType(_resulting(cls), made)
-        return made
-
     def __init__(self, name: str | None = None, dtype: Any = None, **kwargs: Any):
         super().__init__(name=name, dtype=dtype, **kwargs)
+        self.__dict__["update_state"] = types.MethodType(_updating(type(self)), self)
+        self.__dict__["result"] = types.MethodType(_resulting(type(self)), self)
         self.stateful = True
         self.built = True
         self._metric_dtype = K.floatx() if dtype is None else getattr(dtype, "compute_dtype", None) or as_dtype(dtype).name

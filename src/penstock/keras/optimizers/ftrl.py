@@ -24,7 +24,8 @@ class FtrlV1(Optimizer):
 
     def __init__(self, learning_rate: Any = 0.001, learning_rate_power: Any = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: Any = 0.0, l2_regularization_strength: Any = 0.0, name: str | None = "Ftrl",
-                 l2_shrinkage_regularization_strength: Any = 0.0, beta: Any = 0.0, **kwargs: Any):
+                 l2_shrinkage_regularization_strength: Any = 0.0, **kwargs: Any):
+        beta = kwargs.pop("beta", 0.0)
         for value, label in ((initial_accumulator_value, "initial_accumulator_value"),
                              (l1_regularization_strength, "l1_regularization_strength"),
                              (l2_regularization_strength, "l2_regularization_strength"),

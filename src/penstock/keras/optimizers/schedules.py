@@ -15,7 +15,7 @@ from penstock.train.schedules import LearningRateSchedule
 class CosineDecay(formulas.CosineDecay):
     """From the initial rate along half a cosine wave; with warm-up, first along a line up to `warmup_target`."""
 
-    def __init__(self, initial_learning_rate: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = "CosineDecay",
+    def __init__(self, initial_learning_rate: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None,
                  warmup_target: Any = None, warmup_steps: Any = 0):
         super().__init__(initial_learning_rate, decay_steps, alpha, name)
         self.warmup_target, self.warmup_steps = warmup_target, warmup_steps

@@ -1,2 +1,10 @@
 """tf.keras.utils."""
-from penstock.keras.utils import generic_utils
+from penstock.keras.utils import (  # noqa: F401
+    data_utils,
+    generic_utils,
+    hdf5_matrix,
+    layer_utils,
+    np_utils,
+    progress_bar,
+    vis_utils,
+)
