@@ -196,7 +196,7 @@ class EinsumDense(Layer):
         others = len(dims) - len(ins)                                       # axes that `...` stands for
         sizes = dict(zip(ins, dims[others:] if found["left"] else dims))
         given = list(self.partial_output_shape)
-        given = given[len(given) - len(outs):] if found["left"] or not others else given[:len(outs)]
+        given = given[max(0, len(given) - len(outs)):] if found["left"] or not others else given[:len(outs)]
         if len(given) < len(outs):                                          # the batch is not said
             given = [dims[0], *given]
         for letter, size in zip(outs, given):
