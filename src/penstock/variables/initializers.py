@@ -28,6 +28,11 @@ class Initializer:
     """What all initializers share: their configuration, out and in again."""
 
     dtype: Any = None
+    seed: int | None = None
+
+    def _draw(self, kind: str, shape: Any, a: Any, b: Any, dtype: Any) -> Any:
+        """Random values of a kind (random_uniform, random_normal, truncated_normal) with two parameters."""
+        return getattr(random, kind)(shape, a, b, dtype, seed=self.seed)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         raise NotImplementedError
@@ -54,6 +59,14 @@ class InitializerV2(Initializer):
 
     def __init_subclass__(cls) -> None:
         cls.__name__ = cls.__name__.removesuffix("V2")          # as configurations call it
+
+    def _draw(self, kind: str, shape: Any, a: Any, b: Any, dtype: Any) -> Any:
+        """Random values of a kind; with a seed, the same at each call."""
+        if self.seed is None:
+            return super()._draw(kind, shape, a, b, dtype)
+        from penstock.ops import stateless_random
+        name = "stateless_" + kind
+        return getattr(stateless_random, name)(shape, [self.seed, 0], a, b, dtype)
 
     def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:
         dtype = dtypes.as_dtype(dtype)
@@ -182,7 +195,7 @@ class RandomUniform(Initializer):
         self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, dtypes.as_dtype(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
-        return random.random_uniform(shape, self.minval, self.maxval, dtype, seed=self.seed)
+        return self._draw("random_uniform", shape, self.minval, self.maxval, dtype)
 
 
 @export(v2=["random_uniform_initializer", "initializers.RandomUniform"])
@@ -210,7 +223,7 @@ class RandomNormal(Initializer):
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
-        return random.random_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
+        return self._draw("random_normal", shape, self.mean, self.stddev, dtype)
 
 
 @export(v2=["random_normal_initializer", "initializers.RandomNormal"])
@@ -231,7 +244,7 @@ class TruncatedNormal(Initializer):
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, floating(dtype)
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
-        return random.truncated_normal(shape, self.mean, self.stddev, dtype, seed=self.seed)
+        return self._draw("truncated_normal", shape, self.mean, self.stddev, dtype)
 
 
 @export(v2=["initializers.TruncatedNormal"])
@@ -277,11 +290,11 @@ class VarianceScaling(Initializer):
         n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.}[self.mode]
         scale = self.scale / max(1., n)
         if self.distribution in ("normal", "truncated_normal"):
-            return random.truncated_normal(shape, 0.0, math.sqrt(scale) / _TRUNCATED_STDDEV, dtype, seed=self.seed)
+            return self._draw("truncated_normal", shape, 0.0, math.sqrt(scale) / _TRUNCATED_STDDEV, dtype)
         if self.distribution == "untruncated_normal":
-            return random.random_normal(shape, 0.0, math.sqrt(scale), dtype, seed=self.seed)
+            return self._draw("random_normal", shape, 0.0, math.sqrt(scale), dtype)
         limit = math.sqrt(3.0 * scale)
-        return random.random_uniform(shape, -limit, limit, dtype, seed=self.seed)
+        return self._draw("random_uniform", shape, -limit, limit, dtype)
 
 
 @export(v2=["initializers.VarianceScaling"])
@@ -340,7 +353,12 @@ _scaling(1., "fan_avg", "uniform", "GlorotUniform", "Uniform values of variance 
 # -- matrices ---------------------------------------------------------------------------------------------------------
 def random_orthogonal(rows: int, columns: int, dtype: Any, seed: int | None) -> Any:
     """A matrix with orthonormal columns (rows >= columns), evenly distributed among all of them."""
-    q, r = get("Qr")(random.random_normal([rows, columns], dtype=dtype, seed=seed), full_matrices=False)
+    return orthogonal_from(random.random_normal([rows, columns], dtype=dtype, seed=seed))
+
+
+def orthogonal_from(normal: Any) -> Any:
+    """A matrix with orthonormal columns, from one of normally distributed values."""
+    q, r = get("Qr")(normal, full_matrices=False)
     return get("Mul")(q, get("Sign")(get("MatrixDiagPart")(r)))
 
 
@@ -355,7 +373,7 @@ class Orthogonal(Initializer):
         if len(shape) < 2:
             raise ValueError("The tensor to initialize must be at least two-dimensional")
         rows, columns = math.prod(int(d) for d in shape[:-1]), int(shape[-1])
-        q = random_orthogonal(max(rows, columns), min(rows, columns), dtype, self.seed)
+        q = orthogonal_from(self._draw("random_normal", [max(rows, columns), min(rows, columns)], 0., 1., dtype))
         if rows < columns:
             q = get("Transpose")(q, [1, 0])
         return get("Mul")(constant(self.gain, dtype), get("Reshape")(q, [int(d) for d in shape]))

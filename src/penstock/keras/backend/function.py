@@ -11,7 +11,7 @@ from penstock.compat import v1 as tf
 from penstock.graph import context
 from penstock.graph.node import Operation, Tensor
 from penstock.keras.backend.state import get_session
-from penstock.keras.backend.variables import is_variable
+from penstock.keras.backend.variables import is_symbolic, is_variable
 
 _RUN_ARGUMENTS = ("feed_dict", "fetches", "options", "run_metadata")
 
@@ -46,10 +46,11 @@ class GraphFunction:
         for hole, value in zip(self.inputs, values):
             if value is None:
                 continue
-            if not isinstance(value, np.ndarray):
-                value = session.run(value) if isinstance(value, Tensor) and not hasattr(value, "_value") else value
-                value = value.numpy() if hasattr(value, "_value") else np.asarray(value, hole.dtype.base_dtype.as_numpy_dtype)
-            feeds[hole] = value
+            if is_symbolic(value) or is_variable(value):
+                value = session.run(value)
+            elif hasattr(value, "_value"):
+                value = value.numpy()
+            feeds[hole] = np.asarray(value, hole.dtype.base_dtype.as_numpy_dtype)
         got = session.run([*self.outputs, *self.fetches, self.updates_op], feed_dict=feeds, options=self.run_options,
                           run_metadata=self.run_metadata)
         n = len(self.outputs)
