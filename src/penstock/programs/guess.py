@@ -40,7 +40,8 @@ def only_v1(name: str) -> bool:
     """Whether a name without `tf.` is one of 1.x, not of 2.x."""
     if f"tf.{name}.".startswith(ONLY_V1) or name in earlier.RENAMED or name in earlier.MADE:
         return True
-    names.load(name)
+    for api in ("v1", "v2"):
+        names.load(name, api)
     words = name.split(".")
     for n in range(len(words), 0, -1):                  # tf.train.Saver.save: the class tells
         full = ".".join(words[:n])

@@ -195,7 +195,7 @@ def _tails(words: list[str]) -> list[list[str]]:
 
 
 def _has_names(prefix: str) -> bool:
-    names.load(prefix)
+    names.load(prefix, "v1")
     return any(n.startswith(prefix + ".") for n in list(names.TABLES["v1"]))
 
 
