@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock import errors, tf_logging
 from penstock.distributed import wire
+from penstock.distributed.shared import Incoming, Outgoing
 
 Answer = Callable[[dict[str, Any] | None, list[Any], BaseException | None], None]
 
@@ -23,11 +24,13 @@ Answer = Callable[[dict[str, Any] | None, list[Any], BaseException | None], None
 class Link:
     """One end of a link. `peer` is the name of the task at the other end, `incarnation` which life of it."""
 
-    def __init__(self, sock: Any, peer: str, incarnation: int, reader: wire.Reader | None = None):
+    def __init__(self, sock: Any, peer: str, incarnation: int, reader: wire.Reader | None = None, same_host: bool = False):
         self.peer, self.incarnation = peer, incarnation
+        self._shared = Outgoing() if same_host else None
         self.error: errors.OpError | None = None
         self.sent = 0                                # bytes
         self._sock, self._reader = sock, reader or wire.Reader(sock)
+        self._reader.shared = Incoming() if same_host else None
         self._lock = threading.Lock()
         self._more = threading.Condition(self._lock)
         self._queue: collections.deque[list[memoryview]] = collections.deque()
@@ -44,7 +47,10 @@ class Link:
     # -- sending ------------------------------------------------------------------------------------------------------
     def post(self, header: dict[str, Any], values: Any = None) -> None:
         """Sends a message; UnavailableError if the link has ended."""
-        parts, size = wire.pack(header, values)
+        incoming = self._reader.shared
+        if incoming is not None and incoming.unused:
+            header["free"] = [incoming.unused.popleft() for _ in range(len(incoming.unused))]
+        parts, size = wire.pack(header, values, self._shared)
         with self._lock:
             if self.error is not None:
                 raise self.error
@@ -118,6 +124,9 @@ class Link:
         try:
             message = self._reader.message()
             if message is not None:
+                free = message[0].pop("free", None)
+                if free and self._shared is not None:
+                    self._shared.free(free)
                 return message
         except (OSError, errors.OpError) as e:
             why = str(e)
@@ -175,6 +184,8 @@ class Link:
             calls, self._on_end = self._on_end, []
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)             # whoever reads notices, and closes it
+        if self._shared is not None:
+            self._shared.close()
         for number in list(self._calls):
             answer = self._calls.pop(number, None)
             if answer is not None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import errors
-from penstock.distributed import wire
+from penstock.distributed import shared, wire
 from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import connect
 from penstock.distributed.link import Link, made_error
@@ -74,14 +74,14 @@ class Peers:
         sock = connect(self.addresses[task], LOST, self._ended)
         try:
             reader = wire.Reader(sock)
-            found = self._introduce(sock, reader, "step", task, LOST)
+            found, same_host = self._introduce(sock, reader, "step", task, LOST)
         except BaseException:
             sock.close()
             raise
         if found != incarnation:
             sock.close()
             raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
-        link = Link(sock, task, incarnation, reader)
+        link = Link(sock, task, incarnation, reader, same_host)
         self.watch(link)
         return link
 
@@ -107,7 +107,7 @@ class Peers:
             sock = connect(address, timeout, self._ended)
             try:
                 reader = wire.Reader(sock)
-                incarnation = self._introduce(sock, reader, "link", task, timeout)
+                incarnation, same_host = self._introduce(sock, reader, "link", task, timeout)
                 watch = connect(address, timeout, self._ended)
             except BaseException:
                 sock.close()
@@ -116,17 +116,18 @@ class Peers:
             if isinstance(e, (errors.PermissionDeniedError, errors.InvalidArgumentError)):
                 raise
             raise errors.UnavailableError(None, None, f"{task} did not answer at {address}: {e.message}") from None
-        link = Link(sock, task, incarnation, reader)
+        link = Link(sock, task, incarnation, reader, same_host)
         self._start(self._read, link)
         self._start(self._beat, link, watch, task)
         self.add(link)
         return link
 
-    def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, timeout: float) -> int:
-        """Says who we are and to whom we want to talk; gives the other's incarnation."""
+    def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, timeout: float) -> tuple[int, bool]:
+        """Says who we are and to whom we want to talk; gives the other's incarnation, and whether it is on this machine."""
         sock.settimeout(timeout)
         try:
-            wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "lost": LOST})
+            wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "lost": LOST,
+                             "host": shared.host()})
             message = reader.message()
         except OSError as e:
             raise errors.UnavailableError(None, None, str(e)) from None
@@ -135,7 +136,7 @@ class Peers:
         if "error" in message[0]:
             raise made_error(message[0]["error"])
         sock.settimeout(None)
-        return int(message[0]["incarnation"])
+        return int(message[0]["incarnation"]), bool(message[0].get("same_host"))
 
     # -- living -------------------------------------------------------------------------------------------------------
     def add(self, link: Link) -> None:
@@ -195,7 +196,7 @@ class Peers:
         over = threading.Event()
         link.on_end(lambda _: (over.set(), shut(sock)))        # type: ignore[func-returns-value]
         try:
-            same = self._introduce(sock, wire.Reader(sock), "watch", task, LOST) == link.incarnation
+            same = self._introduce(sock, wire.Reader(sock), "watch", task, LOST)[0] == link.incarnation
             why = beat(sock, over) if same else "it has been restarted"
         except errors.OpError as e:
             why = e.message

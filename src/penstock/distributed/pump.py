@@ -26,16 +26,20 @@ class Waker:
         self.fd, self._in = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._in, False)
+        self._is_set = False
 
     def set(self) -> None:
         """Wakes the thread, or keeps it from going to sleep."""
+        self._is_set = True
         with contextlib.suppress(OSError):
             os.write(self._in, b".")
 
     def clear(self) -> None:
         """Forgets that it was set."""
-        with contextlib.suppress(OSError):
-            os.read(self.fd, 4096)
+        if self._is_set:
+            self._is_set = False
+            with contextlib.suppress(OSError):
+                os.read(self.fd, 4096)
 
     def __del__(self) -> None:
         os.close(self.fd)

@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock import errors, tf_logging
 from penstock.api import export
-from penstock.distributed import security, wire
+from penstock.distributed import security, shared, wire
 from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import split_address
 from penstock.distributed.link import Link, described
@@ -212,11 +212,12 @@ class Server:
                 f"The server at {self.target} is {self._peers.task}, and {task} takes it for {wanted}: their cluster "
                 "specifications differ."))})
             return
-        wire.send(sock, {"incarnation": self.incarnation})
+        same_host = bool(shared.host()) and header.get("host") == shared.host()
+        wire.send(sock, {"incarnation": self.incarnation, "same_host": same_host})
         if header["do"] == "watch":
             self._peers.watched(sock, task, incarnation, float(header["lost"]))
             return
-        link = Link(sock, task, incarnation, reader)
+        link = Link(sock, task, incarnation, reader, same_host)
         if header["do"] == "step":
             self._peers.watch(link)
             self._worker.serve_steps(link)

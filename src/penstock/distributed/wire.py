@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from penstock import dtypes, errors
+from penstock.distributed.shared import LEAST, Incoming, Outgoing
 
 _PREFIX = struct.Struct("<4sIQ")
 _MAGIC = b"PNS1"
@@ -24,6 +25,8 @@ _MOST_RANK = 254
 MOST_PARTS = 64                     # pieces that the system takes in one call
 _BUFFER = 1 << 16
 _STEP = 4 << 20
+_SMALL = 4096                       # bytes that are copied sooner than looked at
+_PLAIN = {torch.float32, torch.float64, torch.int32, torch.int64, torch.bool, torch.uint8}
 
 
 def send(sock: Any, header: dict[str, Any], values: list[Any] | None = None) -> None:
@@ -33,10 +36,17 @@ def send(sock: Any, header: dict[str, Any], values: list[Any] | None = None) -> 
         parts = unsent(parts, sock.sendmsg(parts[:MOST_PARTS]))
 
 
-def pack(header: dict[str, Any], values: Any = None) -> tuple[list[memoryview], int]:
-    """The bytes of a message, in pieces that are not copied, and how many bytes its values have."""
+def pack(header: dict[str, Any], values: Any = None, shared: Outgoing | None = None) -> tuple[list[memoryview], int]:
+    """The bytes of a message, in pieces that are not copied, and how many bytes its values have. Large tensors are left in
+    `shared` memory, where there is some."""
     kinds, parts = [], []
     for value in values or ():
+        if shared is not None and isinstance(value, torch.Tensor) and value.nbytes >= LEAST:
+            value = value.detach().resolve_conj().resolve_neg()
+            where = shared.put(value)
+            if where is not None:
+                kinds.append(["shared", _name(value.dtype), list(value.shape), where])
+                continue
         kind, pieces = _pack(value)
         kinds.append(kind)
         parts += pieces
@@ -59,8 +69,8 @@ def unsent(parts: list[memoryview], sent: int) -> list[memoryview]:
 class Reader:
     """Reads messages from a connection; small ones with one call to the system, large tensors into their own memory."""
 
-    def __init__(self, sock: Any):
-        self._sock = sock
+    def __init__(self, sock: Any, shared: Incoming | None = None):
+        self._sock, self.shared = sock, shared
         self._buffer = memoryview(bytearray(_BUFFER))
         self._at = self._end = 0
         self.received = 0                   # bytes so far
@@ -139,10 +149,19 @@ class Reader:
         if kind is None:
             return None
         if kind[0] == "tensor":
+            if 0 < size <= _BUFFER:
+                self._have(size)
+                data = bytearray(self._buffer[self._at:self._at + size])
+                self._at += size
+                return torch.frombuffer(data, dtype=_TYPES[kind[1]]).reshape(kind[2])
             made = torch.empty(kind[2], dtype=_TYPES[kind[1]])
             if size:
                 self.fill(memoryview(made.reshape(-1).view(torch.uint8).numpy()))
             return made
+        if kind[0] == "shared":
+            if self.shared is None:
+                raise errors.invalid("A tensor is said to be in shared memory, on a connection that has none.")
+            return self.shared.get(kind[3], _TYPES[kind[1]], kind[2])
         data = self._take(size)
         return data if kind[0] == "bytes" else _strings(data, kind[1])
 
@@ -169,10 +188,16 @@ def _pack(value: Any) -> tuple[Any, list[memoryview]]:
         return ["strings", list(value.shape), len(text)], [memoryview(lengths.tobytes()), memoryview(text)]
     if not isinstance(value, torch.Tensor):
         raise errors.invalid(f"A value of type {type(value).__name__} cannot be sent to another process.")
+    name = _name(value.dtype)
+    if value.nbytes <= _SMALL and value.dtype in _PLAIN and value.device.type == "cpu":
+        return ["tensor", name, list(value.shape)], [memoryview(value.numpy().tobytes())]
     value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    name = str(value.dtype).removeprefix("torch.")
     data = value.reshape(-1).view(torch.uint8).numpy() if value.numel() else np.empty(0, np.uint8)
     return ["tensor", name, list(value.shape)], [memoryview(data)]
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _size(kind: Any) -> int:
@@ -187,8 +212,10 @@ def _size(kind: Any) -> int:
     elements = math.prod(_count(d) for d in shape)
     if kind[0] == "strings":
         return elements * 8 + _count(kind[2])
-    if kind[0] != "tensor" or kind[1] not in _TYPES:
+    if kind[0] not in ("tensor", "shared") or kind[1] not in _TYPES:
         raise ValueError(f"a value of unknown kind {kind[:2]}")
+    if kind[0] == "shared":
+        return 0 if len(kind[3]) == 4 else _count(None)
     return elements * _TYPES[kind[1]].itemsize
 
 

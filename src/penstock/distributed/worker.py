@@ -24,7 +24,7 @@ from penstock.execute.rendezvous import DEAD
 from penstock.graph.messages import ConfigProto, GraphDef, RunMetadata
 from penstock.place.devices import DeviceSet
 
-_QUICK = 0.0005                     # seconds: parts that take less, and wait for nothing, send all they have with their answer
+_QUICK = 0.0005                     # seconds of work: parts that take less, and wait for nothing, send only one message
 _REMEMBERED = 4096                  # steps that failed: what still comes for them is dropped
 _ORPHANED = 60.0                    # seconds that values wait for a step which does not begin
 
@@ -267,13 +267,13 @@ class Worker:
         """One part of a step that has begun, on this thread; gives what it fetches."""
         release = ctx.cancellation.on_cancel(lambda: exchange.abort(ctx.cancellation.error))  # type: ignore[arg-type]
         failed = True
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             results = part.run(ctx, values) if stats is None else part.run_traced(ctx, values, stats)
             failed = False
             return results
         finally:
-            part.seconds = 0.5 * (part.seconds + time.perf_counter() - began) if part.seconds < 1.0 else _QUICK
+            part.seconds = 0.5 * (part.seconds + time.thread_time() - began) if part.seconds < 1.0 else _QUICK
             release()
             self.steps_run += 1
             with self._lock:
