@@ -338,9 +338,17 @@ def _(var, accum, lr, grad, momentum, *, use_nesterov):
 _MANY_STEPS = torch.tensor(1e9)
 
 
-def _fusable(*tensors: torch.Tensor) -> bool:
-    """Whether ATen's fused update can take tensors: whole, on the CPU, in single or double precision."""
-    return all(t.dtype in (torch.float32, torch.float64) and t.device.type == "cpu" and t.is_contiguous() for t in tensors)
+def _in_memory_order(*tensors: torch.Tensor) -> list[torch.Tensor] | None:
+    """Views of tensors as ATen's fused updates take them: whole, in one order, on the CPU, in single or double precision."""
+    first = tensors[0]
+    if first.dtype not in (torch.float32, torch.float64) or not first.is_cpu or \
+            any(t.stride() != first.stride() or t.dtype is not first.dtype for t in tensors):
+        return None
+    if first.is_contiguous():
+        return list(tensors)
+    order = sorted(range(first.ndim), key=first.stride().__getitem__, reverse=True)
+    views = [t.permute(order) for t in tensors]
+    return views if views[0].is_contiguous() else None
 
 
 def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
@@ -362,10 +370,11 @@ def _ratio(a: Any, b: Any) -> Any:
 @_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False", device=True)
 def _(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
     rate = _adam_rate(lr, beta1_power, beta2_power)
-    if not use_nesterov and _fusable(var, m, v):
+    whole = None if use_nesterov or isinstance(rate, torch.Tensor) else _in_memory_order(var, grad, m, v)
+    if whole is not None:
         # ATen's kernel takes the bias out by the number of steps; after so many there is none, and the rate has it already
-        torch._fused_adam_([var], [grad.contiguous()], [m], [v], [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2,
-                           weight_decay=0.0, eps=epsilon, amsgrad=False, maximize=False)
+        torch._fused_adam_(*[[t] for t in whole], [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2, weight_decay=0.0,
+                           eps=epsilon, amsgrad=False, maximize=False)
         return
     _towards(m, grad, beta1)
     _squares(v, grad, beta2)
