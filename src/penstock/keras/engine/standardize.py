@@ -91,8 +91,9 @@ def _check_shape(x: Any, name: str, expected: Any, what: str) -> None:
 
 
 def _lengths(arrays: list) -> set[int]:
-    return {x.shape[0] for x in arrays if x is not None and not (is_tensor(x) and not hasattr(x, "_value"))
-            and hasattr(x, "shape") and len(x.shape)}
+    shapes = [x.shape for x in arrays if x is not None and not (is_tensor(x) and not hasattr(x, "_value"))
+              and hasattr(x, "shape") and len(x.shape)]
+    return {getattr(s[0], "value", s[0]) for s in shapes}
 
 
 def check_lengths(x: list, y: list, weights: list) -> None:
