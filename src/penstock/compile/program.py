@@ -172,7 +172,7 @@ class Writer:
         for at, over in op.opdef.overwriting.items():
             t = op._inputs[at]
             if t._dims == out._dims and t._dtype == out._dtype and self.last_use.get(id(t)) == index and \
-                    t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and op._inputs.count(t) == 1:
+                    t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and sum(x is t for x in op._inputs) == 1:
                 return reuse.reusing(bound, over, at)
         return bound
 
