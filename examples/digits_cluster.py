@@ -28,6 +28,7 @@ flags.DEFINE_integer("batch", 32, "images in a batch")
 flags.DEFINE_float("rate", 0.1, "the learning rate")
 flags.DEFINE_float("delay", 0.0, "seconds that a step takes longer, as if the model were larger")
 flags.DEFINE_integer("slow_worker", -1, "a worker whose delay is ten times as long")
+flags.DEFINE_integer("report_steps", 0, "steps after which the chief says what the model is worth so far; never, if 0")
 FLAGS = flags.FLAGS
 
 
@@ -78,20 +79,30 @@ def work(cluster, server, task):
     train, hooks, report = build(cluster, task)
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{task}"])     # workers do not need each other
     delay = FLAGS.delay * (10 if task == FLAGS.slow_worker else 1)
-    began, steps = None, 0
+    began, first, due, steps = None, 0, FLAGS.report_steps, 0
     with tf.train.MonitoredTrainingSession(
             master=server.target, is_chief=task == FLAGS.chief, config=config, checkpoint_dir=FLAGS.folder,
             save_checkpoint_steps=FLAGS.save_steps, save_checkpoint_secs=None, save_summaries_steps=None,
             save_summaries_secs=None, log_step_count_steps=None, stop_grace_period_secs=5,
             hooks=[*hooks, tf.train.StopAtStepHook(last_step=FLAGS.steps)]) as sess:
         while not sess.should_stop():
-            sess.run(train)
-            began, steps = began or time.monotonic(), steps + 1
             if delay:
                 time.sleep(delay)
-        step, loss, accuracy = sess._tf_sess().run(report)
-        print(f"worker {task}: step {step} loss {loss:.4f} accuracy {accuracy:.4f} own steps {steps} seconds "
-              f"{time.monotonic() - began if began else 0.0:.2f}", flush=True)
+            sess.run(train)
+            steps += 1
+            if began is None:
+                began, first = time.monotonic(), sess._tf_sess().run(report[0])
+            if due and task == FLAGS.chief and sess._tf_sess().run(report[0]) >= due:
+                say(sess, report, "so far")
+                due += FLAGS.report_steps
+        rate = (sess._tf_sess().run(report[0]) - first) / max(time.monotonic() - began, 1e-3) if began else 0.0
+        say(sess, report, f"own steps {steps} steps/s {rate:.2f}")
+
+
+def say(sess, report, more):
+    """Prints what the model is worth on the test digits."""
+    step, loss, accuracy = sess._tf_sess().run(report)
+    print(f"worker {FLAGS.task_index}: step {step} loss {loss:.4f} accuracy {accuracy:.4f} {more}", flush=True)
 
 
 def main(_):

@@ -105,8 +105,14 @@ def _child(log, argv, env):
         os.environ.update(env)
         sys.argv = argv
         sys.path.insert(0, os.path.dirname(argv[0]))
-        runpy.run_path(argv[0], run_name="__main__")
-        status = 0
+        with open(argv[0]) as file:
+            for_tensorflow = "import tensorflow" in file.read()
+        if for_tensorflow:
+            from penstock.programs import runner
+            status = runner.run(argv[0], argv[1:], quiet=True)
+        else:
+            runpy.run_path(argv[0], run_name="__main__")
+            status = 0
     except SystemExit as e:
         status = e.code if isinstance(e.code, int) else 0 if e.code is None else 1
     except BaseException:

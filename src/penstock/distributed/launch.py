@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import socket
@@ -26,6 +27,7 @@ _GRACE = 5.0                        # seconds between asking a process to end an
 _TIED = [sys.executable, "-c", "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"] \
     if sys.platform == "linux" else []
 _PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)    # seconds before the first restart of a task, the second, …
+_FOR_TENSORFLOW = re.compile(r"^\s*(import|from)\s+tensorflow\b", re.MULTILINE)
 FLAGS = ("job_name", "task_index", "ps_hosts", "worker_hosts")
 
 
@@ -48,7 +50,8 @@ def command_of(python: str, script: list[str], source: str, cluster: dict[str, l
     """What a task runs."""
     if plain_ps and job == SERVES:
         return [python, "-m", "penstock", "server"]
-    return [python, script[0], *flags_for(source, cluster, job, index), *script[1:]]
+    how = [python, "-m", "penstock", "run"] if _FOR_TENSORFLOW.search(source) else [python]
+    return [*how, script[0], *flags_for(source, cluster, job, index), *script[1:]]
 
 
 def surroundings(cluster: dict[str, list[str]], job: str, index: int, secret: str) -> dict[str, str]:
@@ -170,7 +173,7 @@ class Launcher:
             mine = [t for t in self.tasks if t.job == job]
             states = {"up": sum(t.alive() for t in mine), "waiting": sum(t.due is not None for t in mine),
                       "done": sum(t.status == 0 for t in mine)}
-            parts.append(f"{job}: " + ", ".join(f"{n} {word}" for word, n in states.items() if n))
+            parts.append(f"{job}: " + (", ".join(f"{n} {word}" for word, n in states.items() if n) or "ended"))
         restarts = sum(t.restarts for t in self.tasks)
         return " | ".join([*parts, f"{restarts} restarts", f"{time.monotonic() - self._began:.0f} s"])
 

@@ -3,7 +3,8 @@
     penstock launch --ps 2 --workers 4 train.py --learning_rate=0.1
 
 Each process finds its place in TF_CONFIG. Of the flags --job_name, --task_index, --ps_hosts and --worker_hosts it is
-given those that occur in the text of the script, because that is how textbook programs ask for them. Ports are free ones
+given those that occur in the text of the script, because that is how textbook programs ask for them. A script that imports
+tensorflow is run as `penstock run` does it. Ports are free ones
 of this machine, and a common secret is made for the cluster (PENSTOCK_SECRET, unless it is set). What the tasks print
 comes out with their names before it. A task that dies is started again, after a pause that grows, --restarts times at
 most. The job is done when all tasks but the parameter servers have ended well. Ctrl-C ends all of them. The exit status
