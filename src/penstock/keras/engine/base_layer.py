@@ -323,7 +323,8 @@ class Layer(Connected, Losing, Weighted):
         outputs = nest.map_structure(fresh, outputs)
         arguments = dict(zip(self._call_fn_args[1:], args))
         arguments.update(kwargs)
-        self._add_inbound_node(inputs, nest.map_structure(_tensor_of, outputs), arguments)
+        outputs = nest.map_structure(_tensor_of, outputs)
+        self._add_inbound_node(inputs, outputs, arguments)
         return outputs
 
     def _finish(self, inputs: Any, outputs: Any, masks: Any) -> None:

@@ -74,8 +74,11 @@ class Network(Layer):
         self.input_names = [layer.name for layer in self._input_layers]
         self.output_names = _unique_names([layer.name for layer in self._output_layers])
 
-    def _insert_layers(self, layers: Any, nodes: Any) -> None:
+    def _insert_layers(self, layers: Any, nodes: Any = None) -> None:
         """Adds layers that the outputs do not depend on (losses, metrics) to a functional network, at the end."""
+        assert_no_legacy_layers(nest.flatten(layers))
+        if nodes is None:
+            nodes = [n for layer in nest.flatten(layers) for n in layer._inbound_nodes]
         known = {id(v) for v in self._layers}
         self._layers.extend(v for v in nest.flatten(layers) if id(v) not in known)
         lowest = min(self._nodes_by_depth, default=0)
@@ -315,8 +318,7 @@ class Network(Layer):
     def _assert_weights_created(self) -> None:
         if self.dynamic:
             return
-        if "build" in type(self).__dict__ and not self.built and not self._is_graph_network and not hasattr(
-                self.build, "_is_default"):
+        if "build" in type(self).__dict__ and not self.built and not self._is_graph_network:
             raise ValueError(f"Weights for model {self.name} have not yet been created. Weights are created when the Model is "
                              "first called on inputs or `build()` is called with an `input_shape`.")
 

@@ -83,7 +83,7 @@ class Model(Saved, Network):
         self.loss = loss if loss is not None else {} if not context.process.eager else None
         self.loss_weights, self.sample_weight_mode = loss_weights, sample_weight_mode
         self._compile_metrics, self._compile_weighted_metrics = metrics or [], weighted_metrics
-        if target_tensors is not None and context.executing_eagerly() and self.run_eagerly:
+        if self.run_eagerly and target_tensors is not None:
             raise ValueError("target_tensors argument is not supported when running a model eagerly.")
         self._target_tensors = target_tensors
         self._is_compiled = True
