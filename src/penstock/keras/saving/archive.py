@@ -20,6 +20,7 @@ from penstock import tf_logging as logging
 from penstock.api import LazyModule
 from penstock.keras.engine.base_layer import Layer, to_snake_case
 from penstock.keras.saving import keras3
+from penstock.keras.saving.model_files import plain_json
 
 backend = LazyModule("penstock.keras.backend")
 _CONFIG, _META, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -187,8 +188,8 @@ def is_weights_file(path: str) -> bool:
 def load_weights(model: Any, path: str, skip_mismatch: bool = False) -> None:
     """Reads the weights of `.weights.h5` or `.keras`."""
     if not model.built and not model._is_graph_network:
-        raise ValueError("You are loading weights into a model that has not been built yet, and therefore has no variables. Call "
-                         "the model on some data first.")
+        raise ValueError("You are loading weights into a model that has not been built yet, and therefore has no variables. "
+                         "Call the model on some data first.")
     if is_archive(path):
         with zipfile.ZipFile(path) as z:
             _read_weights(model, _unpacked(z), skip_mismatch)
@@ -221,7 +222,7 @@ def save_model(model: Any, path: str, include_optimizer: bool = True) -> None:
     try:
         with zipfile.ZipFile(temporary, "w") as z:
             z.writestr(_META, json.dumps({"keras_version": keras3.VERSION, "date_saved": now}))
-            z.writestr(_CONFIG, json.dumps(described, default=keras3.plain))
+            z.writestr(_CONFIG, json.dumps(described, default=plain_json))
             z.writestr(_WEIGHTS, weights.getvalue())
         os.replace(temporary, path)
     finally:

@@ -10,7 +10,6 @@ from penstock.keras.engine.base_layer import Layer
 from penstock.keras.engine.input_layer import InputLayer
 from penstock.keras.engine.network_config import class_name as registered
 from penstock.keras.saving.compile_config import compile_from_config, training_config
-from penstock.keras.saving.model_files import plain_json as plain
 from penstock.static_shape import TensorShape
 
 layers_module = LazyModule("penstock.keras.layers")
