@@ -86,7 +86,7 @@ class TrackableDataStructure(Trackable):
 
     @property
     def _layers(self) -> list:
-        return [v for v in self._values if isinstance(v, TrackableDataStructure) or hasattr(v, "trainable_weights")]
+        return [v for v in self._values if isinstance(v, TrackableDataStructure) or hasattr(type(v), "trainable_weights")]
 
     @property
     def layers(self) -> list:

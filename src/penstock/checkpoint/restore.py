@@ -6,6 +6,7 @@ A restore walks the stored graph and the objects side by side. `CheckpointPositi
 from __future__ import annotations
 
 import itertools
+import sys
 import weakref
 from typing import Any, NamedTuple
 
@@ -312,6 +313,9 @@ def _session(session: Any) -> Any:
         return session
     from penstock.session import get_default_session
     found = get_default_session()
+    keras = sys.modules.get("penstock.keras.backend")
+    if found is None and keras is not None:                # programs that never made a session may have trained in Keras's
+        found = keras.get_session()
     if found is None:
         raise ValueError("A session is needed: give one, or enter one (`with sess.as_default():`).")
     return found

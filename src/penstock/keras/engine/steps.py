@@ -13,6 +13,7 @@ from penstock import nest
 from penstock.api import LazyModule
 from penstock.eager.function import Function
 from penstock.graph.type_spec import TensorSpec
+from penstock.keras.backend.state import eager_learning_phase_scope
 from penstock.keras.engine.data_adapter import Layout, pack_x_y_sample_weight
 from penstock.keras.engine.layer_weights import unique
 from penstock.static_shape import TensorShape
@@ -33,13 +34,12 @@ class FunctionStep:
 
     def __init__(self, model: Any, mode: str, layout: Layout, eagerly: bool):
         method = getattr(model, f"{mode}_step")
-        default = model._is_default_step(mode)
+        default = mode != "predict" and model._is_default_step(mode)
 
         def step(*flat: Any) -> Any:
             data = pack_x_y_sample_weight(*layout.pack(list(flat)))
-            if mode == "predict":
-                return method(data)
-            return model._quiet_step(mode, data) if default else method(data)
+            with eager_learning_phase_scope(int(mode == "train")):
+                return model._quiet_step(mode, data) if default else method(data)
 
         self._default = default
         self._step = step
