@@ -285,6 +285,8 @@ class ClusterSession(TaskSession):
         for part in parts:
             task = part.device.task
             message = part.graph.as_graph_def(add_shapes=True)
+            for node in message.node:
+                node.attr.pop("_class", None)               # it has a device by now
             by_tokens = several_block or branches and bool(part.recvs)
             fetches = [[i, t.name] for i, t in sorted(part.fetches, key=lambda f: f[0])]
             mine = [op.name for op in part.positions if op.name in targets and op._origin is not None and not op.opdef.transfer]
