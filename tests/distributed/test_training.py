@@ -1,4 +1,4 @@
-"""Training over parameter servers: variables in shards, lookups and sparse updates where the shard is, between-graph workers."""
+"""Training over parameter servers: shards, lookups and sparse updates where the shard is, between-graph workers."""
 import json
 import subprocess
 import sys
