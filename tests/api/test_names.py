@@ -25,6 +25,7 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "data.Dataset.zip": "takes the datasets one by one, too",
     "data.experimental.OptionalStructure.__init__": "value_structure is called element_spec",
     "function": "jit_compile and reduce_retracing come earlier",
+    "keras.utils.get_file": "fname may be left out",
     "math.top_k": "index_type comes before name",
     "nn.top_k": "index_type comes before name",
     "random.experimental.create_rng_state": "algorithm is called alg",

@@ -1,0 +1,95 @@
+"""tf.keras.utils: arrays, sequences and what reads them ahead, files, pictures of models."""
+import hashlib
+import os
+import tarfile
+import threading
+
+import h5py
+import numpy as np
+import pytest
+
+import penstock as tf
+
+K = tf.keras
+
+
+def test_to_categorical_and_normalize():
+    np.testing.assert_array_equal(K.utils.to_categorical([0, 2, 1]), np.eye(3)[[0, 2, 1]])
+    assert K.utils.to_categorical(np.zeros((2, 5, 1), int), 4).shape == (2, 5, 4)
+    np.testing.assert_allclose(K.utils.normalize(np.array([[3.0, 4.0], [0, 0]])), [[0.6, 0.8], [0, 0]])
+
+
+class Squares(K.utils.Sequence):
+    def __init__(self, n, bad=None):
+        super().__init__()
+        self.n, self.bad, self.epochs = n, bad, 0
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if i == self.bad:
+            raise IndexError("batch is bad")
+        return i * i
+
+    def on_epoch_end(self):
+        self.epochs += 1
+
+
+@pytest.mark.timeout(30)
+def test_batches_are_read_ahead_in_order():
+    before = threading.active_count()
+    e = K.utils.OrderedEnqueuer(Squares(10))
+    e.start(workers=3, max_queue_size=5)
+    batches = e.get()
+    assert [next(batches) for _ in range(15)] == [i * i for i in range(10)] + [i * i for i in range(5)]
+    e.stop()
+    assert e.sequence.epochs >= 1 and not e.is_running()
+    g = K.utils.GeneratorEnqueuer(i for i in range(4))
+    g.start()
+    assert list(g.get()) == [0, 1, 2, 3]
+    g.stop()
+    bad = K.utils.OrderedEnqueuer(Squares(5, bad=2))
+    bad.start()
+    with pytest.raises(IndexError, match="bad"):
+        list(bad.get())
+    assert threading.active_count() <= before + 1
+
+
+def test_files_come_from_the_cache(tmp_path):
+    with pytest.raises(FileNotFoundError, match="put it there"):
+        K.utils.get_file("a.txt", "https://example.com/a.txt", cache_dir=str(tmp_path))
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "a.txt").write_text("hello")
+    sha = hashlib.sha256(b"hello").hexdigest()
+    assert K.utils.get_file("a.txt", "x", cache_dir=str(tmp_path), file_hash=sha) == str(tmp_path / "datasets" / "a.txt")
+    with pytest.raises(ValueError, match="hash"):
+        K.utils.get_file("a.txt", "x", cache_dir=str(tmp_path), file_hash="0" * 64)
+    with tarfile.open(tmp_path / "t.tar.gz", "w:gz") as t:
+        t.add(tmp_path / "datasets" / "a.txt", "inside.txt")
+    K.utils.get_file("t.tar.gz", "file://" + str(tmp_path / "t.tar.gz"), cache_dir=str(tmp_path), extract=True)
+    assert os.path.exists(tmp_path / "datasets" / "inside.txt")
+
+
+def test_hdf5_matrix(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.arange(20).reshape(10, 2)
+    m = K.utils.HDF5Matrix(str(tmp_path / "a.h5"), "x", 2, 8, normalizer=lambda a: a + 100)
+    assert m.shape == (6, 2) and len(m) == 6 and m.ndim == 2 and m.size == 12
+    np.testing.assert_array_equal(m[0], [104, 105])
+    np.testing.assert_array_equal(m[1:3], [[106, 107], [108, 109]])
+    np.testing.assert_array_equal(m[[0, 5]], [[104, 105], [114, 115]])
+    with pytest.raises(IndexError):
+        m[6]
+
+
+def test_models_as_graphviz_text(tmp_path):
+    x = K.Input((4,), name="x")
+    a = K.layers.Dense(3, name="a")(x)
+    b = K.layers.Dense(3, name="b")(x)
+    m = K.Model(x, K.layers.Add(name="sum")([a, b]))
+    text = str(K.utils.model_to_dot(m, show_shapes=True))
+    assert text.count("->") == 4 and "a: Dense|{input:|output:}|{{(None, 4)}|{(None, 3)}}" in text
+    K.utils.plot_model(m, tmp_path / "m.dot")
+    assert (tmp_path / "m.dot").read_text().startswith("digraph")
+    assert K.utils.get_source_inputs(m.output)[0] is x
