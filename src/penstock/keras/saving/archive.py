@@ -157,13 +157,18 @@ def _store_optimizer(model: Any, f: Any) -> None:
 
 
 def _load_optimizer(model: Any, group: Any) -> None:
-    slots = _slots(model)
     stored = group["vars"] if "vars" in group else {}
-    if slots is None or len(stored) != len(slots) + 2:
+    set_optimizer(model, [np.asarray(stored[str(i)]) for i in range(len(stored))])
+
+
+def set_optimizer(model: Any, values: list) -> None:
+    """Sets the state of an optimizer: iterations, learning rate, and the slots of each variable, as Keras 3 keeps them."""
+    slots = _slots(model)
+    if slots is None or len(values) != len(slots) + 2:
         logging.warning("The state of the optimizer in the file does not fit: the optimizer begins anew.")
         return
-    backend.set_value(model.optimizer.iterations, np.asarray(stored["0"]))
-    backend.batch_set_value([(s, np.asarray(stored[str(i + 2)])) for i, s in enumerate(slots)])
+    backend.set_value(model.optimizer.iterations, values[0])
+    backend.batch_set_value(list(zip(slots, values[2:], strict=True)))
 
 
 def save_weights(model: Any, path: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from penstock import tf_logging as logging
 from penstock.api import LazyModule
+from penstock.keras.saving import archive, keras3
 from penstock.keras.saving.compile_config import compile_from_config, training_config
 from penstock.keras.saving.model_files import model_from_config, plain_json
 
@@ -202,13 +203,10 @@ def _converted(layer: Any, values: list) -> list:
 # -- whole models ----------------------------------------------------------------------------------------------------
 def save_model_file(model: Any, path: Any, include_optimizer: bool) -> None:
     """Writes a model: description, weights, and how it was compiled."""
-    if len(model.weights) != len(model._updated_config()["config"].get("layers", ())) and not model.weights and not model.built:
-        logging.warning("Saving a model that has not been built: it has no weights yet.")
     with _written(path) as f:
         f.attrs["keras_version"] = _VERSION.encode()
         f.attrs["backend"] = b"tensorflow"
-        f.attrs["model_config"] = json.dumps({"class_name": type(model).__name__, "config": model.get_config()},
-                                             default=plain_json).encode("utf-8")
+        f.attrs["model_config"] = json.dumps(keras3.classic(model), default=plain_json).encode("utf-8")
         save_weights_group(f.create_group("model_weights"), model.layers)
         if include_optimizer and model.optimizer is not None:
             config = training_config(model)
@@ -240,6 +238,8 @@ def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
         if "model_config" not in f.attrs:
             raise ValueError(f"No model found in config file: {path} has weights alone. Use `load_weights`.")
         config = json.loads(_text(f.attrs["model_config"]))
+        if _text(f.attrs.get("keras_version", "")).startswith("3"):
+            config = keras3.translated(config, custom_objects)
         model = model_from_config(config, custom_objects=custom_objects)
         load_weights_group(f["model_weights"], model.layers)
         if not compile:
@@ -247,8 +247,13 @@ def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
         if "training_config" not in f.attrs:
             logging.warning("No training configuration found in save file: the model was *not* compiled. Compile it manually.")
             return model
-        compile_from_config(model, json.loads(_text(f.attrs["training_config"])), custom_objects)
-        if "optimizer_weights" in f:
+        training = json.loads(_text(f.attrs["training_config"]))
+        if _text(f.attrs.get("keras_version", "")).startswith("3"):
+            training = keras3.translated_training(training, custom_objects)
+        compile_from_config(model, training, custom_objects)
+        if "optimizer_weights" in f and _text(f.attrs.get("keras_version", "")).startswith("3"):
+            archive.set_optimizer(model, _stored(f["optimizer_weights"]))
+        elif "optimizer_weights" in f:
             _load_optimizer(model, f["optimizer_weights"])
     return model
 

@@ -80,6 +80,25 @@ def _object(value: Any, kind: str | None) -> Any:
     return value
 
 
+def classic(model: Any) -> dict[str, Any]:
+    """The description in HDF5 files, which Keras 2 and Keras 3 can read: calls as lists, nested objects with their modules."""
+    def layer(data: dict[str, Any], one: Any) -> dict[str, Any]:
+        inner = classic(one)["config"] if hasattr(one, "_is_graph_network") else _config(data["config"])
+        if isinstance(one, InputLayer):
+            inner["batch_input_shape"] = one._batch_input_shape
+        return {**data, "class_name": data["class_name"].removesuffix("V1"), "config": inner}
+
+    config = model.get_config()
+    if "layers" in config:
+        described = [layer(d, v) for d, v in zip(config["layers"], model.layers, strict=True)]
+        first = model._layers[0] if model._layers else None
+        if type(model).__name__ == "Sequential" and isinstance(first, InputLayer):
+            described.insert(0, layer({"class_name": "InputLayer", "config": first.get_config()}, first))
+        config = {**config, "layers": described}
+    name = "Functional" if type(model).__name__ == "Model" and model._is_graph_network else type(model).__name__
+    return {"class_name": name, "config": config}
+
+
 def _functional(model: Any) -> dict[str, Any]:
     config = model.get_config()
     by_name = {layer.name: layer for layer in model.layers}
@@ -177,9 +196,10 @@ def translated(x: Any, custom_objects: Any = None) -> Any:
 
 def _accepted(x: dict[str, Any], config: Any) -> Any:
     """The config without arguments that our class does not have."""
-    if not isinstance(config, dict) or not str(x.get("module") or "").startswith("keras"):
+    module = str(x.get("module", "keras.layers") or "")             # HDF5 files have no modules for layers
+    if not isinstance(config, dict) or not module.startswith("keras"):
         return config
-    kind = str(x["module"]).rsplit(".", 1)[-1]
+    kind = module.rsplit(".", 1)[-1]
     cls = _our_class(kind, x["class_name"])
     if cls is None or x["class_name"] in ("Sequential", "Functional", "Model"):
         return config
@@ -210,3 +230,11 @@ def compile_as(model: Any, config: dict[str, Any], custom_objects: Any) -> None:
     """Compiles a model as Keras 3 says that it was."""
     data = translated(config, custom_objects)
     compile_from_config(model, {**data, "optimizer_config": data.get("optimizer")}, custom_objects)
+
+
+def translated_training(config: dict[str, Any], custom_objects: Any) -> dict[str, Any]:
+    """How a model was compiled, from what Keras 3 writes to HDF5 files."""
+    optimizer = config.get("optimizer_config")
+    if isinstance(optimizer, dict):
+        config = {**config, "optimizer_config": {**optimizer, "module": "keras.optimizers"}}
+    return translated(config, custom_objects)
