@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock import nest
 from penstock.graph.node import Operation, Tensor
+from penstock.variables.variable import Variable
 
 
 def _parents(item: Any) -> Any:
@@ -27,6 +28,9 @@ def reachable_from(inputs: Any, targets: Any) -> set[int]:
 
 
 def _composite_parts(x: Any) -> list:
+    """What a tensor in parts, or a variable, is made of."""
+    if isinstance(x, Variable):
+        return [] if hasattr(getattr(x, "handle", None), "_value") else [x.op]
     return nest.flatten(x, expand_composites=True) if hasattr(x, "_type_spec") and not isinstance(x, Tensor) else []
 
 

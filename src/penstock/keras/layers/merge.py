@@ -114,7 +114,7 @@ class _Merge(Layer):
         if mask is None:
             return None
         _check_masks(inputs, mask)
-        known = [m for m in mask if m is not None]
+        known = [tf.cast(m, tf.bool) for m in mask if m is not None]
         return functools.reduce(tf.logical_and, known) if known else None
 
 
@@ -228,8 +228,8 @@ class Concatenate(_Merge):
         for x, m in zip(inputs, mask):
             everywhere = tf.ones_like(x, dtype=tf.bool)
             if m is not None and K.ndim(m) < K.ndim(x):
-                m = tf.logical_and(tf.expand_dims(m, -1), everywhere)
-            masks.append(everywhere if m is None else m)
+                m = tf.logical_and(tf.expand_dims(tf.cast(m, tf.bool), -1), everywhere)
+            masks.append(everywhere if m is None else tf.cast(m, tf.bool))
         return tf.reduce_all(tf.concat(masks, self.axis), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
