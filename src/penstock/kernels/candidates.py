@@ -14,6 +14,7 @@ import torch
 
 from penstock import errors
 from penstock.kernels import philox
+from penstock.kernels.distinct import first_places
 
 _MOST_WORDS = 1 << 26
 
@@ -48,8 +49,8 @@ def _even(numbers: np.ndarray, size: int, bits: int) -> np.ndarray:
 
 
 def _doubles(words: np.ndarray) -> np.ndarray:
-    pairs = torch.from_numpy(words.astype(np.int64))
-    return philox.unit_float64(pairs[0::2], pairs[1::2]).numpy()
+    bits = (words[0::2] & np.uint64(0xFFFFF)) << np.uint64(32) | words[1::2] | np.uint64(1023 << 52)
+    return bits.view(np.float64) - 1.0
 
 
 class Uniform(Distribution):
@@ -150,7 +151,7 @@ def sample(distribution: Distribution, gen: philox.Philox, count: int, unique: b
             if len(values) >= count:
                 return values[:count], count
         else:
-            first = np.sort(np.unique(values, return_index=True)[1])
+            first = first_places(values)
             if len(first) >= count:
                 return values[first[:count]], int(first[count - 1]) + 1 if count else 0
         words *= 2

@@ -164,7 +164,8 @@ def write_rows(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
         if table.dtype is torch.bool:
             table.index_put_((flat,), table.index_select(0, flat) | rows)
         else:
-            arrays.signed(table).index_add_(0, flat, arrays.signed(rows), alpha=1 if how == "add" else -1)
+            rows = arrays.signed(rows)              # a factor of -1 would take ATen's slow way, row by row
+            arrays.signed(table).index_add_(0, flat, rows if how == "add" else rows.neg())
     else:
         index = flat.unsqueeze(1).expand_as(rows)
         table.scatter_reduce_(0, index, rows, "amin" if how == "min" else "amax")

@@ -172,16 +172,13 @@ def _(true_classes, sampled_candidates, *, num_true):
         raise errors.invalid("true_candidates must be a batch_size * num_true matrix")
     if sampled_candidates.ndim != 1:
         raise errors.invalid("sampled_candidates must be a vector, which is typically an output from CandidateSampler")
-    ordered, order = torch.sort(sampled_candidates, stable=True)
-    flat = true_classes.reshape(-1).contiguous()
-    at = torch.searchsorted(ordered, flat, right=True) - 1                  # the last one of equal candidates
-    if not ordered.numel():
-        hit = torch.zeros_like(flat, dtype=torch.bool)
-    else:
-        hit = (at >= 0) & (ordered[at.clamp(min=0)] == flat)
-    rows = torch.arange(len(true_classes), device=flat.device).repeat_interleave(num_true)[hit]
-    return rows.to(torch.int32), order[at[hit]], torch.full((len(rows),), torch.finfo(torch.float32).min,
-                                                            device=flat.device)
+    drawn, flat = sampled_candidates.cpu().numpy(), true_classes.reshape(-1).cpu().numpy()
+    order = np.argsort(drawn, kind="stable")
+    ordered = drawn[order]
+    at = np.searchsorted(ordered, flat, side="right") - 1                   # the last one of equal candidates
+    hit = np.flatnonzero((at >= 0) & (ordered[at] == flat)) if ordered.size else np.empty(0, np.int64)
+    results = (hit // num_true).astype(np.int32), order[at[hit]], np.full(len(hit), np.finfo(np.float32).min, np.float32)
+    return tuple(torch.from_numpy(r).to(true_classes.device) for r in results)
 
 
 # -- public samplers -------------------------------------------------------------------------------------------------

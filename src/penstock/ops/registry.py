@@ -89,6 +89,11 @@ class Known:
         self.used.add(i)
         return t._op.attrs["value"]
 
+    def distinct(self, i: int) -> bool:
+        """Whether no element of input i, a vector, occurs twice."""
+        t = self.op._inputs[i]
+        return t._op.opdef.distinct and not t._value_index and id(t) not in self._fed
+
     def floating(self, i: int = 0) -> bool:
         """Whether input i is of a real floating type."""
         return self.op._inputs[i]._dtype.base_dtype.is_floating
@@ -190,6 +195,7 @@ class OpDef:
         self.elementwise = False                   # works on each element alone, with broadcasting
         self.multiplies = False                    # gives the product of its two inputs, element by element
         self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
+        self.distinct = False                      # its first result, if it is a vector, has no element twice
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
         self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first

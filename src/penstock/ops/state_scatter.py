@@ -91,6 +91,11 @@ def rounds(indices: torch.Tensor) -> Any:
 
     Applying an update group after group gives what applying it index after index would.
     """
+    if indices.is_cpu:                          # numpy sorts numbers that nothing goes with several times faster
+        alone = np.sort(indices.numpy())
+        if not (alone[1:] == alone[:-1]).any():
+            yield slice(None)
+            return
     order = torch.argsort(indices, stable=True)
     ordered = indices[order]
     begins = torch.ones_like(indices, dtype=torch.bool)

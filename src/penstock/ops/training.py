@@ -58,6 +58,8 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         made.absorb(functools.partial(_take_short_gradient, at))
     if not is_sparse:
         made.prepare(_preparing(states, inputs, rule, is_ref, device))
+    else:
+        made.prepare(_preparing_rows(states, inputs, rule, is_ref, device))
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
@@ -76,7 +78,8 @@ def _wanting(fn: Callable, *keywords: str) -> Callable:
 
 
 # -- running a rule ---------------------------------------------------------------------------------------------------
-def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
+def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
+            distinct: bool = False) -> Callable:
     options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     sparse = "indices" in inputs
@@ -95,9 +98,19 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
                 given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
                 rule(*tensors, *given, **chosen)
             else:
-                _on_rows(rule, tensors, given, grad_at, indices, chosen)
+                _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct)
         return held[0] if is_ref else None
     return _wanting(run, *options)
+
+
+def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
+    """The rule by which rows that surely are distinct are not compared."""
+    run = _kernel(states, inputs, rule, is_ref, device, distinct=True)
+    options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
+
+    def prepare(known: Any) -> Callable | None:
+        return functools.partial(run, **{n: known.attrs[n] for n in options}) if known.distinct(at) else None
+    return prepare
 
 
 def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
@@ -174,15 +187,17 @@ def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor |
     indexing.check(indices, dims[0])
 
 
-def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict) -> None:
+def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,
+             distinct: bool = False) -> None:
     """The rule on some rows: taken out, changed, and put back."""
     if not indices.numel():
         return
     flat, grad = indices.long(), given[grad_at]
-    for group in rounds(flat):
-        at = flat[group]
+    for group in (slice(None),) if distinct else rounds(flat):
+        whole = isinstance(group, slice)
+        at = flat if whole else flat[group]
         rows = [t.index_select(0, at) for t in tensors]
-        given[grad_at] = grad[group]
+        given[grad_at] = grad if whole else grad[group]
         rule(*rows, *given, **chosen)
         for t, r in zip(tensors, rows, strict=True):
             t.index_copy_(0, at, r)

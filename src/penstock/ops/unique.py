@@ -13,6 +13,7 @@ from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
+from penstock.kernels.distinct import distinct_numbers
 from penstock.ops.composite import dispatched
 from penstock.ops.registry import get, op
 from penstock.static_shape import rank_is
@@ -25,6 +26,9 @@ unique_op = op("Unique", "x: T -> y: T, idx: out_idx", "T: type, " + _OUT)
 unique_v2_op = op("UniqueV2", "x: T, axis: Taxis -> y: T, idx: out_idx", _AXIS)
 unique_counts_op = op("UniqueWithCounts", "x: T -> y: T, idx: out_idx, count: out_idx", "T: type, " + _OUT)
 unique_counts_v2_op = op("UniqueWithCountsV2", "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx", _AXIS)
+
+for _op in (unique_op, unique_v2_op, unique_counts_op, unique_counts_v2_op):
+    _op.distinct = True
 
 
 @unique_op.shape
@@ -62,6 +66,11 @@ def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor, torch.Tensor]:
     if not len(dims):
         raise errors.invalid("unique expects a 1D vector.")
     n = dims[axis]
+    if isinstance(x, torch.Tensor) and len(dims) == 1 and n and x.is_cpu and x.dtype in (torch.int32, torch.int64):
+        found = distinct_numbers(x.numpy().astype(np.int64, copy=False))
+        if found is not None:
+            first, index, counts = map(torch.from_numpy, found)
+            return x[first], index, counts
     if not isinstance(x, torch.Tensor):
         _, inverse = np.unique(x, return_inverse=True)
         inverse = torch.from_numpy(np.array(inverse).reshape(-1).astype(np.int64))
