@@ -24,6 +24,7 @@ def split_address(address: str) -> tuple[str, int]:
 def connect(address: str, timeout: float, ended: threading.Event | None = None) -> Any:
     """An authenticated connection to a server, which may still be starting; DeadlineExceededError if nobody answers in time."""
     host, port = split_address(address)
+    credentials = security.Credentials(serving=False)
     deadline = time.monotonic() + timeout
     pause, why = 0.01, "nobody tried"
     while True:
@@ -38,15 +39,14 @@ def connect(address: str, timeout: float, ended: threading.Event | None = None) 
             time.sleep(min(pause, max(left, 0)))
             pause = min(pause * 2, 0.5)
     try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        security.authenticate(sock, security.secret(), serving=False)
-        sock.settimeout(None)
+        made = credentials.open(sock)
+        made.settimeout(None)
     except BaseException as e:
         sock.close()
         if isinstance(e, OSError):
             raise errors.UnavailableError(None, None, f"{address} ended the connection: {e}") from None
         raise
-    return sock
+    return made
 
 
 class _Open(NamedTuple):

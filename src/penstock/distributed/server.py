@@ -14,6 +14,7 @@ import select
 import socket
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from penstock import errors, tf_logging
@@ -76,18 +77,19 @@ class Server:
         address = cluster.task_address(self._server_def.job_name, self._server_def.task_index)
         host, port = split_address(address)
         _check_addresses(cluster)
-        self._secret = security.secret()
-        security.check_address(host, self._secret)
+        self._credentials = security.Credentials(serving=True)
+        self._credentials.check_address(host)
         self._resources = ResourceManager()
         task, self.incarnation = task_name(self._server_def.job_name, self._server_def.task_index), secrets.randbits(62)
         self._peers = Peers(task, self.incarnation, cluster, lambda *message: self._worker.handle(*message))
         defaults = self._server_def.default_session_config
         self._worker = Worker(self._peers, self._resources, DeviceSet(_own_devices(defaults, task)), defaults)
-        self._sessions: dict[int, tuple[MasterSession, str]] = {}            # with the client that made each
+        self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with client and connection that made each
+        self._clients: set[str] = set()              # those that say that they live
         self._next = 1
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
-        self._busy: dict[socket.socket, MasterSession] = {}
+        self._busy: dict[Any, MasterSession] = {}
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         try:
@@ -155,7 +157,7 @@ class Server:
     def _close_sessions(self) -> None:
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
-        for session, _ in sessions:
+        for session, *_ in sessions:
             session.close()
 
     # -- connections --------------------------------------------------------------------------------------------------
@@ -170,11 +172,11 @@ class Server:
                 self._connections[sock] = thread
             thread.start()
 
-    def _serve(self, sock: socket.socket) -> None:
+    def _serve(self, raw: socket.socket) -> None:
+        sock = None
         try:
-            sock.settimeout(_HANDSHAKE_SECONDS)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            security.authenticate(sock, self._secret, serving=True)
+            raw.settimeout(_HANDSHAKE_SECONDS)
+            sock = self._credentials.open(raw)
             sock.settimeout(None)
             reader = wire.Reader(sock)
             while not self._ended.is_set():
@@ -185,28 +187,42 @@ class Server:
                     self._meet(sock, reader, message[0])
                     break
                 if message[0].get("do") == "client":
-                    hear(sock, float(message[0]["lost"]))
-                    self._client_gone(str(message[0]["client"]))
+                    self._hear_client(sock, str(message[0]["client"]), float(message[0]["lost"]))
                     break
                 wire.send(sock, *self.answer(sock, *message))
-        except (OSError, errors.OpError) as e:
+        except Exception as e:                       # whatever was sent here: it ends this connection, and nothing else
             if not self._ended.is_set():
-                tf_logging.debug("A connection has ended: %s", e)
+                tf_logging.debug("A connection has ended: %r", e)
         finally:
             with self._lock:
-                self._connections.pop(sock, None)
-            sock.close()
+                self._connections.pop(raw, None)
+            raw.close()
+            if sock is not None:
+                self._leave(lambda client, made_by: made_by is sock and client not in self._clients)
 
-    def _client_gone(self, client: str) -> None:
-        """Ends the sessions that a client has left open."""
+    def _hear_client(self, sock: Any, client: str, lost: float) -> None:
+        """Listens whether a client lives."""
+        self._clients.add(client)
+        try:
+            hear(sock, lost)
+        finally:
+            self._clients.discard(client)
+            self._leave(lambda owner, _: owner == client)
+
+    def _leave(self, whose: Callable[[str, Any], bool]) -> None:
+        """Ends the sessions that a client which is gone has left open."""
         with self._lock:
-            left = [n for n, (_, owner) in self._sessions.items() if owner == client]
+            left = [n for n, (_, client, made_by) in self._sessions.items() if whose(client, made_by)]
         for number in left:
             self._close({"session": number}, [])
 
-    def _meet(self, sock: socket.socket, reader: wire.Reader, header: dict[str, Any]) -> None:
+    def _meet(self, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
         """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
         task, incarnation, wanted = str(header["task"]), int(header["incarnation"]), header["to"]
+        if task not in self._peers.addresses:
+            wire.send(sock, {"error": described(errors.invalid(
+                f"{task} is not in the cluster of {self._peers.task}: {', '.join(sorted(self._peers.addresses))}."))})
+            return
         if wanted != self._peers.task:
             wire.send(sock, {"error": described(errors.invalid(
                 f"The server at {self.target} is {self._peers.task}, and {task} takes it for {wanted}: their cluster "
@@ -239,19 +255,19 @@ class Server:
             self._status.tick()
 
     # -- answers ------------------------------------------------------------------------------------------------------
-    def answer(self, sock: socket.socket | None, header: dict, values: list) -> tuple[dict, list]:
+    def answer(self, sock: Any, header: dict, values: list) -> tuple[dict, list]:
         """What a client gets for a message; `sock` is None for a client in this process."""
         try:
             do = header.get("do")
             if do == "create":
-                return self._create(header, values, trusted=sock is None)
+                return self._create(header, values, sock)
             if do in ("reset", "close"):
                 return getattr(self, "_" + do)(header, values)
             if do == "status":
                 return {"tasks": self._status.cluster()}, []
             if do == "page":
                 return {"url": self._page_url()}, []
-            session, _ = self._sessions.get(header.get("session", 0), (None, ""))
+            session, *_ = self._sessions.get(header.get("session", 0), (None,))
             if session is None:
                 raise errors.AbortedError(
                     None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
@@ -277,18 +293,18 @@ class Server:
                 self._page = StatusPage(self._host, self._status.cluster)
             return self._page.url
 
-    def _create(self, header: dict, values: list, trusted: bool) -> tuple[dict, list]:
+    def _create(self, header: dict, values: list, sock: Any) -> tuple[dict, list]:
         config = config_of(values[0])
         config.MergeFrom(self._server_def.default_session_config)
-        session = MasterSession(config, self._worker, trusted)
+        session = MasterSession(config, self._worker, trusted=sock is None)
         with self._lock:
             number, self._next = self._next, self._next + 1
-            self._sessions[number] = session, str(header.get("client", ""))
+            self._sessions[number] = session, str(header.get("client", "")), sock
         return {"session": number}, []
 
     def _close(self, header: dict, values: list) -> tuple[dict, list]:
         with self._lock:
-            session, _ = self._sessions.pop(header["session"], (None, ""))
+            session, *_ = self._sessions.pop(header["session"], (None,))
         if session is not None:
             session.close()
         return {}, []

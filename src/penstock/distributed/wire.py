@@ -78,7 +78,7 @@ class Reader:
     @property
     def buffered(self) -> bool:
         """Whether there are bytes that were read and not used yet."""
-        return self._at < self._end
+        return self._at < self._end or getattr(self._sock, "pending", False)
 
     def message(self) -> tuple[dict[str, Any], list[Any]] | None:
         """The next message; None when the other side has ended the connection between two messages."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from penstock import errors
+from penstock import errors, tf_logging
 from penstock.distributed.exchange import Exchange
 from penstock.distributed.link import Link, described
 from penstock.distributed.peers import Peers
@@ -176,8 +176,9 @@ class Worker:
                 if header.get("do") == "run":
                     self._run(link, header, values)
                 del header, values
-        except errors.OpError:
-            pass                                     # the link has ended
+        except Exception as e:                       # the link has ended, or should
+            if link.error is None:
+                tf_logging.error("A message of %s could not be handled: %r", link.peer, e)
         finally:
             link.close()
 
@@ -292,6 +293,8 @@ class Worker:
         """The values of a step; None if it has failed. The lock is held."""
         found = self._steps.get(step)
         if found is None and step not in self._failed:
+            if len(self._steps) - len(self._running) > _REMEMBERED:
+                self._drop(next(s for s in self._steps if s not in self._running), True)
             found = self._steps[step] = Exchange(step, self.peers)
         return found
 
