@@ -5,6 +5,6 @@ under `contrib` in the 1.x API only.
 """
 from penstock import api
 
-_PACKAGES = ("framework", "layers", "rnn")
+_PACKAGES = ("framework", "layers", "losses", "metrics", "rnn", "slim", "training")
 
 api.LAZY.update({f"contrib.{name}": f"{__name__}.{name}" for name in _PACKAGES})
