@@ -22,7 +22,8 @@ def test_slim_trains_and_evaluates(tmp_path):
     slim.losses.softmax_cross_entropy(logits, slim.one_hot_encoding(Y, 2))
     total = slim.losses.get_total_loss()
     assert len(slim.losses.get_regularization_losses()) == 2 and len(slim.losses.get_losses()) == 1
-    train_op = slim.learning.create_train_op(total, tf.train.AdamOptimizer(0.1), clip_gradient_norm=5.0, summarize_gradients=True)
+    train_op = slim.learning.create_train_op(total, tf.train.AdamOptimizer(0.1), clip_gradient_norm=5.0,
+                                             summarize_gradients=True)
     loss = slim.learning.train(train_op, str(tmp_path), number_of_steps=60, log_every_n_steps=20, save_summaries_secs=0)
     assert loss < 0.3
     path = tf.train.latest_checkpoint(str(tmp_path))
@@ -30,7 +31,8 @@ def test_slim_trains_and_evaluates(tmp_path):
     with tf.Graph().as_default():
         predictions = tf.argmax(model(), 1)
         values, updates = slim.metrics.aggregate_metric_map({
-            "accuracy": slim.metrics.streaming_accuracy(predictions, Y), "recall": tf.contrib.metrics.streaming_recall(predictions, Y)})
+            "accuracy": slim.metrics.streaming_accuracy(predictions, Y), "recall": "
+            "tf.contrib.metrics.streaming_recall(predictions, Y)})
         found = slim.evaluation.evaluate_once("", path, str(tmp_path / "eval"), num_evals=2, eval_op=list(updates.values()),
                                               final_op=values)
     assert found["accuracy"] > 0.95 and 0.9 < found["recall"] <= 1
@@ -53,7 +55,8 @@ def test_slim_data_provider(tmp_path):
             writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
     keys = {"image/encoded": tf.FixedLenFeature((), tf.string), "image/format": tf.FixedLenFeature((), tf.string),
             "label": tf.FixedLenFeature([1], tf.int64)}
-    handlers = {"image": slim.tfexample_decoder.Image(shape=[2, 2, 3]), "label": slim.tfexample_decoder.Tensor("label", shape=[])}
+    handlers = {"image": slim.tfexample_decoder.Image(shape=[2, 2, 3]),
+                "label": slim.tfexample_decoder.Tensor("label", shape=[])}
     dataset = slim.dataset.Dataset(path, tf.TFRecordReader, slim.tfexample_decoder.TFExampleDecoder(keys, handlers), 6, {})
     provider = slim.dataset_data_provider.DatasetDataProvider(dataset, shuffle=False)
     image, label = provider.get(["image", "label"])
@@ -80,7 +83,8 @@ def test_hyperparameters():
     assert isinstance(hparams.rate, float) and "rate" in hparams and hparams.get("none", 3) == 3
     assert tf.contrib.training.HParams(**hparams.values()).parse_json(hparams.to_json()).values() == hparams.values()
     assert tf.contrib.training.parse_values("a[1]=2,b=3", {"a": int, "b": int}) == {"a": {1: 2}, "b": 3}
-    for wrong, text in (("rate=abc", "Could not parse"), ("none=1", "Unknown"), ("rate=1,rate=2", "Multiple"), ("rate", "Malformed")):
+    for wrong, text in (("rate=abc", "Could not parse"), ("none=1", "Unknown"), ("rate=1,rate=2", "Multiple"), ("rate",
+                                                                                                                "Malformed")):
         with pytest.raises(ValueError, match=text):
             hparams.parse(wrong)
     with pytest.raises(ValueError, match="Must pass a list"):

@@ -9,8 +9,8 @@ from typing import Any
 
 from penstock.api import export
 
-_ASSIGNMENT =
-re.compile(r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*((?P<val>[^,\[]*)|\[(?P<vals>[^\]]*)\])($|,\s*)")
+_ASSIGNMENT = re.compile(r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
+                         r"((?P<val>[^,\[]*)|\[(?P<vals>[^\]]*)\])($|,\s*)")
 
 
 def _parsed(parse: Callable, name: str, kind: type, text: str, values: str) -> Any:
