@@ -31,8 +31,8 @@ def test_slim_trains_and_evaluates(tmp_path):
     with tf.Graph().as_default():
         predictions = tf.argmax(model(), 1)
         values, updates = slim.metrics.aggregate_metric_map({
-            "accuracy": slim.metrics.streaming_accuracy(predictions, Y), "recall": "
-            "tf.contrib.metrics.streaming_recall(predictions, Y)})
+            "accuracy": slim.metrics.streaming_accuracy(predictions, Y),
+            "recall": tf.contrib.metrics.streaming_recall(predictions, Y)})
         found = slim.evaluation.evaluate_once("", path, str(tmp_path / "eval"), num_evals=2, eval_op=list(updates.values()),
                                               final_op=values)
     assert found["accuracy"] > 0.95 and 0.9 < found["recall"] <= 1
