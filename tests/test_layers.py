@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "eager": CORE | {"kernels", "compile", "execute", "device_config", "place"},
     "session": CORE | {"kernels", "place", "config", "device_config", "optimize", "compile", "execute", "partition"},
     "autograph": CORE | {"ops"},
-    "distributed": CORE | {"kernels", "place", "optimize", "partition", "compile", "execute", "session"},
+    "distributed": CORE | {"device_config", "kernels", "place", "optimize", "partition", "compile", "execute", "session"},
     "variables": LIBRARY,
     "summary": LIBRARY,
     "saved_model": LIBRARY | {"checkpoint", "eager", "ragged", "variables"},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import secrets
 import select
 import socket
@@ -17,8 +18,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from penstock import errors, tf_logging
 from penstock.api import export
+from penstock.device_config import use_threads
 from penstock.distributed import security, shared, wire
 from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import split_address
@@ -97,6 +101,7 @@ class Server:
         except OSError as e:
             raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
         self._host, self._port = host, self._listener.getsockname()[1]
+        self._threads_before = _share_cores(cluster, host, defaults.intra_op_parallelism_threads)
         self._status: StatusBoard = StatusBoard(self)
         self._page: Any = None
         self._worker.add_call("status", lambda: {"status": self._status.own()})
@@ -153,6 +158,8 @@ class Server:
             if thread is not threading.current_thread():
                 thread.join(5.0)
         self._resources.clear()
+        if self._threads_before:
+            torch.set_num_threads(self._threads_before)
 
     def _close_sessions(self) -> None:
         with self._lock:
@@ -330,6 +337,23 @@ def _check_addresses(cluster: ClusterSpec) -> None:
             if address[1] and other != f"/job:{job}/task:{i}":
                 raise errors.invalid(f"{other} and /job:{job}/task:{i} have the same address, "
                                      f"{cluster.task_address(job, i)}: each task needs one of its own.")
+
+
+def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
+    """Tasks on one machine share its cores, unless OMP_NUM_THREADS or the configuration says how many threads to use: those of
+    PyTorch spin while they wait for each other. Gives the number of threads before, if it was changed."""
+    if asked:
+        use_threads(asked)
+        return 0
+    if "OMP_NUM_THREADS" in os.environ:
+        return 0
+    addresses = [cluster.task_address(job, i) for job in cluster.jobs for i in cluster.task_indices(job)]
+    here = sum(split_address(a)[0] == host for a in addresses)
+    before, share = torch.get_num_threads(), max(1, (os.cpu_count() or 1) // max(1, here))
+    if share >= before:
+        return 0
+    torch.set_num_threads(share)
+    return before
 
 
 def serving(host: str, port: int) -> Server | None:
