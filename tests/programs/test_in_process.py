@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from penstock.programs import guess, importer, missing
+from penstock.programs import guess, importer, missing, plots
 
 
 @pytest.fixture(params=["v1", "v2"])
@@ -37,3 +37,18 @@ def test_put_back():
 def test_only_v1():
     assert guess.only_v1("Session") and guess.only_v1("train.Saver.save") and guess.only_v1("contrib.slim.conv2d")
     assert not guess.only_v1("constant") and not guess.only_v1("keras.layers.Dense") and not guess.only_v1("nothing")
+
+
+def test_nobody_presses_a_key(capsys):
+    """A canvas without a window does not wait for ever; with a time-out it waits as before."""
+    class Canvas:
+        waited = 0
+        def start_event_loop(self, timeout=0):
+            assert timeout > 0
+            self.waited += timeout
+    plots.mend(Canvas)
+    canvas = Canvas()
+    canvas.start_event_loop()
+    canvas.start_event_loop(timeout=-1)
+    canvas.start_event_loop(2)
+    assert canvas.waited == 2 and capsys.readouterr().err.count("going on") == 2

@@ -11,7 +11,7 @@ import traceback
 import types
 from typing import Any
 
-from penstock.programs import guess, importer, notebooks, removed
+from penstock.programs import guess, importer, notebooks, plots, removed
 
 MAGIC = {"display": print, "get_ipython": lambda: _Shell()}
 
@@ -31,6 +31,7 @@ def run(path: str, arguments: list[str], api: str | None = None, quiet: bool = F
         return 2
     python2 = _prepare(file, api, quiet)
     removed.install(python2)
+    plots.install()
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None)
     sys.modules["__main__"] = module

@@ -1,0 +1,52 @@
+"""Programs that show plots, where there is nobody to see them: waiting for a key ends at once.
+
+matplotlib's backends without windows (Agg, which it chooses where there is no display) wait for ever for a key or a click.
+Backends with windows have event loops of their own, and are left alone.
+"""
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import sys
+from typing import Any
+
+MODULE = "matplotlib.backend_bases"
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds matplotlib's module once, as the others would, and mends it after it is loaded."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            load(module)
+            mend(module.FigureCanvasBase)
+        spec.loader.exec_module = exec_module                          # type: ignore[method-assign]
+        return spec
+
+
+def mend(canvas: Any) -> None:
+    """Lets the event loop of a canvas without a window end at once where it would wait for ever."""
+    wait = canvas.start_event_loop
+
+    def start_event_loop(self: Any, timeout: float = 0) -> None:
+        if timeout and timeout > 0:
+            wait(self, timeout)
+        else:
+            print("penstock run: nobody can press a key in a plot that is not shown; going on", file=sys.stderr)
+    canvas.start_event_loop = start_event_loop
+
+
+def install() -> None:
+    """Waits for matplotlib to be imported."""
+    if MODULE in sys.modules:
+        mend(sys.modules[MODULE].FigureCanvasBase)
+    elif not any(isinstance(f, _Finder) for f in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
