@@ -193,3 +193,18 @@ def test_addresses():
     assert connection.split_address("[::1]:80") == ("::1", 80)
     with pytest.raises(tf.errors.InvalidArgumentError, match="port"):
         connection.split_address("host")
+
+
+def test_the_name_of_a_service_stands_for_all_addresses(monkeypatch):
+    """As in Kubernetes, where a task's address is not one of its machine's."""
+    cluster = {"local": ["198.51.100.7:0"]}                     # an address of nobody's
+    monkeypatch.setenv("PENSTOCK_SECRET", "word")
+    server = tf.train.Server(cluster)
+    try:
+        with tf.Session(f"grpc://127.0.0.1:{server._port}") as sess:
+            assert sess.run(tf.constant(2.0)) == 2.0
+    finally:
+        server.stop()
+    monkeypatch.delenv("PENSTOCK_SECRET")
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        tf.train.Server(cluster)

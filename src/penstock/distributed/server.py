@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import secrets
 import select
@@ -97,7 +98,7 @@ class Server:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         try:
-            self._listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            self._listener = _listener(host, port, bool(self._secret))
         except OSError as e:
             raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
         self._host, self._port = host, self._listener.getsockname()[1]
@@ -354,6 +355,16 @@ def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
         return 0
     torch.set_num_threads(share)
     return before
+
+
+def _listener(host: str, port: int, protected: bool) -> socket.socket:
+    """A socket that listens. A name that is not of this machine (but of a service) means all addresses, if there is a secret."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as e:
+        if not protected or not (e.errno == errno.EADDRNOTAVAIL or isinstance(e, socket.gaierror)):
+            raise
+        return socket.create_server(("", port))
 
 
 def serving(host: str, port: int) -> Server | None:
