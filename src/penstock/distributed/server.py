@@ -98,7 +98,7 @@ class Server:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         try:
-            self._listener = _listener(host, port, bool(self._secret))
+            self._listener = _listener(host, port, self._credentials)
         except OSError as e:
             raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
         self._host, self._port = host, self._listener.getsockname()[1]
@@ -357,13 +357,14 @@ def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
     return before
 
 
-def _listener(host: str, port: int, protected: bool) -> socket.socket:
-    """A socket that listens. A name that is not of this machine (but of a service) means all addresses, if there is a secret."""
+def _listener(host: str, port: int, credentials: security.Credentials) -> socket.socket:
+    """A socket that listens. A name that is of a service, and not of this machine, stands for all addresses."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as e:
-        if not protected or not (e.errno == errno.EADDRNOTAVAIL or isinstance(e, socket.gaierror)):
+        if e.errno != errno.EADDRNOTAVAIL and not isinstance(e, socket.gaierror):
             raise
+        credentials.check_address("")
         return socket.create_server(("", port))
 
 
