@@ -421,7 +421,8 @@ def _mapped(put: Callable, x: Any) -> Any:
 
 
 def _has_composites(x: Any) -> bool:
-    return any(hasattr(type(v), "_type_spec") and not isinstance(v, Tensor) for v in nest.flatten(x))
+    return any(isinstance(v, TypeSpec) and not isinstance(v, TensorSpec) or
+               hasattr(type(v), "_type_spec") and not isinstance(v, Tensor) for v in nest.flatten(x))
 
 
 def _check_unchanged(args: tuple, kwargs: dict[str, Any], own: list) -> None:
@@ -466,6 +467,8 @@ class _Creator:
         value = kwargs.get("initial_value")
         if isinstance(value, Tensor) and not hasattr(value, "_value"):
             kwargs["initial_value"] = self._lifted(value)
+            if kwargs.get("shape") is None and not value.shape.is_fully_defined():
+                kwargs["shape"] = value.shape
         elif callable(value) and not isinstance(value, Tensor):
             kwargs["initial_value"] = value
         with init_scope():

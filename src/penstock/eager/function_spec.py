@@ -88,18 +88,18 @@ class FunctionSpec:
             raise TypeError(f"{self.name} missing arguments: input_signature has {len(signature)}, "  # type: ignore[arg-type]
                             f"got {len(values)}")
         try:
-            leaves = nest.flatten_up_to(signature, tuple(values), expand_composites=True)
+            leaves = nest.flatten_up_to(signature, tuple(values))
         except (ValueError, TypeError):
             raise ValueError("Structure of Python function inputs does not match input_signature: inputs: "
                              f"{tuple(values)}, input_signature: {signature}") from None
-        flat = [self._fit(s, v) for s, v in zip(self.flat_signature, leaves, strict=True)]  # type: ignore[arg-type]
-        packed = nest.pack_sequence_as(signature, flat, expand_composites=True)
+        flat = [self._fit(s, v) for s, v in zip(nest.flatten(signature), leaves, strict=True)]
+        packed = nest.pack_sequence_as(signature, flat)
         rest = [p.default for p in self.positional[len(packed):] if p.default is not p.empty]
         return (*packed, *rest), {}
 
     @staticmethod
     def _fit(spec: Any, value: Any) -> Any:
-        if is_variable(value) or isinstance(value, TypeSpec):
+        if is_variable(value) or isinstance(value, TypeSpec) or not isinstance(spec, TensorSpec):
             fits = spec.is_compatible_with(value)
         else:
             try:

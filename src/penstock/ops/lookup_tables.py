@@ -15,6 +15,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import init_scope, name_scope
 from penstock.graph.sparse_tensor import SparseTensor
+from penstock.graph.trackable import Trackable
 from penstock.ops import lookup as ops
 from penstock.ops.core import group, no_op_def
 from penstock.ops.registry import get
@@ -49,7 +50,7 @@ def _lifted() -> Any:
 
 
 # -- initializers -----------------------------------------------------------------------------------------------------
-class TableInitializerBase:
+class TableInitializerBase(Trackable):
     """What fills a static table."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
@@ -122,11 +123,18 @@ class TextFileInitializer(TableInitializerBase):
         self._vocab_size, self._delimiter, self._name = vocab_size, delimiter, name
         super().__init__(key_dtype, value_dtype)
 
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        """The file goes with a SavedModel, and is found there."""
+        from penstock.saved_model.object_loading import Asset
+        if not isinstance(self._filename, Asset):
+            self._filename = Asset(self._filename)
+        return {"_filename": self._filename}
+
     def initialize(self, table: Any) -> Any:
         """An op that fills `table`."""
         self._check(table)
         with name_scope(self._name, "text_file_init", (table.resource_handle,)):
-            filename = convert(self._filename, dtypes.string, "asset_filepath")
+            filename = convert(getattr(self._filename, "asset_path", self._filename), dtypes.string, "asset_filepath")
             op = ops.initialize_from_text_v2(
                 table.resource_handle, filename, key_index=self._key_index, value_index=self._value_index,
                 vocab_size=-1 if self._vocab_size is None else self._vocab_size, delimiter=self._delimiter)
@@ -176,7 +184,7 @@ class TextFileIdTableInitializer(TextFileInitializer):
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
-class LookupInterface:
+class LookupInterface(Trackable):
     """What all tables have: types, a name, size and lookup."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
@@ -230,6 +238,18 @@ def _like_keys(keys: Any, values: Tensor) -> Any:
     return keys.with_flat_values(values) if hasattr(keys, "ragged_rank") else values
 
 
+def _resource_functions(create: Any, initialize: Any = None) -> dict[str, Any]:
+    """Functions that make and fill a table, without arguments, as loaders call them."""
+    from penstock.eager.function import function
+
+    def fill() -> Tensor:
+        if initialize is not None:
+            initialize()
+        return convert(1)
+    return {name: function(body, input_signature=[], autograph=False) for name, body in (
+        ("_create_resource", create), ("_initialize", fill), ("_destroy_resource", lambda: convert(1)))}
+
+
 class InitializableLookupTableBase(LookupInterface):
     """A table that an initializer fills once."""
 
@@ -248,6 +268,13 @@ class InitializableLookupTableBase(LookupInterface):
 
     def _initialize(self) -> Any:
         return self._initializer.initialize(self)
+
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return {"_initializer": self._initializer}
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        """A SavedModel keeps how the table is made and filled."""
+        return _resource_functions(self._create_resource, self._initialize)
 
     default_value = property(lambda self: self._default_value, doc="What keys that are not in the table give.")
 
@@ -303,6 +330,23 @@ class HashTable(StaticHashTableV1):
     init = property(lambda self: self._init_op, doc="The op that fills the table.")
 
 
+def _saveable(table: Any, name: str) -> Any:
+    """A mutable table in a checkpoint: its keys and its values."""
+    from penstock.checkpoint.saveable import SaveableObject, SaveSpec
+
+    class TableSaveable(SaveableObject):
+        """The entries of a table."""
+
+        def __init__(self) -> None:
+            specs = [SaveSpec(t, "", f"{name}-{part}") for t, part in zip(table.export(), ("keys", "values"), strict=True)]
+            super().__init__(table, specs, name)
+
+        def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
+            """Replaces the entries by those that were saved."""
+            return ops.import_table_v2(table.resource_handle, *restored_tensors)
+    return TableSaveable()
+
+
 class _MutableTable(LookupInterface):
     """What the two mutable tables share."""
 
@@ -310,6 +354,18 @@ class _MutableTable(LookupInterface):
         super().__init__(key_dtype, value_dtype)
         self._default_value = convert(default_value, self._value_dtype, "default_value")
         self._name, self._checkpoint = name, checkpoint
+        self._set_handle(self._create_resource())
+        if checkpoint and not context.executing_eagerly():
+            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _saveable(self, f"{self.resource_handle.op.name}_table"))
+
+    def _create_resource(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} has to make a table: define _create_resource()")
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {"table": lambda name=None: _saveable(self, name or f"{self.resource_handle.op.name}_table")}
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return _resource_functions(self._create_resource)
 
     def _find(self, keys: Tensor, name: str | None, default: Any = None) -> Tensor:
         default = self._default_value if default is None else convert(default, self._value_dtype)
@@ -354,12 +410,13 @@ class MutableHashTable(_MutableTable):
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str = "MutableHashTable",
                  checkpoint: bool = True):
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
-        attrs = {"use_node_name_sharing": checkpoint and not context.executing_eagerly(), "key_dtype": self._key_dtype,
-                 "value_dtype": self._value_dtype, "name": name}
+
+    def _create_resource(self) -> Tensor:
+        attrs = {"use_node_name_sharing": self._checkpoint and not context.executing_eagerly(), "key_dtype": self._key_dtype,
+                 "value_dtype": self._value_dtype, "name": self._name}
         if self._default_value.shape.rank == 0:
-            self._set_handle(ops.mutable_hash_table_v2(**attrs))
-        else:
-            self._set_handle(ops.mutable_hash_table_of_tensors_v2(value_shape=self._default_value.shape, **attrs))
+            return ops.mutable_hash_table_v2(**attrs)
+        return ops.mutable_hash_table_of_tensors_v2(value_shape=self._default_value.shape, **attrs)
 
 
 @export("lookup.experimental.DenseHashTable", v1=["contrib.lookup.MutableDenseHashTable"])
@@ -371,13 +428,16 @@ class DenseHashTable(_MutableTable):
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, empty_key: Any, deleted_key: Any,
                  initial_num_buckets: int | None = None, name: str = "MutableDenseHashTable", checkpoint: bool = True):
+        self._empty_key, self._deleted_key = (convert(k, dtypes.as_dtype(key_dtype), n) for k, n in
+                                              ((empty_key, "empty_key"), (deleted_key, "deleted_key")))
+        self._initial_num_buckets = initial_num_buckets
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
-        empty, deleted = (convert(k, self._key_dtype, n) for k, n in
-                          ((empty_key, "empty_key"), (deleted_key, "deleted_key")))
-        self._set_handle(ops.mutable_dense_hash_table_v2(
-            empty, deleted, use_node_name_sharing=checkpoint and not context.executing_eagerly(),
+
+    def _create_resource(self) -> Tensor:
+        return ops.mutable_dense_hash_table_v2(
+            self._empty_key, self._deleted_key, use_node_name_sharing=self._checkpoint and not context.executing_eagerly(),
             value_dtype=self._value_dtype, value_shape=self._default_value.shape,
-            initial_num_buckets=initial_num_buckets, name=name))
+            initial_num_buckets=self._initial_num_buckets, name=self._name)
 
     def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> Any:
         """Adds or replaces entries."""

@@ -5,6 +5,7 @@ attributes of each other, the variables are restored, and tables and other resou
 """
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -132,6 +133,7 @@ class _Loader:
 
     def __init__(self, export_dir: str, meta_graph: MetaGraphDef):
         self._dir, self._meta_graph, self._proto = export_dir, meta_graph, meta_graph.object_graph_def
+        self._name_resources()
         self._library = Graph()
         for f in meta_graph.graph_def.library.function:
             self._library._add_function(ImportedFunction(f))
@@ -155,6 +157,16 @@ class _Loader:
         return root
 
     # -- functions ---------------------------------------------------------------------------------------------------
+    def _name_resources(self) -> None:
+        """Gives every table a name of its own, so that loaded models do not share them."""
+        creators = {c for node in self._proto.nodes for child in node.children if child.local_name == "_create_resource"
+                    for c in self._proto.nodes[child.node_id].function.concrete_functions}
+        for f in self._meta_graph.graph_def.library.function:
+            if f.signature.name in creators:
+                for node in f.node_def:
+                    if "shared_name" in node.attr:
+                        node.attr["shared_name"].s = f"{node.name}_{uuid.uuid4()}".encode()
+
     def _load_functions(self) -> None:
         signatures = {n.bare_concrete_function.concrete_function_name for n in self._proto.nodes
                       if n.WhichOneof("kind") == "bare_concrete_function"}

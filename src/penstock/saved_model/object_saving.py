@@ -201,6 +201,9 @@ class _Saving:
                     self._functions[id(obj)] = obj._list_functions_for_serialization(None)
                 functions = self._functions[id(obj)]
                 known = {n for n, _ in found}
+                more = obj._list_extra_dependencies_for_serialization(None)
+                found += [(n, o) for n, o in more.items() if n not in known]
+                known.update(more)
                 found += [(n, f) for n, f in functions.items() if n != "signatures" and n not in known]
             if obj is self._root:
                 found = [(n, c) for n, c in found if n != "signatures"] + [("signatures", self._map)]

@@ -7,6 +7,9 @@ from typing import Any
 from tensorboard.compat.proto.struct_pb2 import StructuredValue, TypeSpecProto
 
 from penstock import dtypes
+from penstock.graph.convert import constant
+from penstock.graph.node import Tensor
+from penstock.graph.tensor_proto import make_ndarray, make_tensor_proto
 from penstock.graph.type_spec import BoundedTensorSpec, IndexedSlicesSpec, TensorSpec, TypeSpec
 from penstock.ragged.spec import RaggedTensorSpec
 from penstock.static_shape import TensorShape
@@ -55,6 +58,8 @@ def encode(value: Any) -> Any:
             out.dict_value.fields[key].CopyFrom(encode(item))
     elif isinstance(value, TypeSpec):
         _encode_spec(out, value)
+    elif isinstance(value, Tensor) and hasattr(value, "_value") and value.dtype not in (dtypes.resource, dtypes.variant):
+        out.tensor_value.CopyFrom(make_tensor_proto(value.numpy(), value.dtype))
     else:
         raise NotEncodableError(f"No encoder for object {value!r} of type {type(value)}.")
     return out
@@ -83,6 +88,8 @@ def decode(message: Any) -> Any:
         return None
     if kind in ("bool_value", "int64_value", "float64_value", "string_value"):
         return getattr(message, kind)
+    if kind == "tensor_value":
+        return constant(make_ndarray(message.tensor_value))
     if kind == "tensor_shape_value":
         return TensorShape(message.tensor_shape_value)
     if kind == "tensor_dtype_value":

@@ -1,0 +1,87 @@
+"""What functions of a SavedModel take and capture beside tensors and variables: defaults, ragged tensors, tables, files."""
+import functools
+
+import numpy as np
+import pytest
+
+import penstock as tf
+
+
+def again(obj, path, times=2):
+    """The object after it was saved and loaded, some times over."""
+    for i in range(times):
+        tf.saved_model.save(obj, f"{path}/{i}")
+        obj = tf.saved_model.load(f"{path}/{i}")
+    return obj
+
+
+def test_tensors_that_a_partial_function_holds(tmp_path):
+    root = tf.Module()
+    root.f = tf.function(functools.partial(lambda x, y: x + y, x=tf.zeros([1]), y=tf.ones([1])))
+    np.testing.assert_array_equal(root.f(), [1.])
+    np.testing.assert_array_equal(again(root, tmp_path).f(), [1.])
+
+
+def test_a_ragged_argument_of_an_input_signature(tmp_path):
+    root = tf.Module()
+    root.f = tf.function(lambda x: x + 1, input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])
+    ragged = tf.ragged.constant([[1, 2], [3]])
+    assert again(root, tmp_path).f(ragged).to_list() == [[2, 3], [4]]
+    with pytest.raises(ValueError, match="input_signature"):
+        root.f(tf.constant([[1]]))
+
+
+def test_a_variable_whose_shape_is_not_fixed(tmp_path):
+    class Holder(tf.Module):
+        v = None
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+        def make(self, initial):
+            if self.v is None:
+                self.v = tf.Variable(initial)
+    holder = Holder()
+    holder.make(tf.constant([1, 2, 3], tf.int64))
+    loaded = again(holder, tmp_path)
+    loaded.v.assign([1, 2, 3, 4])
+    assert loaded.v.shape.as_list() == [None] and loaded.v.numpy().tolist() == [1, 2, 3, 4]
+
+
+def tabled(table):
+    root = tf.Module()
+    root.table = table
+    root.f = tf.function(lambda keys: table.lookup(keys), input_signature=[tf.TensorSpec([None], tf.string)])
+    return root
+
+
+def test_a_table_of_keys_and_values(tmp_path):
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2]), -1)
+    loaded = again(tabled(table), tmp_path)
+    assert loaded.f(tf.constant(["b", "c", "a"])).numpy().tolist() == [2, -1, 1]
+
+
+def test_the_file_of_a_table_goes_with_the_model(tmp_path):
+    words = tmp_path / "words.txt"
+    words.write_text("zero\none\n")
+    table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(
+        str(words), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), -1)
+    root = tabled(table)
+    tf.saved_model.save(root, str(tmp_path / "first"))
+    words.unlink()
+    loaded = again(tf.saved_model.load(str(tmp_path / "first")), tmp_path)
+    assert loaded.f(tf.constant(["one", "two"])).numpy().tolist() == [1, -1]
+
+
+def test_the_entries_of_a_mutable_table_are_saved(tmp_path):
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(["a", "b"], [5, 6])
+    path = tf.train.Checkpoint(table=table).save(str(tmp_path / "ckpt"))
+    other = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    other.insert(["c"], [7])
+    tf.train.Checkpoint(table=other).restore(path).assert_consumed()
+    assert other.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [5, 6, -1]
+    dense = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, [0., 0.], -1, -2)
+    dense.insert([3], [[1., 2.]])
+    path = tf.train.Checkpoint(table=dense).save(str(tmp_path / "dense"))
+    dense.insert([3], [[9., 9.]])
+    tf.train.Checkpoint(table=dense).restore(path).assert_consumed()
+    assert dense.lookup(tf.constant([3, 4], tf.int64)).numpy().tolist() == [[1., 2.], [0., 0.]]
