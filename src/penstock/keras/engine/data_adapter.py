@@ -22,6 +22,7 @@ from penstock.keras.engine import standardize
 from penstock.keras.engine.call_context import is_symbolic
 
 backend = LazyModule("penstock.keras.backend")
+_AHEAD = 4 << 20               # bytes of shuffled rows that are gathered at once
 
 
 class Layout(NamedTuple):
@@ -216,7 +217,17 @@ def _cutter(arrays: list, order: Any, eager: bool) -> Any:
     if order is None:
         return lambda a, b: [EagerTensor(v[a:b], t) for v, t in values]
     index = torch.from_numpy(order)
-    return lambda a, b: [EagerTensor(v[index[a:b]] if isinstance(v, torch.Tensor) else v[order[a:b]], t) for v, t in values]
+    rows = max(1, _AHEAD // max(1, sum(v[0].nbytes if len(v) else 1 for v, _ in values)))
+    window = [0, 0, []]                      # rows that were gathered ahead: from, to, and the values
+
+    def cut(a: int, b: int) -> list:
+        if b > window[1] or a < window[0]:
+            end = max(b, a + rows)
+            window[:] = a, min(end, len(order)), [v[index[a:end]] if isinstance(v, torch.Tensor) else v[order[a:end]]
+                                                  for v, _ in values]
+        start = window[0]
+        return [EagerTensor(v[a - start:b - start], t) for v, (_, t) in zip(window[2], values)]
+    return cut
 
 
 def _length(flat: list) -> int:

@@ -21,12 +21,10 @@ from penstock.static_shape import TensorShape
 backend = LazyModule("penstock.keras.backend")
 
 
-def _spec(x: Any) -> Any:
-    """What a step is traced for: an array of this rank, with any number of examples."""
-    if hasattr(x, "_type_spec") and not hasattr(x, "_value"):
-        return x._type_spec
+def _spec(x: Any, whole: bool) -> Any:
+    """What a step is traced for: arrays of this shape, or with any number of examples."""
     dims = x.shape.as_list()
-    return TensorSpec(TensorShape([None, *dims[1:]] if dims else dims), x.dtype)
+    return TensorSpec(TensorShape([None, *dims[1:]] if dims and not whole else dims), x.dtype)
 
 
 class FunctionStep:
@@ -50,18 +48,19 @@ class FunctionStep:
         """Runs the step; what it gives are tensors, or nothing where metrics are asked for later."""
         if self._function is None:
             return self._step(*flat)
-        key = tuple([(x.dtype, x._value.shape[1:]) if hasattr(x, "_value") else None for x in flat])
-        concrete = self._concrete.get(key)
-        if concrete is None:
-            concrete = self._concrete[key] = self._traced(flat)
-        if concrete is False:
+        try:
+            key = tuple([x._value.shape for x in flat])
+        except AttributeError:                           # sparse and ragged tensors
             return self._function(*flat)
-        return concrete.call_flat(flat)
+        concrete = self._concrete.get(key)
+        if concrete is None or any(x.dtype is not t for x, t in zip(flat, concrete[1])):
+            concrete = self._concrete[key] = self._traced(flat), [x.dtype for x in flat]
+        return concrete[0].call_flat(flat)
 
     def _traced(self, flat: list) -> Any:
-        if not all(hasattr(x, "_value") for x in flat):
-            return False
-        return self._function.get_concrete_function(*[_spec(x) for x in flat])        # type: ignore[union-attr]
+        """The first batch is traced with its size, since most have the same; a second size, for any number of examples."""
+        whole = not self._concrete
+        return self._function.get_concrete_function(*[_spec(x, whole) for x in flat])        # type: ignore[union-attr]
 
 
 class GraphStep:
