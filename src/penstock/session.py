@@ -497,7 +497,6 @@ class BaseSession:
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Prepares a step that is run piece by piece: gives a handle for partial_run."""
-        from penstock.execute.partial import PartialRun
         self._check_open()
         plan = plan_fetches(self._graph, fetches)
         if not plan.elements:
@@ -511,9 +510,12 @@ class BaseSession:
         if self._remote is not None:
             return self._remote.partial_run_setup(plan.elements, feed_tensors)
         handle = f"partial_run_{next(_steps)}"
-        self._partial[handle] = PartialRun(plan.elements, feed_tensors, self._context(None),
-                                           self._place if self._devices.mixed else None)
+        self._partial[handle] = self._new_partial(plan.elements, feed_tensors)
         return handle
+
+    def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:
+        from penstock.execute.partial import PartialRun
+        return PartialRun(elements, feeds, self._context(None), self._place if self._devices.mixed else None)
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Goes on with a step that partial_run_setup prepared."""

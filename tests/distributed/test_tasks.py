@@ -229,3 +229,26 @@ def test_traces_have_the_ops_of_all_tasks(cluster):
         assert sess.run(z, {x: 3.0}, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata) == -6.0
     ran = {(d.device.split("/")[1], n.node_name) for d in metadata.step_stats.dev_stats for n in d.node_stats}
     assert {("job:ps", "there"), ("job:worker", "here")} <= ran
+
+
+def test_a_step_in_pieces_crosses_tasks_and_runs_nothing_twice(cluster):
+    tasks = cluster(ps=1, worker=1)
+    with ps():
+        v = tf.get_variable("v", initializer=10.0, use_resource=False)
+        count = tf.get_variable("count", initializer=0.0)
+        a = tf.placeholder(tf.float32, [], name="a")
+        with tf.control_dependencies([count.assign_add(1.0)]):
+            first = a * v
+    with worker():
+        b = tf.placeholder(tf.float32, [], name="b")
+        second = first + b
+        third = second * first
+    with tf.Session(tasks["worker", 0].target) as sess:
+        sess.run([v.initializer, count.initializer])
+        handle = sess.partial_run_setup([first, second, third], [a, b])
+        assert sess.partial_run(handle, first, {a: 2.0}) == 20.0
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Must feed b"):
+            sess.partial_run(handle, second)
+        assert sess.partial_run(handle, second, {b: 1.0}) == 21.0
+        assert sess.partial_run(handle, third) == 420.0
+        assert sess.run(count) == 1.0

@@ -15,6 +15,7 @@ from typing import Any
 from penstock import errors
 from penstock.distributed.exchange import Exchange
 from penstock.distributed.link import Link, made_error
+from penstock.distributed.partial import TaskPartialRun
 from penstock.distributed.pump import Pump
 from penstock.distributed.task_session import Part, TaskSession, refuse_client_code
 from penstock.distributed.worker import Worker
@@ -269,13 +270,23 @@ class ClusterSession(TaskSession):
         placed = self._place(ops)
         if {d.task for d in placed.values()} <= {self.tasks.own}:
             return super()._compiled(elements, feeds)
-        verify.placed(ops, placed)
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
-        parts = by_task(ops, placed, self.tasks.hosts, fetched, feeds)
+        return _Step(self.task_step(ops, fetched, targets, feeds), elements, feeds, slots, placed)
+
+    def task_step(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor]) -> TaskStep:
+        """What runs ops on the tasks that they are placed on."""
+        placed = self._place(ops)
+        verify.placed(ops, placed)
+        parts = by_task(ops, placed, self.tasks.hosts, fetches, feeds)
         several_block, branches = sum(op.opdef.blocking for op in ops) > 1, any(op.opdef.control_flow for op in ops)
-        wanted = {op.name for op in targets}
-        step = TaskStep(self, *self._give_out(parts, wanted, several_block, branches), len(fetched))
-        return _Step(step, elements, feeds, slots, placed)
+        return TaskStep(self, *self._give_out(parts, {op.name for op in targets}, several_block, branches), len(fetches))
+
+    def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:
+        ops = needed([e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)],
+                     {id(t) for t in feeds})
+        if {d.task for d in self._place(ops).values()} <= {self.tasks.own}:
+            return super()._new_partial(elements, feeds)
+        return TaskPartialRun(elements, feeds, self)
 
     def _give_out(self, parts: list[Partition], targets: set[str], several_block: bool,
                   branches: bool) -> tuple[Any, list[_RemotePart]]:

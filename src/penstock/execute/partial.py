@@ -40,13 +40,17 @@ class PartialRun:
                 raise errors.InvalidArgumentError(
                     None, None, f"The fetch {e.name} " + ("has already been fetched." if done else
                                                           "was not specified in partial_run_setup."))
-        for e in elements:
-            self._need(e.op if isinstance(e, Tensor) and id(e) not in self._values else e)
+        self._compute(elements)
         out = [self._value(e) if isinstance(e, Tensor) else None for e in elements]
         for e in elements:
             self._fetched.add(id(e))
             self._fetchable.pop(id(e), None)
         return out
+
+    def _compute(self, elements: list) -> None:
+        """Sees to it that the values of `elements` are known."""
+        for e in elements:
+            self._need(e.op if isinstance(e, Tensor) and id(e) not in self._values else e)
 
     def _value(self, t: Tensor) -> Any:
         v = self._values[id(t)]
