@@ -64,20 +64,17 @@ class AdagradV1(Optimizer):
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)
-        if not self._modern:
-            return self._rule("AdagradV2", var, ["accumulator"], c, grad)
+        return self._apply_summed(grad, grad * grad, var, c) if self._modern else \
+            self._rule("AdagradV2", var, ["accumulator"], c, grad)
+
+    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
         total = self.get_slot(var, "accumulator")
-        added = total.assign_add(grad * grad)
+        added = total.assign_add(squares)
         with control_dependencies([added]):
             return var.assign_sub(c["lr_t"] * grad / get("Sqrt")(total.value() + c["epsilon"]))
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
-        c = self._coefficients(var, apply_state)
-        if not self._modern:
-            return self._rule("AdagradV2", var, ["accumulator"], c, grad, indices)
-        total = self._resource_scatter_add(self.get_slot(var, "accumulator"), indices, grad * grad)
-        step = c["lr_t"] * grad / get("Sqrt")(get("GatherV2")(total, indices, 0) + c["epsilon"])
-        return group(self._resource_scatter_add(var, indices, -step))
+        return self._rule("AdagradV2", var, ["accumulator"], self._coefficients(var, apply_state), grad, indices)
 
 
 Adagrad = modern(AdagradV1, "Adagrad")
@@ -114,6 +111,13 @@ class AdadeltaV1(Optimizer):
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         return self._rule("Adadelta", var, self._slots_of_var, self._coefficients(var, apply_state), grad)
+
+    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
+        grads, steps = (self.get_slot(var, s) for s in self._slots_of_var)
+        new = grads * c["rho"] + squares * (1 - c["rho"])
+        ratio = get("Sqrt")((steps + c["epsilon"]) / (new + c["epsilon"]))
+        return group(var.assign_sub(c["lr_t"] * ratio * grad), grads.assign(new),
+                     steps.assign(steps * c["rho"] + ratio * ratio * squares * (1 - c["rho"])))
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         return self._rule("Adadelta", var, self._slots_of_var, self._coefficients(var, apply_state), grad, indices)

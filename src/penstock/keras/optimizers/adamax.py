@@ -21,6 +21,12 @@ class AdamaxV1(BetaOptimizer):
                  name: str | None = "Adamax", **kwargs: Any):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name, kwargs)
 
+    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m, new_v = m * c["beta1"] + grad * (1 - c["beta1"]), get("Maximum")(v * c["beta2"], get("Abs")(grad))
+        rate = c["lr_t"] / (1 - c["beta1_power"])
+        return group(var.assign_sub(rate * new_m / (new_v + c["epsilon"])), m.assign(new_m), v.assign(new_v))
+
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         return self._rule("AdaMax", var, self._moments, self._coefficients(var, apply_state), grad)
 
@@ -85,9 +91,12 @@ class NadamV1(BetaOptimizer):
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)
+        return self._apply_summed(grad, grad * grad, var, c)
+
+    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         new_m = m.assign(c["beta1"] * m + (1 - c["beta1"]) * grad, use_locking=self._use_locking)
-        new_v = v.assign(c["beta2"] * v + (1 - c["beta2"]) * grad * grad, use_locking=self._use_locking)
+        new_v = v.assign(c["beta2"] * v + (1 - c["beta2"]) * squares, use_locking=self._use_locking)
         with control_dependencies([new_m, new_v]):
             return var.assign_sub(self._step(c, grad, m.value(), v.value()), use_locking=self._use_locking)
 

@@ -312,15 +312,28 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         return step(grad, handle, self._coefficients(handle, apply_state)["lr_t"])
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any, **kwargs: Any) -> Any:
+        if self._modern:
+            total, squares = (self._spread(rows, handle, indices) for rows in (grad, grad * grad))
+            return self._apply_summed(total, squares, handle, self._coefficients(handle, kwargs.get("apply_state")))
         values, unique = deduplicated(grad, indices)
         return self._resource_apply_sparse(values, handle, unique, **kwargs)
 
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any, apply_state: dict | None = None) -> Any:
         """How a gradient of some rows changes a variable: as one of all rows, if a subclass does not know better."""
-        from penstock.ops.array import shape
-        dense = get("ScatterNd")(get("ExpandDims")(indices, -1), grad, cast(shape(handle), indices.dtype))
+        dense = self._spread(grad, handle, indices)
         given = {"apply_state": apply_state} if "apply_state" in _arguments(type(self)._resource_apply_dense) else {}
         return self._resource_apply_dense(dense, handle, **given)
+
+    @staticmethod
+    def _spread(rows: Any, var: Any, indices: Any) -> Any:
+        """Rows at their places among zeros; those of repeated indices added up."""
+        from penstock.ops.array import shape
+        return get("ScatterNd")(get("ExpandDims")(indices, -1), rows, cast(shape(var.value()), indices.dtype))
+
+    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
+        """How sparse gradients change a variable in Keras 3: all rows move, and rows of repeated indices are squared one by
+        one before they are added up (`squares`)."""
+        return self._resource_apply_dense(grad, var)
 
     def _resource_scatter_add(self, x: Any, i: Any, v: Any) -> Any:
         done = get("ResourceScatterAdd")(x.handle, i, v)
