@@ -39,3 +39,11 @@ def _modes_and_default_graph():
     static_shape._v2_behavior = sizes_are_numbers
     context.state.tapes = ()
     device_config.reset()
+
+
+@pytest.fixture(scope="session")
+def nursery():
+    """Processes that start quickly, for tests of clusters."""
+    from tests.distributed.nursery import Nursery
+    with Nursery() as made:
+        yield made

@@ -14,6 +14,7 @@ import random
 import re
 import signal
 import tempfile
+import threading
 import time
 
 from penstock.distributed.launch import free_addresses
@@ -26,7 +27,8 @@ PROGRAM = ROOT / "examples" / "digits_cluster.py"
 class Cluster:
     """Tasks with a network between them; `look` starts again who has died."""
 
-    def __init__(self, nursery, folder, jobs, *args, cuttable=True):
+    def __init__(self, nursery, folder, jobs, *args, cuttable=True, heartbeat=1.0):
+        self._env = {"PENSTOCK_HEARTBEAT_SECONDS": str(heartbeat)}
         self.nursery, self.folder, self.args = nursery, pathlib.Path(folder), args
         self.tasks = [(job, i) for job, n in jobs.items() for i in range(n)]
         self.real = dict(zip(self.tasks, (a.replace("localhost", "127.0.0.1") for a in free_addresses(len(self.tasks))),
@@ -41,7 +43,7 @@ class Cluster:
         hosts = {j: ",".join(self.seen[task][t] for t in self.tasks if t[0] == j) for j in ("ps", "worker")}
         self.running[task] = self.nursery.start(
             self.folder / f"{job}{index}.log", PROGRAM, f"--job_name={job}", f"--task_index={index}",
-            f"--ps_hosts={hosts['ps']}", f"--worker_hosts={hosts['worker']}", *self.args, *more)
+            f"--ps_hosts={hosts['ps']}", f"--worker_hosts={hosts['worker']}", *self.args, *more, env=self._env)
 
     def start_all(self):
         for task in self.tasks:
@@ -124,12 +126,12 @@ class Storm:
         return True
 
 
-def run(nursery, folder, faults, steps, *args, seed=0, pause=(0.3, 1.5), limit=120.0, say=lambda text: None):
+def run(nursery, folder, faults, steps, *args, seed=0, pause=(0.3, 1.5), limit=120.0, heartbeat=0.5, say=lambda text: None):
     """Trains through a number of faults; gives the cluster's results, the faults and the restarts."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(nursery, folder, {"ps": 2, "worker": 3}, f"--folder={folder / 'model'}", f"--steps={steps}",
-                      "--save_steps=50", *args, cuttable=bool(faults))
+                      "--save_steps=50", *args, cuttable=bool(faults), heartbeat=heartbeat)
     storm = Storm(cluster, seed, pause)
     try:
         cluster.start_all()
@@ -161,7 +163,8 @@ def main():
     parser.add_argument("--folder")
     args = parser.parse_args()
     folder = pathlib.Path(args.folder or tempfile.mkdtemp(prefix="storm"))
-    with Nursery(PENSTOCK_HEARTBEAT_SECONDS="0.5") as nursery:
+    before = threading.active_count(), open_files()
+    with Nursery() as nursery:
         calm, _, _ = run(nursery, folder / "calm", 0, args.steps, limit=900)
         print(f"undisturbed: {calm}", flush=True)
         began = time.monotonic()
@@ -170,9 +173,13 @@ def main():
         print(f"{sum(counts.values())} faults {counts}, {restarts} restarts, {time.monotonic() - began:.0f} s: {wild}")
     if not calm or not wild or len(wild) != 3:
         raise SystemExit(f"the training did not end by itself; logs are in {folder}")
+    left = threading.active_count() - before[0], open_files() - before[1], sum(c.alive() for c in nursery.children.values())
+    print(f"left over: {left[0]} threads, {left[1]} files, {left[2]} processes")
     worst = max(abs(w[1] - c[1]) for w in wild.values() for c in calm.values())
     print(f"largest difference of losses: {worst:.4f}; of accuracies: "
           f"{max(abs(w[2] - c[2]) for w in wild.values() for c in calm.values()):.4f}")
+    if worst > 0.03 or any(n > 0 for n in left):
+        raise SystemExit("the storm has left its marks")
 
 
 if __name__ == "__main__":

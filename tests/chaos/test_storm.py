@@ -2,7 +2,6 @@
 
 `make chaos` is the long one, with 100 faults.
 """
-import os
 import threading
 
 import pytest
@@ -13,32 +12,18 @@ from tests.distributed.conftest import eventually
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
 
 
-def children():
-    """The processes that this one has started and that still run."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == os.getpid() and fields[0] != "Z":
-            found.append(int(pid))
-    return found
-
-
 @pytest.fixture
-def nothing_left():
-    threads, files, processes = threading.active_count(), storm.open_files(), set(children())
+def nothing_left(nursery):
+    threads, files = threading.active_count(), storm.open_files()
     yield
+    assert not any(child.alive() for child in nursery.children.values())
     assert eventually(lambda: threading.active_count() <= threads), threading.enumerate()
-    assert eventually(lambda: storm.open_files() <= files) and set(children()) <= processes
+    assert eventually(lambda: storm.open_files() <= files)
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_training_survives_faults(tmp_path):
-    with storm.Nursery(PENSTOCK_HEARTBEAT_SECONDS="0.3") as nursery:
-        results, counts, _ = storm.run(nursery, tmp_path, 5, 500, "--delay=0.02", seed=4, pause=(0.2, 0.6), limit=60)
+def test_training_survives_faults(nursery, tmp_path):
+    results, counts, _ = storm.run(nursery, tmp_path, 5, 500, "--delay=0.02", seed=4, pause=(0.2, 0.6), limit=60, heartbeat=0.3)
     assert results is not None and len(results) == 3, "the training did not end by itself"
     assert sum(counts.values()) == 5
     for step, loss, accuracy in results.values():

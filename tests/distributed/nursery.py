@@ -103,6 +103,10 @@ def _child(log, argv, env):
             os.dup2(out, fd)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.environ.update(env)
+        if "PENSTOCK_HEARTBEAT_SECONDS" in env:               # read when the mother was young
+            from penstock.distributed import peers
+            peers.BEAT = float(env["PENSTOCK_HEARTBEAT_SECONDS"])
+            peers.LOST = 4 * peers.BEAT
         sys.argv = argv
         sys.path.insert(0, os.path.dirname(argv[0]))
         with open(argv[0]) as file:

@@ -5,16 +5,10 @@ import pytest
 
 from penstock.distributed.launch import surroundings
 from tests.distributed.conftest import addresses, eventually
-from tests.distributed.nursery import ROOT, Nursery
+from tests.distributed.nursery import ROOT
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
 EXAMPLES = ROOT / "examples"
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    with Nursery() as made:
-        yield made
 
 
 @pytest.fixture

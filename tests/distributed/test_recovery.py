@@ -11,16 +11,9 @@ import pytest
 
 from tests.chaos.storm import Cluster
 from tests.distributed.conftest import eventually
-from tests.distributed.nursery import Nursery
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
 STEPS = 250
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    with Nursery(PENSTOCK_HEARTBEAT_SECONDS="0.3") as made:
-        yield made
 
 
 @pytest.fixture
@@ -31,7 +24,7 @@ def cluster(nursery, tmp_path):
     def start(*args, cuttable=False, **jobs):
         jobs = jobs or {"ps": 2, "worker": 2}
         cluster = Cluster(nursery, tmp_path, jobs, f"--folder={tmp_path / 'model'}", f"--steps={STEPS}", "--delay=0.01",
-                          *args, cuttable=cuttable)
+                          *args, cuttable=cuttable, heartbeat=0.3)
         made.append(cluster)
         cluster.start_all()
         assert eventually(lambda: cluster.step() >= 50, 40), "the training does not begin"

@@ -1,10 +1,12 @@
 """Synchronous training across tasks: what a slow worker costs, with a backup worker and without one."""
+import importlib.util
 import threading
 import time
 
 import pytest
 
 import penstock.compat.v1 as tf
+from tests.distributed.nursery import ROOT
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(90)]
 STEPS, DELAY = 16, 0.04
@@ -56,3 +58,18 @@ def test_a_backup_worker_takes_the_place_of_a_slow_one(cluster):
 def test_without_one_everybody_waits(cluster):
     slowed, counts = rate(cluster, 3, slow=True)
     assert slowed < 0.3 / DELAY and all(c["stale"] == 0 for c in counts.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_all_ways_lead_to_the_same_accuracy(nursery, tmp_path):
+    """What docs/synchrony.svg shows, on fewer steps: scripts/make_synchrony_plot.py."""
+    spec = importlib.util.spec_from_file_location("plot", ROOT / "scripts" / "make_synchrony_plot.py")
+    plot = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plot)
+    curves, rates = plot.measure(nursery, tmp_path, steps=800, timed_steps=60, delay=0.1)
+    accuracies = [points[-1][1] for points in curves.values()]
+    assert min(accuracies) > 0.95 and max(accuracies) - min(accuracies) < 0.02
+    kept = {mode: slowed / usual for mode, (usual, slowed) in rates.items()}
+    assert kept["synchronous, one backup"] >= 0.8 > 0.5 > kept["synchronous"]
+    assert "<svg" in plot.picture(curves, rates)

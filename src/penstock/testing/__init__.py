@@ -8,6 +8,6 @@
 from unittest import mock
 
 from penstock.api import export
-from penstock.testing import benchmark, case, gradients, graphs, platform, stubs
+from penstock.testing import benchmark, case, gradients, graphs, local_cluster, platform, stubs
 
 export.value(mock, "test.mock")
