@@ -5,6 +5,10 @@ under `contrib` in the 1.x API only.
 """
 from penstock import api
 
-_PACKAGES = ("framework", "layers", "losses", "metrics", "rnn", "slim", "training")
+_PACKAGES = ("data", "eager", "framework", "layers", "learn", "losses", "metrics", "rnn", "slim", "summary", "tensorboard",
+             "training")
+_SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",
+          "util")       # a few names each
 
 api.LAZY.update({f"contrib.{name}": f"{__name__}.{name}" for name in _PACKAGES})
+api.LAZY.update({f"contrib.{name}": f"{__name__}.small" for name in _SMALL})
