@@ -124,7 +124,7 @@ def make_dataset(name: str, n_samples: int = 100, noise: float | None = None, se
     """One of the synthetic data sets, by name."""
     if name not in SYNTHETIC:
         raise ValueError(f"Synthetic dataset not found or not able to generate {name}")
-    return SYNTHETIC[name](n_samples=n_samples, noise=noise, seed=seed, *args, **kwargs)
+    return SYNTHETIC[name](n_samples=n_samples, noise=noise, seed=seed, **kwargs)
 
 
 for _place in ("contrib.learn.datasets.mnist", "contrib.learn.python.learn.datasets.mnist"):
