@@ -252,3 +252,28 @@ def test_a_step_in_pieces_crosses_tasks_and_runs_nothing_twice(cluster):
         assert sess.partial_run(handle, second, {b: 1.0}) == 21.0
         assert sess.partial_run(handle, third) == 420.0
         assert sess.run(count) == 1.0
+
+
+@pytest.mark.parametrize("how, error", [("", 0.0), ("bfloat16", 2 ** -8), ("float16", 2 ** -11), ("int8", 0.5 / 255)])
+def test_tensors_may_cross_with_fewer_bits(cluster, monkeypatch, how, error):
+    monkeypatch.setenv("PENSTOCK_WIRE_FORMAT", how)
+    tasks = cluster(ps=1, worker=1)
+    numbers = np.random.RandomState(0).rand(100, 10).astype(np.float32)
+    with ps():
+        x = tf.placeholder(tf.float32, [100, 10])
+        there, count = tf.identity(x), tf.reduce_sum(x)
+    with worker():
+        back, whole = tf.identity(there), tf.identity(count)
+    with tf.Session(tasks["worker", 0].target) as sess:
+        for _ in range(4):
+            got, total = sess.run([back, whole], {x: numbers})
+            assert np.abs(got - numbers).max() <= error * 1.001
+            assert (np.abs(got - numbers).max() > 0) == bool(how)
+            np.testing.assert_allclose(total, numbers.sum(), rtol=1e-6)              # a scalar keeps its bits
+        odd = numbers.copy()
+        odd[3, 4] = np.nan
+        assert np.isnan(sess.run(back, {x: odd})[3, 4])
+    monkeypatch.setenv("PENSTOCK_WIRE_FORMAT", "")
+    config = tf.ConfigProto(graph_options=tf.GraphOptions(enable_bfloat16_sendrecv=True))
+    with tf.Session(tasks["worker", 0].target, config=config) as sess:
+        assert 0 < np.abs(sess.run(back, {x: numbers}) - numbers).max() <= 2 ** -8

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from penstock.distributed.formats import decode, encode
 from penstock.distributed.link import Link
 from penstock.distributed.peers import Peers
 from penstock.distributed.pump import Pump
@@ -22,7 +23,7 @@ _HOLD = 64 << 10                    # bytes: larger values are not kept back
 class Exchange(LocalRendezvous):
     """One step's values at one task."""
 
-    __slots__ = ("step", "task", "_peers", "since", "links", "pump", "held")
+    __slots__ = ("step", "task", "_peers", "since", "links", "pump", "held", "format")
 
     def __init__(self, step: str, peers: Peers):
         super().__init__()
@@ -30,7 +31,8 @@ class Exchange(LocalRendezvous):
         self.since = time.monotonic()                # when it was made
         self.links: dict[str, Link] = {}             # the step's own, by the task at the other end
         self.pump: Pump | None = None                # set where one thread runs all of the part, and reads these links
-        self.held: list[tuple[str, Any]] | None = None
+        self.held: list[tuple[str, Any, Any]] | None = None     # key, value, and its format
+        self.format = ""                             # in which values go to other tasks (formats.py)
 
     def send(self, key: str, value: Any) -> None:
         """Leaves a value for its receiver, here or at another task."""
@@ -42,17 +44,18 @@ class Exchange(LocalRendezvous):
         if self.error is not None:
             raise self.error
         link = self.links.get(task)
+        value, form = encode(value, self.format) if self.format else (value, None)
         if self.held is not None and link is not None and getattr(value, "nbytes", 0) <= _HOLD:
-            self.held.append((key, value))
+            self.held.append((key, value, form))
             return
         dead = value is DEAD
-        (link or self._peers.get(task)).post({"do": "tensor", "step": self.step, "key": key, "dead": dead},
+        (link or self._peers.get(task)).post({"do": "tensor", "step": self.step, "key": key, "dead": dead, "form": form},
                                              [None if dead else value])
 
-    def take(self, key: str, dead: bool, value: Any) -> None:
+    def take(self, key: str, dead: bool, value: Any, form: Any) -> None:
         """A value that another task has sent."""
         if self.error is None:
-            super().send(key, DEAD if dead else value)
+            super().send(key, DEAD if dead else decode(value, form))
             if self.pump is not None:
                 self.pump.wake()
 

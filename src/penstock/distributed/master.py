@@ -146,6 +146,7 @@ class _Run:
         self.error: BaseException | None = None
         self.step = f"{self.tasks.worker.peers.incarnation:x}:{next(_names)}"
         self.left: dict[Link, _RemotePart] = {}              # who has not answered yet
+        self.format = session._here.format
         self.own_ctx = session._here.session.step_context(None)
         self.own_ctx.deadline, self.own_ctx.step_id = ctx.deadline, ctx.step_id
 
@@ -154,6 +155,7 @@ class _Run:
         worker, peers = self.tasks.worker, self.tasks.worker.peers
         links = self.tasks.borrow([p.task for p in self.others])
         exchange = worker.begin(self.step, self.own_ctx, None)
+        exchange.format = self.format
         for link, part in zip(links, self.others, strict=True):
             exchange.links[link.peer] = link
             self.left[link] = part
@@ -206,7 +208,7 @@ class _Run:
 
     def _handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
         if header.get("do") == "tensor":
-            self.own_ctx.rendezvous.take(header["key"], header["dead"], values[0])
+            self.own_ctx.rendezvous.take(header["key"], header["dead"], values[0], header["form"])
         elif header.get("re") == self.step:
             part = self.left.pop(link)
             said = header.get("error")
@@ -218,9 +220,8 @@ class _Run:
             rest = values[len(part.fetches):]
             if self.metadata is not None:
                 self.metadata.MergeFromString(rest.pop(0))
-            dead = header.get("dead", ())
-            for i, (key, value) in enumerate(zip(header.get("keys", ()), rest, strict=True)):
-                self.own_ctx.rendezvous.take(key, i in dead, value)
+            for (key, dead, form), value in zip(header.get("held", ()), rest, strict=True):
+                self.own_ctx.rendezvous.take(key, dead, value, form)
 
     def _link_ended(self, link: Link, error: errors.OpError) -> None:
         self.left.pop(link, None)

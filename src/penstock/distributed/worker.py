@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import errors, tf_logging
+from penstock.distributed import formats
 from penstock.distributed.exchange import Exchange
 from penstock.distributed.link import Link, described
 from penstock.distributed.peers import Peers
@@ -37,7 +38,7 @@ class WorkerSession:
         self.resources = ResourceManager() if self.isolated else shared
         self.session = TaskSession(config, self.resources, devices)
         self.parts: dict[int, Part] = {}
-        self.master = master
+        self.master, self.format = master, formats.chosen(config)
 
     def close(self) -> None:
         """Ends the session; state of its own goes with it."""
@@ -67,7 +68,7 @@ class Worker:
         """A message of another task. Returns at once: what takes time is done on another thread."""
         do = header.get("do")
         if do == "tensor":
-            self._tensor(header["step"], header["key"], header["dead"], values[0])
+            self._tensor(header, values[0])
         elif do == "abort":
             self.abort(header["step"], errors.AbortedError(None, None, str(header["why"])))
         elif do in self._calls:
@@ -195,6 +196,7 @@ class Worker:
             ctx = session.session.step_context(header["timeout"])
             exchange = self.begin(header["step"], ctx, (link.peer, link.incarnation))
             exchange.links[link.peer] = link
+            exchange.format = session.format
             try:
                 results = self._run_reading(link, exchange, part, ctx, values, stats)
             finally:
@@ -202,9 +204,8 @@ class Worker:
             if stats is not None:
                 results = [*results, stats.SerializeToString()]
             if exchange.held:
-                answer["keys"] = [key for key, _ in exchange.held]
-                answer["dead"] = [i for i, (_, value) in enumerate(exchange.held) if value is DEAD]
-                results = [*results, *(None if value is DEAD else value for _, value in exchange.held)]
+                answer["held"] = [[key, value is DEAD, form] for key, value, form in exchange.held]
+                results = [*results, *(None if value is DEAD else value for _, value, _ in exchange.held)]
         except Exception as e:
             answer["error"], results = described(e), ()
         try:
@@ -222,7 +223,7 @@ class Worker:
 
         def handle(_: Link, header: dict[str, Any], values: list[Any]) -> None:
             if header.get("do") == "tensor":
-                exchange.take(header["key"], header["dead"], values[0])
+                exchange.take(header["key"], header["dead"], values[0], header["form"])
             elif header.get("do") == "abort":
                 self.abort(step, errors.AbortedError(None, None, str(header.get("why"))))
 
@@ -305,11 +306,11 @@ class Worker:
             while len(self._failed) > _REMEMBERED:
                 self._failed.popitem(last=False)
 
-    def _tensor(self, step: str, key: str, dead: bool, value: Any) -> None:
+    def _tensor(self, header: dict[str, Any], value: Any) -> None:
         with self._lock:
-            exchange = self._exchange(step)
+            exchange = self._exchange(header["step"])
         if exchange is not None:
-            exchange.take(key, dead, value)
+            exchange.take(header["key"], header["dead"], value, header["form"])
 
     def abort(self, step: str, error: errors.OpError) -> None:
         """Ends a step here: what runs of it, and what waits for it."""
