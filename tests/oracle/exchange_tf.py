@@ -1,6 +1,7 @@
-"""Runs in the environment of real TensorFlow: `python exchange_tf.py write|read FOLDER`.
+"""Runs in the environment of real TensorFlow: `python exchange_tf.py write|read|write_large|read_large|classifier FOLDER`.
 
-`write` makes files of every format for penstock to read; `read` checks those that penstock has written. Both sides make the
+`write` makes files of every format for penstock to read; `read` checks those that penstock has written; with `_large`,
+a checkpoint of a gigabyte. `classifier` makes the frozen graph of an image classifier. Both sides make the
 same values from the same rules (`exchange_values.py`), so that only files pass between them.
 """
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from exchange_values import DTYPES, EXAMPLE, RECORDS, array, frozen_graph, same
+from exchange_values import DTYPES, EXAMPLE, LARGE, RECORDS, array, frozen_graph, large, same, same_bits
 
 v1 = tf.compat.v1
 
@@ -124,7 +125,36 @@ def read(folder):
     assert np.allclose(model.f(x)["y"], want) and np.allclose(model.signatures["serving_default"](x=x)["y"], want)
 
 
+def write_large(folder):
+    tf.raw_ops.SaveV2(prefix=f"{folder}/theirs/large", tensor_names=LARGE, shape_and_slices=[""] * len(LARGE),
+                      tensors=[tf.constant(large(n)) for n in LARGE])
+
+
+def read_large(folder):
+    reader = tf.train.load_checkpoint(f"{folder}/ours/large")
+    assert all(same_bits(reader.get_tensor(n), large(n)) for n in LARGE)
+
+
+def classifier(folder):
+    """Inception-v3 with random weights (moving averages too), frozen; an input, and what the last layers make of it."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    tf.keras.utils.set_random_seed(1)
+    model = tf.keras.applications.InceptionV3(weights=None, classifier_activation=None)
+    draw = np.random.RandomState(2)
+    for layer in model.layers:
+        if isinstance(layer, tf.keras.layers.BatchNormalization):
+            layer.moving_mean.assign(draw.randn(*layer.moving_mean.shape) * 0.1)
+            layer.moving_variance.assign(draw.rand(*layer.moving_variance.shape) + 0.5)
+    run = tf.function(lambda x: model(x, training=False), input_signature=[tf.TensorSpec([None, 299, 299, 3], tf.float32, "x")])
+    frozen = convert_variables_to_constants_v2(run.get_concrete_function())
+    images = draw.rand(2, 299, 299, 3).astype(np.float32) * 2 - 1
+    with open(f"{folder}/theirs/classifier.pb", "wb") as f:
+        f.write(frozen.graph.as_graph_def().SerializeToString())
+    np.savez(f"{folder}/theirs/classifier.npz", images=images, logits=frozen(tf.constant(images))[0].numpy(),
+             names=[frozen.inputs[0].name, frozen.outputs[0].name])
+
+
 if __name__ == "__main__":
     os.makedirs(f"{sys.argv[2]}/theirs", exist_ok=True)
-    {"write": write, "read": read}[sys.argv[1]](sys.argv[2])
+    {f.__name__: f for f in (write, read, write_large, read_large, classifier)}[sys.argv[1]](sys.argv[2])
     print("done")

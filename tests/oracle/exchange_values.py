@@ -20,6 +20,19 @@ def array(dtype, shape=(2, 3)):
     return (data * (1 + 2j) if dtype.startswith("complex") else data).astype(dtype)
 
 
+LARGE = ["part0", "part1", "part2", "part3"]            # a gigabyte in all
+
+
+def large(name):
+    """One of the four: 2 ** 26 float32, different in each."""
+    return (np.arange(1 << 26, dtype=np.uint32) * np.uint32(2654435761 + LARGE.index(name))).view(np.float32)
+
+
+def same_bits(a, b):
+    """Whether two large arrays are equal bit by bit."""
+    return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a.view(np.uint32), b.view(np.uint32))
+
+
 def same(a, b):
     """Whether two arrays are equal, text and bfloat16 too."""
     a, b = np.asarray(a), np.asarray(b)

@@ -8,7 +8,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
-from tests.oracle.exchange_values import DTYPES, EXAMPLE, RECORDS, array, frozen_graph, same
+from tests.oracle.exchange_values import DTYPES, EXAMPLE, LARGE, RECORDS, array, frozen_graph, large, same, same_bits
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = os.environ.get("PENSTOCK_ORACLE", os.path.join(HERE, "..", "..", ".oracle", "bin", "python"))
@@ -118,3 +118,29 @@ def test_we_read_what_tensorflow_writes(tmp_path):
     np.testing.assert_allclose(model.f(x)["y"], want)
     np.testing.assert_allclose(model.signatures["serving_default"](x=x)["y"], want)
     assert model.look(tf.constant(["b", "q"])).numpy().tolist() == [2, -1]
+
+
+def test_a_gigabyte_in_both_directions(tmp_path):
+    os.makedirs(tmp_path / "ours")
+    tf.raw_ops.SaveV2(prefix=str(tmp_path / "ours/large"), tensor_names=LARGE, shape_and_slices=[""] * len(LARGE),
+                      tensors=[tf.constant(large(n)) for n in LARGE])
+    ask("read_large", tmp_path)
+    for file in glob.glob(str(tmp_path / "ours/*")):
+        os.unlink(file)
+    ask("write_large", tmp_path)
+    reader = tf.train.load_checkpoint(str(tmp_path / "theirs/large"))
+    for name in LARGE:
+        assert same_bits(reader.get_tensor(name), large(name)), name
+
+
+def test_a_frozen_image_classifier(tmp_path):
+    ask("classifier", tmp_path)
+    known = np.load(tmp_path / "theirs/classifier.npz")
+    with tf.Graph().as_default(), v1.Session() as sess:
+        graph_def = v1.GraphDef.FromString((tmp_path / "theirs/classifier.pb").read_bytes())
+        assert sum(n.op == "Conv2D" for n in graph_def.node) == 94
+        x, logits = v1.import_graph_def(graph_def, return_elements=[str(n) for n in known["names"]], name="")
+        found = sess.run(logits, {x: known["images"]})
+    want = known["logits"]
+    assert want.shape == (2, 1000) and want.std() > 1e-3
+    np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
