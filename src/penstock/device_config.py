@@ -292,7 +292,8 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 def use_threads(within_an_op: int) -> None:
     """Sets PyTorch's number of threads within one op, if one is given; it is one number for the process."""
     if within_an_op > 0 and torch.get_num_threads() != within_an_op:
-        torch.set_num_threads(within_an_op)
+        from penstock.execute import sharing
+        sharing.use_threads(within_an_op)
 
 
 @export("config.experimental.enable_tensor_float_32_execution")

@@ -21,6 +21,7 @@ from penstock.compile.explain import explained
 from penstock.compile.program import Program, compile_program
 from penstock.config import session_config
 from penstock.device_config import use_threads
+from penstock.execute import sharing
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
 from penstock.execute.lanes import Threads, compile_lanes
@@ -82,12 +83,13 @@ class _Default:
 class _Step:
     """A compiled (fetches, feeds) pair; keeps what its key names alive."""
 
-    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "variants")
+    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "variants", "waits")
 
     def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement,
                  variants: Any = None):
         self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
         self.variants = variants             # programs for shapes that are fed again and again
+        self.waits = any(op.opdef.blocking for op in placed)
         self.wraps = [(i, e._op.opdef.fetched_as) for i, e in enumerate(elements)
                       if isinstance(e, Tensor) and e._op.opdef.fetched_as is not None]
 
@@ -280,6 +282,8 @@ class BaseSession:
         ctx = self._context(options)
         token = id(ctx)
         self._running[token] = ctx
+        if not step.waits:
+            sharing.begin(token)
         try:
             if metadata is not None:
                 raw = self._run_described(step, ctx, values, options, metadata)
@@ -291,6 +295,8 @@ class BaseSession:
             raise self._failure(e, step, runnable) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
             del self._running[token]
+            if not step.waits:
+                sharing.end(token)
             for call in tuple(ctx.at_end.values()):
                 call()
         return step, raw
