@@ -180,3 +180,18 @@ def test_between_graph_workers_train_together():
             assert float(w.stdout.read()) < 0.01
     finally:
         tasks.end()
+
+
+def test_a_local_cluster():
+    workers, ps = tf.test.create_local_cluster(num_workers=2, num_ps=1)
+    try:
+        with tf.device("/job:ps/task:0"):
+            v = tf.get_variable("v", initializer=3.0)
+        with tf.device("/job:worker/task:1"):
+            y = v * 2.0
+        with tf.Session(workers[0].target) as sess:
+            sess.run(v.initializer)
+            assert sess.run(y) == 6.0
+    finally:
+        for server in (*workers, *ps):
+            server.stop()
