@@ -14,6 +14,7 @@ from penstock.keras.layers import (
     noise,
     normalization,
     pooling,
+    preprocessing,
     recurrent,
     rnn_cells,
     rnn_layers,

@@ -1,0 +1,98 @@
+"""Preprocessing layers against numpy."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+L = tf.keras.layers
+RNG = np.random.default_rng(2)
+
+
+def test_normalization_of_batches_is_that_of_the_whole():
+    x = RNG.normal(3, 2, size=(60, 4)).astype("f")
+    whole, parts = L.Normalization(), L.Normalization()
+    whole.adapt(x)
+    parts.adapt(tf.data.Dataset.from_tensor_slices(x).batch(7))
+    want = (x - x.mean(0)) / x.std(0)
+    np.testing.assert_allclose(whole(x).numpy(), want, atol=1e-4)
+    np.testing.assert_allclose(parts(x).numpy(), want, atol=1e-4)
+    back = L.Normalization(invert=True, mean=x.mean(0), variance=x.var(0))
+    np.testing.assert_allclose(back(want.astype("f")).numpy(), x, atol=1e-4)
+
+
+def test_rescaling_and_bins():
+    np.testing.assert_allclose(L.Rescaling(0.5, 1.)(np.array([2., 4.], "f")).numpy(), [2., 3.])
+    layer = L.Discretization(bin_boundaries=[0., 1., 2.])
+    np.testing.assert_array_equal(layer(np.array([[-1., 0., 0.5, 1.5, 3.]], "f")).numpy(), [[0, 1, 1, 2, 3]])
+    quarters = L.Discretization(num_bins=4, epsilon=0.01)
+    quarters.adapt(np.arange(1000.))
+    np.testing.assert_allclose(quarters.bin_boundaries, [250, 500, 750], atol=15)
+
+
+def test_categories():
+    x = np.array([[3, 0], [1, 1]])
+    np.testing.assert_array_equal(L.CategoryEncoding(4)(x).numpy(), [[1, 0, 0, 1], [0, 1, 0, 0]])
+    np.testing.assert_array_equal(L.CategoryEncoding(4, output_mode="count")(x).numpy(), [[1, 0, 0, 1], [0, 2, 0, 0]])
+    np.testing.assert_array_equal(L.CategoryEncoding(4, output_mode="one_hot")(x).numpy(), np.eye(4)[x])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="num_tokens=4"):
+        L.CategoryEncoding(4)(np.array([[7]]))
+    bins = L.Hashing(5, mask_value="")(tf.constant([["a"], [""], ["b"]])).numpy().ravel()
+    assert bins[1] == 0 and (bins[[0, 2]] > 0).all() and (bins < 5).all()
+
+
+def test_string_lookup():
+    layer = L.StringLookup()
+    layer.adapt(np.array([["a", "c", "d"], ["d", "z", "b"]]))
+    assert layer.get_vocabulary() == ["[UNK]", "d", "z", "c", "b", "a"]
+    np.testing.assert_array_equal(layer(tf.constant([["a", "nobody"]])).numpy(), [[5, 0]])
+    back = L.StringLookup(vocabulary=layer.get_vocabulary(), invert=True)
+    assert back(tf.constant([5, 0])).numpy().tolist() == [b"a", b"[UNK]"]
+    masked = L.StringLookup(vocabulary=["x", "y"], mask_token="", num_oov_indices=2)
+    got = masked(tf.constant(["", "y", "q"])).numpy()
+    assert got[0] == 0 and got[1] == 4 and got[2] in (1, 2)
+    assert L.StringLookup.from_config(masked.get_config()).get_vocabulary() == masked.get_vocabulary()
+    with pytest.raises(ValueError, match="repeated"):
+        L.StringLookup(vocabulary=["x", "x"])
+
+
+def test_integer_lookup():
+    layer = L.IntegerLookup(vocabulary=[12, 36], output_mode="multi_hot")
+    np.testing.assert_array_equal(layer(tf.constant([[12, 99], [36, 36]], tf.int64)).numpy(), [[1, 1, 0], [0, 0, 1]])
+
+
+def test_text_vectorization():
+    layer = L.TextVectorization(output_sequence_length=4)
+    layer.adapt(["The cat.", "the DOG sat!"])
+    assert layer.get_vocabulary()[:3] == ["", "[UNK]", "the"]
+    ids = {w: i for i, w in enumerate(layer.get_vocabulary())}
+    got = layer(tf.constant(["the dog, unknown", "cat"])).numpy()
+    np.testing.assert_array_equal(got, [[ids["the"], ids["dog"], 1, 0], [ids["cat"], 0, 0, 0]])
+    bags = L.TextVectorization(vocabulary=["a", "b"], output_mode="count")
+    np.testing.assert_array_equal(bags(tf.constant(["a a b", "c"])).numpy(), [[0, 2, 1], [1, 0, 0]])
+
+
+def test_images_fit():
+    x = RNG.random((2, 6, 8, 3)).astype("f")
+    np.testing.assert_array_equal(L.CenterCrop(4, 4)(x).numpy(), x[:, 1:5, 2:6])
+    assert L.Resizing(3, 5)(x).shape == (2, 3, 5, 3) and L.CenterCrop(9, 9)(x).shape == (2, 9, 9, 3)
+
+
+@pytest.mark.parametrize("layer", [L.RandomFlip(), L.RandomRotation(0.2), L.RandomZoom(0.3), L.RandomTranslation(0.2, 0.2),
+                                   L.RandomContrast(0.5), L.RandomBrightness(0.5, value_range=(0, 1))])
+def test_images_change_while_training_only(layer):
+    x = RNG.random((4, 8, 8, 3)).astype("f")
+    np.testing.assert_allclose(layer(x, training=False).numpy(), x)
+    y = layer(x, training=True).numpy()
+    assert y.shape == x.shape and np.isfinite(y).all() and np.abs(y - x).max() > 1e-3
+    assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+def test_translations_by_whole_elements():
+    x = np.arange(16, dtype="f").reshape(1, 4, 4, 1)
+    layer = L.RandomTranslation((0.25, 0.25), (0., 0.), fill_mode="constant")
+    np.testing.assert_allclose(layer(x, training=True).numpy()[0, :, :, 0], np.vstack([np.zeros((1, 4)), x[0, :3, :, 0]]))
+    turn = L.RandomRotation((0.25, 0.25), fill_mode="nearest")
+    got = turn(x, training=True).numpy()[0, :, :, 0]
+    assert any(np.allclose(got, np.rot90(x[0, :, :, 0], k), atol=1e-3) for k in (1, 3))
+    crop = L.RandomCrop(2, 3)(x, training=True).numpy()
+    assert crop.shape == (1, 2, 3, 1) and crop[0, 0, 1, 0] - crop[0, 0, 0, 0] == 1
