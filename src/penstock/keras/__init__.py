@@ -15,3 +15,4 @@ _PARTS = ("backend", "activations", "initializers", "regularizers", "constraints
 for _part in _PARTS:
     _importlib.import_module(f"{__name__}.{_part}")
     _api.install(f"{__name__}.{_part}", "v2", f"keras.{_part}.")
+_api.install(__name__, "v2", "keras.")          # also when a module of ours is imported before the public name is used

@@ -11,6 +11,7 @@ from penstock.keras.engine.op_layer import AddLoss
 from penstock.keras.engine.sequential import Sequential
 from penstock.keras.engine.training import Model
 from penstock.keras.saving import model_files as model_files
+from penstock.keras.saving import saved_model as saved_model
 
 
 def _copied(layer: Any) -> Any:

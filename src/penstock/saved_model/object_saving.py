@@ -339,6 +339,7 @@ class _Saving:
             node.resource.SetInParent()
         else:
             node.user_object.identifier = _identifier(obj)
+            node.user_object.metadata = getattr(obj, "_tracking_metadata", "")
             node.user_object.version.producer = node.user_object.version.min_consumer = 1
 
     # -- files -------------------------------------------------------------------------------------------------------

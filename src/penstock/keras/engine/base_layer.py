@@ -212,6 +212,8 @@ class Layer(Connected, Losing, Weighted):
                     with mixed_precision.casting_to(self._compute_dtype):
                         outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
                     self._finish(inputs, outputs, masks)
+                if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
+                    self._set_inputs(inputs, outputs)
                 return outputs
             assert_input_compatibility(self.input_spec, inputs, self.name)
             with backend.get_graph().as_default(), name_scope(self._name_scope()):
@@ -501,6 +503,10 @@ class Layer(Connected, Losing, Weighted):
 
     # -- SavedModels -------------------------------------------------------------------------------------------------
     _object_identifier = property(lambda self: "_tf_keras_layer")
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        from penstock.keras.saving.saved_model import user_functions
+        return user_functions(self)
 
 
 def _converted(x: Any) -> Any:

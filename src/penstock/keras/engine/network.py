@@ -16,6 +16,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.trackable import no_automatic_dependency_tracking
 from penstock.keras.engine import network_config
 from penstock.keras.engine.base_layer import Layer, _as_shapes, default
+from penstock.keras.engine.call_context import in_eager_or_function
 from penstock.keras.engine.layer_weights import has_weights, nested_layers, unique
 from penstock.keras.engine.node import Node
 from penstock.keras.engine.op_layer import AddLoss, AddMetric, create_keras_history
@@ -191,7 +192,12 @@ class Network(Layer):
 
     @no_automatic_dependency_tracking
     def _set_inputs(self, inputs: Any, outputs: Any = None, training: Any = None) -> None:
-        """Remembers the tensors of the first symbolic call of a subclassed network."""
+        """Remembers the tensors of the first symbolic call of a subclassed network; of calls that run, what they look like."""
+        if in_eager_or_function():
+            if "_save_spec" not in self.__dict__ and not self._is_graph_network:
+                from penstock.keras.saving.saved_model import save_spec
+                self.__dict__["_save_spec"] = save_spec(inputs)
+            return
         flat, flat_out = nest.flatten(inputs), nest.flatten(outputs)
         own = self.__dict__
         own.update(inputs=flat, outputs=flat_out, _nested_inputs=inputs, _nested_outputs=outputs)

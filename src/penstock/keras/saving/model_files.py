@@ -137,6 +137,8 @@ class Saved:
         return {"class_name": type(self).__name__, "config": self.get_config(),       # type: ignore[attr-defined]
                 "keras_version": "2.2.4-tf", "backend": "tensorflow"}
 
+    _tracking_metadata = property(lambda self: saved_model.metadata(self))
+
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         return saved_model.extra_dependencies(self, serialization_cache)
 
