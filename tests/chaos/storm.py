@@ -161,14 +161,16 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--folder")
+    parser.add_argument("--sync", type=int, default=0, metavar="N", help="train synchronously, with N gradients in a step")
     args = parser.parse_args()
     folder = pathlib.Path(args.folder or tempfile.mkdtemp(prefix="storm"))
+    how = ["--sync", f"--aggregate={args.sync}"] if args.sync else []
     before = threading.active_count(), open_files()
     with Nursery() as nursery:
-        calm, _, _ = run(nursery, folder / "calm", 0, args.steps, limit=900)
+        calm, _, _ = run(nursery, folder / "calm", 0, args.steps, *how, limit=900)
         print(f"undisturbed: {calm}", flush=True)
         began = time.monotonic()
-        wild, counts, restarts = run(nursery, folder / "storm", args.faults, args.steps, f"--delay={args.delay}",
+        wild, counts, restarts = run(nursery, folder / "storm", args.faults, args.steps, f"--delay={args.delay}", *how,
                                      seed=args.seed, limit=900, say=lambda text: print(text, flush=True))
         print(f"{sum(counts.values())} faults {counts}, {restarts} restarts, {time.monotonic() - began:.0f} s: {wild}")
     if not calm or not wild or len(wild) != 3:

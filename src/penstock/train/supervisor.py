@@ -355,5 +355,5 @@ def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable, args: Any 
                 while not supervisor.should_stop():
                     train_step_fn(sess, *(args or ()), **(kwargs or {}))
             return
-        except errors.AbortedError:
+        except (errors.AbortedError, errors.UnavailableError):
             tf_logging.info("A task was lost; the training goes on with a new session.")
