@@ -1,9 +1,11 @@
 """`penstock launch` and `penstock server`: real processes, their logs, their deaths, their end."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -38,8 +40,8 @@ def gone(pid):
         return file.read().split(")")[1].split()[0] == "Z"
 
 
-def eventually(true):
-    deadline = time.monotonic() + 10
+def eventually(true, seconds=10):
+    deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(true())
@@ -162,3 +164,37 @@ if job == 'ps': time.sleep(1000)
     assert len({json.dumps(json.loads(w[:w.rindex("}") + 1])["cluster"]) for w in written.values()}) == 1
     assert eventually(lambda: gone(int(written["ps0"].rpartition("}")[2])))
     assert main(["launch", "--on", "ray", "--ps", "0", "--workers", "1", "--restarts", "0", script("sys.exit(5)")]) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_a_training_is_launched(tmp_path):
+    """The digits on a cluster: while it trains, a parameter server is killed; it is started again, and the training ends."""
+    example = pathlib.Path(__file__).parents[2] / "examples" / "digits_cluster.py"
+    launcher = started("--ps", "1", "--workers", "2", str(example), f"--folder={tmp_path}", "--steps=300", "--delay=0.05")
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(iter(launcher.stdout.readline, "")))
+    reader.start()
+    try:
+        def checkpoint():
+            return any(tmp_path.glob("model.ckpt-[1-9]*.index"))
+        assert eventually(checkpoint, 90), lines
+        tasks = [p for p in os.listdir("/proc") if p.isdigit() and parent(p) == launcher.pid]
+        ps = next(p for p in tasks if b"--job_name=ps" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes())
+        os.kill(int(ps), signal.SIGKILL)
+        assert launcher.wait(120) == 0, lines
+    finally:
+        launcher.kill()
+        reader.join(20)
+        launcher.stdout.close()
+    text = "".join(lines)
+    assert "[ps 0    ] -- was ended by SIGKILL; it is started again" in text
+    assert text.count("worker 0: step 30") == 1 and text.count("worker 1: step 30") == 1
+
+
+def parent(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
