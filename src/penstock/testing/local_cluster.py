@@ -8,7 +8,7 @@ from typing import Any
 from penstock.api import export
 
 
-@export(v1=["test.create_local_cluster"])
+@export("test.create_local_cluster")
 def create_local_cluster(num_workers: int, num_ps: int, protocol: str = "grpc", worker_config: Any = None,
                          ps_config: Any = None) -> tuple[list[Any], list[Any]]:
     """Starts servers for workers and parameter servers, on free ports of this machine; gives both lists.
