@@ -314,3 +314,10 @@ def test_the_graph_is_not_changed_and_errors_name_its_ops():
         sess.run(y, {x: [1.]})
     assert e.value.op is tf.get_default_graph().get_operation_by_name("here")
     assert tf.get_default_graph().as_graph_def().SerializeToString(deterministic=True) == before
+
+
+def test_many_products_with_one_matrix_are_all_fused():
+    x, w, b = tf.placeholder(tf.float32, [2, 3]), tf.placeholder(tf.float32, [3, 3]), tf.placeholder(tf.float32, [3])
+    sums = [tf.nn.relu(tf.matmul(x * float(i), w) + b) for i in range(50)]
+    found = types([tf.add_n(sums)], [x, w, b])
+    assert found.count("_FusedMatMul") == 50 and not {"MatMul", "Relu", "BiasAdd"} & set(found)

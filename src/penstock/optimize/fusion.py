@@ -38,8 +38,16 @@ class Fusing:
             return None
         if any(id(o) in self._wanted or id(o) in self.step.fed for o in maker.outputs):
             return None
-        uses = [u for o in maker.outputs for u in self._users.get(id(o), ())]
-        return maker if uses == [op] else None
+        user = None
+        for o in maker.outputs:
+            users = self._users.get(id(o), ())
+            if len(users) > 1 or users and user is not None:
+                return None
+            user = users[0] if users else user
+        return maker if user is not None and self._now(user) is self._now(op) else None
+
+    def _now(self, op: Operation) -> Operation:
+        return self.instead.get(op, op)
 
     def maker(self, t: Tensor, op: Operation) -> Operation | None:
         """The op that makes `t` on the device of `op`; None if it is fed, or has to run itself."""
@@ -106,9 +114,10 @@ def fuse(step: StepGraph) -> None:
         if isinstance(made, Tensor):
             fusing.give(made, op)
         elif made is not None:
+            before = {id(fusing.source(t)) for t in op._inputs}
             for t in made._inputs:
-                users = fusing._users.setdefault(id(t), [])
-                fusing._users[id(t)] = [u for u in users if u is not op] + [made]
+                if id(t) not in before:                     # others have `op` among their users: that is `made` now
+                    fusing._users.setdefault(id(t), []).append(made)
             fusing.put(made, op)
     if fusing.instead:
         step.ops = [fusing.now(op) for op in step.ops if op not in fusing.gone]
