@@ -1,4 +1,5 @@
 """The position in the input data: a worker that begins again reads what comes next."""
+import time
 import types
 
 import pytest
@@ -89,3 +90,48 @@ def test_the_hook_for_estimators(tmp_path):
             return seen
     assert train(4) + train(9) == list(range(9))
     assert (tmp_path / "checkpoint_input").exists() and tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-9")
+
+
+COUNTS = """
+import sys, time
+import penstock.compat.v1 as tf
+tf.disable_v2_behavior()
+step = tf.train.get_or_create_global_step()
+it = tf.data.make_initializable_iterator(tf.data.Dataset.range(100000).shuffle(50, seed=1).batch(1).prefetch(2))
+tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, it.initializer)
+batch = it.get_next()
+with tf.control_dependencies([batch]):
+    train = tf.assign_add(step, 1)
+hooks = [tf.train.experimental.InputPositionHook(sys.argv[1]), tf.train.StopAtStepHook(last_step=int(sys.argv[2]))]
+with tf.train.MonitoredTrainingSession(checkpoint_dir=sys.argv[1], save_checkpoint_steps=7, save_summaries_steps=None,
+                                       save_summaries_secs=None, log_step_count_steps=None, hooks=hooks) as sess:
+    while not sess.should_stop():
+        seen, at = sess.run([batch, train])
+        print("read", at, seen[0], flush=True)
+        time.sleep(0.004)
+"""
+
+
+@pytest.mark.distributed
+@pytest.mark.timeout(100)
+def test_a_worker_that_is_killed_again_and_again_reads_everything_in_order(nursery, tmp_path):
+    """The model goes back to its checkpoint with every death; what the n-th step has read is always the n-th batch."""
+    program, log, folder = tmp_path / "counts.py", tmp_path / "log", tmp_path / "model"
+    program.write_text(COUNTS)
+    log.touch()
+    with tf.Graph().as_default(), tf.Session() as sess:
+        one = tf.data.make_one_shot_iterator(tf.data.Dataset.range(100000).shuffle(50, seed=1)).get_next()
+        order = [int(sess.run(one)) for _ in range(130)]
+    for _ in range(4):
+        already = log.read_text().count("read")
+        child = nursery.start(log, program, folder, 120)
+        while child.alive() and log.read_text().count("read") < already + 20:
+            time.sleep(0.01)
+        child.signal(9)
+        child.wait(10)
+    child = nursery.start(log, program, folder, 120)
+    assert child.wait(60) == 0, log.read_text()
+    read = [tuple(map(int, line.split()[1:])) for line in log.read_text().splitlines() if line.startswith("read ")]
+    assert read[-1][0] == 120 and {step for step, _ in read} == set(range(1, 121))
+    wrong = [(step, seen) for step, seen in read if seen != order[step - 1]]
+    assert all(seen == order[step - 2] for step, seen in wrong) and len(wrong) <= 4, wrong
