@@ -81,7 +81,7 @@ class View(types.ModuleType):
                 return value
         if name.startswith("_"):
             return NOTHING
-        if self._rest.rpartition(".")[2].startswith("gen_"):
+        if self._rest.rpartition(".")[2].startswith(("gen_", "audio_ops")):
             return generated(name)
         return NOTHING if self._rest.count(".") < 2 else _anywhere(api, name)
 
@@ -184,7 +184,8 @@ def _contrib(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     """A module below `tensorflow.contrib.NAME.python`, if it can be one: modules are in small letters."""
     base, _, inner = rest.partition(".python")
     words = inner.strip(".").split(".")
-    if not _has_names(base) or _public("v1", f"{base}.{words[-1]}") is not NOTHING or words[-1] != words[-1].lower():
+    if not _has_names(base) or words[-1] != words[-1].lower() or "audio_ops" in words[:-1] or \
+            _public("v1", f"{base}.{words[-1]}") is not NOTHING or _anywhere("v1", words[-1]) is not NOTHING:
         return None
     return View(fullname, api, rest, " ".join([*(f"{base}.{'.'.join(w)}" for w in _tails(words)), base]))
 

@@ -51,8 +51,8 @@ def run_in_graph_and_eager_modes(func: Callable | None = None, config: Any = Non
         with tf.Graph().as_default(), self.test_session(use_gpu=use_gpu, config=config):
             func(self, *args, **kwargs)
         self.tearDown()
+        self.setUp()
         with context.enter(None):
-            self.setUp()
             func(self, *args, **kwargs)
     return run
 
