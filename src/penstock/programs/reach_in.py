@@ -47,6 +47,9 @@ class Alias(types.ModuleType):
         self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
+        inner = f"{self.__name__.partition('.')[2]}.{name}"
+        if any(known == inner or known.startswith(inner + ".") for known in OWN_MODULES):
+            return importlib.import_module(f"{self.__name__}.{name}")
         return getattr(self._module, name)
 
 
@@ -160,6 +163,8 @@ def _place(rest: str) -> str | None:
     if not words:
         return None
     if words[0] in ("keras", "estimator"):
+        if words[-1] != words[-1].lower() or _public("v1", ".".join(words)) is not NOTHING:
+            return None
         return " ".join(".".join(words[:n]) for n in range(len(words), 0, -1))
     if words[-1].startswith("gen_"):
         return "@programs.inside.ops"

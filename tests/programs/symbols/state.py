@@ -1,4 +1,4 @@
-"""Names whose use takes more than an expression: each function checks what it did. `tf` is TensorFlow's module as programs see it."""
+"""Names whose use takes more than an expression: each function checks what it did. `tf` is what programs import."""
 # ruff: noqa: F821
 import os
 import tempfile
@@ -52,12 +52,12 @@ def optimizers(tf):
     """Each makes x² smaller."""
     step = tf.train.get_or_create_global_step()
     assert tf.train.get_global_step() is step
-    made = {n: getattr(tf.train, n) for n in ("AdamOptimizer",)}
-    for make in (tf.train.GradientDescentOptimizer, tf.train.AdamOptimizer, tf.train.RMSPropOptimizer, tf.train.AdagradOptimizer,
-                 tf.train.AdadeltaOptimizer, tf.train.FtrlOptimizer, lambda rate: tf.train.MomentumOptimizer(rate, 0.9)):
+    for make in (tf.train.GradientDescentOptimizer, tf.train.AdamOptimizer, tf.train.RMSPropOptimizer,
+                 tf.train.AdagradOptimizer, tf.train.AdadeltaOptimizer, tf.train.FtrlOptimizer,
+                 lambda rate: tf.train.MomentumOptimizer(rate, 0.9)):
         x = tf.Variable(3.0)
         optimizer = make(0.1)
-        assert isinstance(optimizer, tf.train.Optimizer) and made
+        assert isinstance(optimizer, tf.train.Optimizer)
         train = optimizer.minimize(tf.square(x), global_step=step)
         with tf.Session() as sess:
             sess.run(tf.global_variables_initializer())
@@ -350,9 +350,10 @@ def seeds(tf):
 
 def rnns(tf):
     x = np.ones([2, 3, 4], np.float32)
-    for cell in (tf.nn.rnn_cell.BasicLSTMCell(5), tf.nn.rnn_cell.LSTMCell(5), tf.nn.rnn_cell.GRUCell(5), tf.nn.rnn_cell.BasicRNNCell(5),
-                 tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.BasicRNNCell(5), output_keep_prob=1.0)])):
-        assert isinstance(cell, tf.nn.rnn_cell.RNNCell)
+    cells = tf.nn.rnn_cell
+    for cell in (cells.BasicLSTMCell(5), cells.LSTMCell(5), cells.GRUCell(5), cells.BasicRNNCell(5),
+                 cells.MultiRNNCell([cells.DropoutWrapper(cells.BasicRNNCell(5), output_keep_prob=1.0)])):
+        assert isinstance(cell, cells.RNNCell)
         with tf.variable_scope(None, "rnn"):
             outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32, sequence_length=[3, 1])
         with tf.Session() as sess:
@@ -426,3 +427,12 @@ def inside(tf):
     except tf.errors.NotFoundError as e:
         assert "nothing.so" in str(e)
     assert tf.profiler.ProfileOptionBuilder.float_operation()["order_by"] == "float_ops"
+
+
+def modes(tf):
+    """Eager execution is asked for at the start of a program."""
+    tf.contrib.eager.enable_eager_execution()
+    tf.enable_eager_execution()
+    assert tf.executing_eagerly() and float(tf.contrib.eager.Variable(2.0) * 3) == 6.0
+    tf.disable_v2_behavior()
+    assert not tf.executing_eagerly()
