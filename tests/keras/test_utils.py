@@ -93,3 +93,18 @@ def test_models_as_graphviz_text(tmp_path):
     K.utils.plot_model(m, tmp_path / "m.dot")
     assert (tmp_path / "m.dot").read_text().startswith("digraph")
     assert K.utils.get_source_inputs(m.output)[0] is x
+
+
+def test_models_for_scikit_learn():
+    def build(hidden=4):
+        m = K.Sequential([K.layers.Dense(hidden, activation="relu", input_shape=(2,)), K.layers.Dense(2, activation="softmax")])
+        m.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        return m
+    x = np.random.RandomState(0).randn(60, 2).astype("f")
+    y = np.where(x[:, 0] > 0, "right", "left")
+    clf = K.wrappers.scikit_learn.KerasClassifier(build, hidden=8, epochs=60, verbose=0)
+    clf.fit(x, y)
+    assert clf.score(x, y) > 0.7 and set(clf.predict(x)) <= {"left", "right"} and clf.predict_proba(x).shape == (60, 2)
+    assert clf.get_params()["hidden"] == 8 and clf.set_params(hidden=3).sk_params["hidden"] == 3
+    with pytest.raises(ValueError, match="not a legal parameter"):
+        K.wrappers.scikit_learn.KerasRegressor(build, nothing=1)

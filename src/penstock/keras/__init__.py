@@ -10,7 +10,8 @@ from penstock import api as _api
 
 # The parts that export public names, in an order in which they can be loaded.
 _PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine",
-          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "applications")
+          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models",
+          "applications", "wrappers")
 
 for _part in _PARTS:
     _importlib.import_module(f"{__name__}.{_part}")

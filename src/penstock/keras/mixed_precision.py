@@ -23,7 +23,8 @@ class Policy:
     >>> tf.keras.layers.Dense(3, dtype=Policy("mixed_float16"))
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, loss_scale: Any = "USE_DEFAULT"):
+        self._given_scale, self._scale = loss_scale, None
         if not isinstance(name, str):
             raise TypeError(f"'name' must be a string, such as 'mixed_float16', not {name!r}")
         self._name = name
@@ -42,6 +43,15 @@ class Policy:
     compute_dtype = property(lambda self: self._compute, doc="The dtype of computations.")
     variable_dtype = property(lambda self: self._variable, doc="The dtype of variables.")
     should_cast_variables = property(lambda self: self._variable != self._compute, doc="Whether variables are cast when read.")
+
+    @property
+    def loss_scale(self) -> Any:
+        """The loss scale that goes with the policy: dynamic for `mixed_float16`, unless another was given; else None."""
+        if self._scale is None:
+            from penstock.train.loss_scale import as_loss_scale
+            default = "dynamic" if self._name == "mixed_float16" else None
+            self._scale = as_loss_scale(default if self._given_scale == "USE_DEFAULT" else self._given_scale)
+        return self._scale
 
     def __repr__(self) -> str:
         return f"<Policy \"{self._name}\">"

@@ -17,6 +17,7 @@ from penstock.train import (  # noqa: F401
     input,
     input_position,
     learning_rate_decay,
+    loss_scale,
     momentum,
     monitored_session,
     moving_averages,

@@ -6,16 +6,18 @@ from typing import Any
 from penstock.api import export
 from penstock.graph import context
 from penstock.keras import backend
-from penstock.keras.optimizers import adagrad, adam, adamax, ftrl, newer, rmsprop, sgd
+from penstock.keras.optimizers import adagrad, adam, adamax, ftrl, loss_scale, newer, rmsprop, sgd
 from penstock.keras.optimizers.optimizer import Optimizer
 from penstock.keras.optimizers.wrapped import TFOptimizer
 from penstock.train.optimizer import Optimizer as TrainOptimizer
 
 V1 = {"adadelta": adagrad.AdadeltaV1, "adagrad": adagrad.AdagradV1, "adam": adam.AdamV1, "adamax": adamax.AdamaxV1,
       "nadam": adamax.NadamV1, "rmsprop": rmsprop.RMSpropV1, "sgd": sgd.SGDV1, "ftrl": ftrl.FtrlV1, "adamw": adam.AdamW,
-      "lion": newer.Lion, "adafactor": newer.Adafactor}
+      "lion": newer.Lion, "adafactor": newer.Adafactor, "lossscaleoptimizer": loss_scale.LossScaleOptimizerV1,
+      "lossscaleoptimizerv1": loss_scale.LossScaleOptimizerV1}
 V2 = {**V1, "adadelta": adagrad.Adadelta, "adagrad": adagrad.Adagrad, "adam": adam.Adam, "adamax": adamax.Adamax,
-      "nadam": adamax.Nadam, "rmsprop": rmsprop.RMSprop, "sgd": sgd.SGD, "ftrl": ftrl.Ftrl}
+      "nadam": adamax.Nadam, "rmsprop": rmsprop.RMSprop, "sgd": sgd.SGD, "ftrl": ftrl.Ftrl,
+      "lossscaleoptimizer": loss_scale.LossScaleOptimizer}
 
 
 @export("keras.optimizers.serialize", v2=["optimizers.serialize"])

@@ -1,0 +1,87 @@
+"""Loss scales, and optimizers whose losses are scaled."""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+Scaled = tf.keras.mixed_precision.LossScaleOptimizer
+
+
+def test_fixed_scales_change_no_step():
+    v, w = tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0])
+    Scaled(tf.keras.optimizers.SGD(0.1), dynamic=False, initial_scale=128).minimize(lambda: tf.reduce_sum(v * v), [v])
+    tf.keras.optimizers.SGD(0.1).minimize(lambda: tf.reduce_sum(w * w), [w])
+    np.testing.assert_allclose(v.numpy(), w.numpy(), rtol=1e-6)
+
+
+def test_tiny_gradients_survive_half_precision():
+    v = tf.Variable(np.array(1.0, "float16"))
+    tiny = tf.constant(1e-4, "float16")
+    tf.keras.optimizers.SGD(1e4).minimize(lambda: tf.cast(tf.cast(v * tiny, "float32") * 1e-4, "float16"), [v])
+    assert v.numpy() == 1.0                                   # 1e-8 is zero in half precision
+    w = tf.Variable(1.0)
+    opt = Scaled(tf.keras.optimizers.SGD(1e4), dynamic=False, initial_scale=2.0 ** 15)
+
+    def loss():
+        return tf.cast(tf.cast(tf.cast(w, "float16") * tiny, "float32") * 1e-4, "float16")
+    with tf.GradientTape() as tape:
+        scaled = opt.get_scaled_loss(loss())
+    opt.apply_gradients(zip(opt.get_unscaled_gradients(tape.gradient(scaled, [w])), [w], strict=True))
+    assert 0.9998 < w.numpy() < 1.0
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_bad_steps_are_left_out(traced):
+    v = tf.Variable(1.0)
+    factor = tf.Variable(1.0)
+    opt = Scaled(tf.keras.optimizers.SGD(0.1), initial_scale=4, dynamic_growth_steps=2)
+
+    def step():
+        opt.minimize(lambda: v * factor, [v])
+    step = tf.function(step) if traced else step
+    step()
+    step()
+    assert opt.loss_scale.numpy() == 8 and int(opt.iterations) == 2
+    factor.assign(np.inf)
+    step()
+    assert opt.loss_scale.numpy() == 4 and int(opt.iterations) == 2
+    np.testing.assert_allclose(v.numpy(), 0.8, rtol=1e-6)
+    factor.assign(1.0)
+    step()
+    np.testing.assert_allclose(v.numpy(), 0.7, rtol=1e-6)
+
+
+def test_models_train_with_it():
+    x = np.random.RandomState(0).rand(32, 4).astype("f")
+    m = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+    m.compile(Scaled(tf.keras.optimizers.Adam(0.1)), "mse")
+    h = m.fit(x, x.sum(1, keepdims=True), epochs=30, verbose=0)
+    assert h.history["loss"][-1] < h.history["loss"][0] / 5 and int(m.optimizer.iterations) == 30
+
+
+def test_optimizers_of_tf_train():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        v, factor = tf1.Variable(1.0, use_resource=True), tf1.placeholder("float32", [])
+        scale = tf1.train.experimental.DynamicLossScale(8, increment_period=1)
+        opt = tf1.train.experimental.MixedPrecisionLossScaleOptimizer(tf1.train.GradientDescentOptimizer(0.1), scale)
+        train = opt.minimize(v * factor)
+        session.run(tf1.global_variables_initializer())
+        session.run(train, {factor: 1.0})
+        session.run(train, {factor: np.inf})
+        np.testing.assert_allclose(session.run([v, scale()]), [0.9, 8.0])
+
+
+def test_configurations_and_hyperparameters():
+    opt = Scaled(tf.keras.optimizers.SGD(0.5, momentum=0.9), initial_scale=16)
+    assert float(opt.lr) == 0.5
+    opt.learning_rate = 0.25
+    assert float(opt.inner_optimizer.learning_rate) == 0.25
+    again = tf.keras.optimizers.deserialize(tf.keras.optimizers.serialize(opt))
+    assert again.initial_scale == 16 and type(again) is Scaled and again.get_config() == opt.get_config()
+    old = tf.keras.mixed_precision.experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(), "dynamic")
+    assert isinstance(old.loss_scale, tf.train.experimental.DynamicLossScale)
+    with pytest.raises(ValueError, match="at least 1"):
+        tf.train.experimental.FixedLossScale(0.5)
+    with pytest.raises(ValueError, match="initial_scale"):
+        Scaled(tf.keras.optimizers.SGD(), dynamic=False)
