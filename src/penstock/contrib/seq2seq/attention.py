@@ -54,7 +54,8 @@ class _Memory(AttentionMechanism):
         with tf.name_scope(name, "BaseAttentionMechanismInit", nest.flatten(memory)):
             memory = tf.convert_to_tensor(memory, name="memory")
             if not memory.shape[2:].is_fully_defined():
-                raise ValueError(f"Expected memory {memory.name} to have fully defined inner dims, but saw shape: {memory.shape}")
+                raise ValueError(f"Expected memory {memory.name} to have fully defined inner dims, but saw shape: "
+                                 f"{memory.shape}")
             self._values = memory
             if memory_sequence_length is not None:
                 memory_sequence_length = tf.convert_to_tensor(memory_sequence_length, name="memory_sequence_length")
@@ -103,8 +104,8 @@ def _plain(probability_fn: Callable | None) -> Callable:
 def _luong_score(query: Tensor, keys: Tensor, scale: Any) -> Tensor:
     depth, units = query.shape.as_list()[-1], keys.shape.as_list()[-1]
     if depth != units:
-        raise ValueError(f"Incompatible or unknown inner dimensions between query and keys.  Query ({query}) has units: {depth}. "
-                         f" Keys ({keys}) have units: {units}.  Perhaps you need to set num_units to the keys' dimension "
+        raise ValueError(f"Incompatible or unknown inner dimensions between query and keys.  Query ({query}) has units: "
+                         f"{depth}.  Keys ({keys}) have units: {units}.  Perhaps you need to set num_units to the keys' dimension "
                          f"({units})?")
     score = tf.squeeze(tf.matmul(tf.expand_dims(query, 1), keys, transpose_b=True), [1])
     return score if scale is None else scale * score
@@ -274,13 +275,13 @@ class AttentionWrapperState(collections.namedtuple("AttentionWrapperState", (
             if not context.executing_eagerly():
                 return with_same_shape(old, new)
             if old.shape.as_list() != new.shape.as_list():
-                raise ValueError(f"The shape of the AttentionWrapperState is expected to be same as the one to clone. self.shape: "
-                                 f"{old.shape}, input.shape: {new.shape}")
+                raise ValueError(f"The shape of the AttentionWrapperState is expected to be same as the one to clone. "
+                                 f"self.shape: {old.shape}, input.shape: {new.shape}")
             return new
         return nest.map_structure(same, self, self._replace(**kwargs))
 
 
-_TILE = "  Are you using the BeamSearchDecoder?  You may need to tile it via tf.contrib.seq2seq.tile_batch, multiple=beam_width."
+_TILE = "  Are you using the BeamSearchDecoder?  You may need to tile it via tf.contrib.seq2seq.tile_batch."
 
 
 @_export
