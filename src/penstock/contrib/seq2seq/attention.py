@@ -105,7 +105,8 @@ def _luong_score(query: Tensor, keys: Tensor, scale: Any) -> Tensor:
     depth, units = query.shape.as_list()[-1], keys.shape.as_list()[-1]
     if depth != units:
         raise ValueError(f"Incompatible or unknown inner dimensions between query and keys.  Query ({query}) has units: "
-                         f"{depth}.  Keys ({keys}) have units: {units}.  Perhaps you need to set num_units to the keys' dimension "
+                         f"{depth}.  Keys ({keys}) have units: {units}.  Perhaps you need to set num_units to the keys' "
+                         f"dimension "
                          f"({units})?")
     score = tf.squeeze(tf.matmul(tf.expand_dims(query, 1), keys, transpose_b=True), [1])
     return score if scale is None else scale * score
