@@ -37,6 +37,11 @@ class _Slot(NamedTuple):
     slot_name: str
 
 
+def _has_slots(optimizer: Any) -> bool:
+    """Whether an object that had slots when it was saved can have them again: not every loaded one can."""
+    return hasattr(optimizer, "_create_or_restore_slot_variable")
+
+
 class CheckpointPosition:
     """A node of the object graph in a checkpoint."""
 
@@ -73,14 +78,14 @@ class CheckpointPosition:
                                 "different objects (%s and %s).", current, trackable)
             return False
         checkpoint.object_by_proto_id[number] = trackable
-        for slot in checkpoint.deferred_slot_restorations.pop(number, ()):
+        for slot in checkpoint.deferred_slot_restorations.pop(number, ()) if _has_slots(trackable) else ():
             trackable._create_or_restore_slot_variable(slot_variable_position=self.at(slot.slot_variable_id),
                                                        variable=slot.owner, slot_name=slot.slot_name)
         for slot in checkpoint.slot_restorations.pop(number, ()):
             optimizer = checkpoint.object_by_proto_id.get(slot.owner)
             if optimizer is None:
                 checkpoint.deferred_slot_restorations.setdefault(slot.owner, []).append(slot._replace(owner=trackable))
-            else:
+            elif _has_slots(optimizer):
                 optimizer._create_or_restore_slot_variable(slot_variable_position=self.at(slot.slot_variable_id),
                                                            variable=trackable, slot_name=slot.slot_name)
         return True

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock import errors, nest
 from penstock import tf_logging as logging
-from penstock.api import LazyModule
+from penstock.api import LazyModule, export
 from penstock.graph import context
 from penstock.graph.convert import is_tensor
 from penstock.keras.engine import standardize
@@ -162,8 +162,8 @@ class Source:
     def on_epoch_end(self) -> None:
         """Called after each epoch."""
 
-    def close(self) -> None:
-        """Gives back what it holds."""
+    def restart(self) -> None:
+        """Begins at the first batch again; each validation does."""
 
 
 class ArraySource(Source):
@@ -380,7 +380,7 @@ class DatasetSource(Source):
 
     def _made(self, item: Any) -> Batch:
         x, y, w = unpack_x_y_sample_weight(item)
-        batch = make_batch(self._model, x, y, w, self._class_weight, check=not self._checked, training=self._training)
+        batch = make_batch(self._model, x, y, w, self._class_weight, check=not self._checked, training=False)
         self._checked = True
         return batch
 
@@ -408,6 +408,11 @@ class DatasetSource(Source):
                                     "need to use the repeat() function when building your dataset.", self._given_steps)
                 return
             yield self._made(item)
+
+    def restart(self) -> None:
+        """Begins the dataset again; an iterator goes on."""
+        if not is_iterator(self._data):
+            self._running = None
 
     def _elements(self) -> Iterator[Any]:
         if context.executing_eagerly():
@@ -546,3 +551,9 @@ def split(batch_arrays: Any, fraction: float) -> tuple[Any, Any]:
 def arrays_of(*data: Any) -> Any:
     """Data as structures of arrays, for splitting."""
     return tuple(_arrays(d) for d in data)
+
+
+@export("keras.experimental.terminate_keras_multiprocessing_pools")
+def terminate_keras_multiprocessing_pools(grace_period: float = 0.1, use_sigkill: bool = False) -> set:
+    """What is left of pools of processes that read data: nothing, each ends with the loop that started it."""
+    return set()

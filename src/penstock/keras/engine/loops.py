@@ -154,9 +154,13 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
     if kwargs:
         raise TypeError(f"Unrecognized keyword arguments: {kwargs}")
     model._assert_compile_was_called()
+    model._check_call_args("fit")
     verbose = _verbose(verbose)
     if validation_split and validation_data is None:
         if data_adapter.is_dataset(x) or data_adapter.is_generator(x) or data_adapter.is_sequence(x):
+            if data_adapter.is_dataset(x):
+                raise ValueError("`validation_split` argument is not supported when input `x` is a dataset or a dataset "
+                                 f"iterator. Received: x={x}, validation_split={validation_split}")
             raise ValueError("`validation_split` is only supported for Tensors or NumPy arrays, not for datasets, "
                              "generators or "
                              f"Sequences. Received: x={x}")
@@ -267,6 +271,7 @@ def evaluate(model: Any, x: Any, y: Any, batch_size: Any, verbose: Any, sample_w
 def run_evaluation(model: Any, source: Source, callbacks: Any) -> dict[str, Any]:
     """Goes over the data once, without training; gives the results."""
     model.reset_metrics()
+    source.restart()
     callbacks.on_test_begin()
     hooks = _Hooks(callbacks, "test")
     step: Any = None
@@ -301,7 +306,8 @@ def predict(model: Any, x: Any, batch_size: Any, verbose: Any, steps: Any, callb
     hooks = _Hooks(callbacks, "predict")
     found: list[list] = []
     for n, batch in enumerate(source.epoch()):
-        batch = Batch(batch.layout._replace(y=None, weights=None), batch.flat)
+        inputs = [i for i in nest.flatten(batch.layout.x) if i is not None]            # they come first
+        batch = Batch(batch.layout._replace(y=None, weights=None), batch.flat[:len(inputs)])
         if hooks.begin is not None:
             hooks.begin(n)
         outputs = model._step("predict", *batch)(batch.flat)

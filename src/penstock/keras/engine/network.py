@@ -11,6 +11,7 @@ from penstock import nest
 from penstock.api import LazyModule
 from penstock.checkpoint.containers import TrackableDataStructure
 from penstock.graph import context
+from penstock.graph.convert import convert, is_tensor
 from penstock.graph.func_graph import FuncGraph
 from penstock.graph.node import Tensor
 from penstock.graph.trackable import no_automatic_dependency_tracking
@@ -103,16 +104,17 @@ class Network(Layer):
 
     def _graph_network_add_loss(self, loss: Any) -> None:
         """Keeps a loss that was computed from this network's tensors: ops on the way become layers."""
-        made = create_keras_history(loss)
-        layer = AddLoss(unconditional=False, dtype=loss.dtype.base_dtype.name)
-        layer(loss)
-        self._insert_layers([*made, layer], [n for v in (*made, layer) for n in v._inbound_nodes])
+        create_keras_history(loss)
+        self._insert_result(AddLoss(unconditional=False, dtype=loss.dtype.base_dtype.name)(loss))
+
+    def _insert_result(self, tensor: Any) -> None:
+        """Adds what leads from the inputs to a tensor."""
+        topology = map_network(self.inputs, [tensor])
+        self._insert_layers(topology.layers, [n for level in topology.nodes_by_depth.values() for n in level])
 
     def _graph_network_add_metric(self, value: Any, aggregation: Any, name: Any) -> None:
-        made = create_keras_history(value)
-        layer = AddMetric(aggregation, name, dtype=value.dtype.base_dtype.name)
-        layer(value)
-        self._insert_layers([*made, layer], [n for v in (*made, layer) for n in v._inbound_nodes])
+        create_keras_history(value)
+        self._insert_result(AddMetric(aggregation, name, dtype=value.dtype.base_dtype.name)(value))
 
     # -- subclassed networks -----------------------------------------------------------------------------------------
     @no_automatic_dependency_tracking
@@ -193,11 +195,16 @@ class Network(Layer):
     @no_automatic_dependency_tracking
     def _set_inputs(self, inputs: Any, outputs: Any = None, training: Any = None) -> None:
         """Remembers the tensors of the first symbolic call of a subclassed network; of calls that run, what they look like."""
+        if outputs is None and not self.built:                # asked for by hand: call it, which comes back here
+            self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
+            return
         if in_eager_or_function():
             if "_save_spec" not in self.__dict__ and not self._is_graph_network:
                 from penstock.keras.saving.saved_model import save_spec
                 self.__dict__["_save_spec"] = save_spec(inputs)
             return
+        if outputs is None:
+            raise ValueError("The outputs of a subclassed model are known after it was called on its inputs.")
         flat, flat_out = nest.flatten(inputs), nest.flatten(outputs)
         own = self.__dict__
         own.update(inputs=flat, outputs=flat_out, _nested_inputs=inputs, _nested_outputs=outputs)

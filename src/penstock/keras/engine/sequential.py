@@ -176,7 +176,7 @@ class Sequential(Model):
         config = {"name": self.name, "layers": copy.deepcopy(layers)}
         shape = self.__dict__.get("_build_input_shape")
         if shape is not None and not self._is_graph_network:
-            config["build_input_shape"] = tuple(shape)
+            config["build_input_shape"] = tuple(shape.as_list() if isinstance(shape, TensorShape) else shape)
         return config
 
     @classmethod

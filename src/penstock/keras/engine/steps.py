@@ -39,8 +39,7 @@ class FunctionStep:
             with eager_learning_phase_scope(int(mode == "train")):
                 return model._quiet_step(mode, data) if default else method(data)
 
-        self._default = default
-        self._step = step
+        self._model, self._mode, self._step = model, mode, step
         self._function = None if eagerly else Function(step, f"{mode}_function")
         self._concrete: dict[Any, Any] = {}
 
@@ -60,7 +59,15 @@ class FunctionStep:
     def _traced(self, flat: list) -> Any:
         """The first batch is traced with its size, since most have the same; a second size, for any number of examples."""
         whole = not self._concrete
+        self._prepare()
         return self._function.get_concrete_function(*[_spec(x, whole) for x in flat])        # type: ignore[union-attr]
+
+
+    def _prepare(self) -> None:
+        """Lets the optimizer make its variables now: a trace in which variables are made has to be traced again."""
+        optimizer = getattr(self._model, "optimizer", None)
+        if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
+            optimizer.build(self._model.trainable_variables)
 
 
 class GraphStep:

@@ -101,6 +101,10 @@ class Model(Saved, Network):
         if self.built and self.inputs and self.outputs:
             with backend.get_graph().as_default():
                 self._compiled.build(list(self.output_names), list(self.outputs), self._listed_targets())
+            modes = getattr(self, "sample_weight_mode", None)
+            if isinstance(modes, (list, tuple)) and len(modes) != len(self.outputs):
+                raise ValueError("When passing a list as sample_weight_mode, it should have one entry per model output. The "
+                                 f"model has {len(self.outputs)} outputs, but you passed {len(modes)} sample_weight_modes.")
             self.loss_functions = self._compiled.losses
 
     def _listed_targets(self) -> list | None:
@@ -121,6 +125,17 @@ class Model(Saved, Network):
                              "model has "
                              f"{len(self.outputs)} outputs, but you passed target_tensors={given}")
         return list(given)
+
+    def _check_call_args(self, method: str) -> None:
+        """ValueError if `call` needs more than the inputs: batches have no other arguments."""
+        if self._is_graph_network:
+            return
+        import inspect
+        needed = [p.name for p in list(inspect.signature(self.call).parameters.values())[1:]
+                  if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "training"]
+        if needed:
+            raise ValueError(f"Models passed to `{method}` can only have `training` and the first argument in `call` as "
+                             f"positional arguments, found: {needed}.")
 
     def _assert_compile_was_called(self) -> None:
         if not self._is_compiled:

@@ -64,7 +64,7 @@ def save_attribute(group: Any, name: str, values: list[bytes]) -> None:
     while any(p.nbytes > _LIMIT for p in np.array_split(data, parts)):
         parts += 1
     if parts == 1:
-        group.attrs[name] = values if values else np.asarray([], "S1")
+        group.attrs[name] = data if values else np.asarray([], "S1")
         return
     for i, part in enumerate(np.array_split(data, parts)):
         group.attrs[f"{name}{i}"] = part

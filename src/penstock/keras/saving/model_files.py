@@ -25,6 +25,8 @@ def plain_json(x: Any) -> Any:
         return x.tolist()
     if hasattr(x, "as_list"):
         return x.as_list() if x.rank is not None else None
+    if type(x).__name__ == "Dimension":
+        return x.value
     if hasattr(x, "name") and hasattr(x, "as_numpy_dtype"):
         return x.name
     if callable(x) and hasattr(x, "__name__"):
@@ -78,11 +80,10 @@ class Saved:
         return found
 
     def _save_checkpoint(self, filepath: str) -> None:
-        from penstock.checkpoint.state import update_checkpoint_state
+        from penstock.checkpoint.state import write_state
         session = None if context.executing_eagerly() else backend.get_session()
         self._saver().save(filepath, session=session)
-        update_checkpoint_state(os.path.dirname(filepath) or ".", os.path.basename(filepath),
-                                all_model_checkpoint_paths=[os.path.basename(filepath)])
+        write_state(os.path.dirname(filepath) or ".", filepath, [filepath], relative=True)
 
     def load_weights(self, filepath: Any, by_name: bool = False, skip_mismatch: bool = False, options: Any = None) -> Any:
         """Reads weights, from HDF5 or a checkpoint; of a checkpoint gives the status of the restore.

@@ -1,0 +1,212 @@
+"""Models: built in three ways, trained from arrays, generators and datasets, in eager mode and in graphs."""
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock.compat import v1 as tf1
+
+K = tf.keras
+
+
+@pytest.fixture(params=["eager", "graph"])
+def keras(request):
+    if request.param == "eager":
+        yield tf.keras
+        return
+    with tf1.Graph().as_default():
+        tf1.keras.backend.set_session(None)
+        yield tf1.keras
+
+
+def data(n=64):
+    x = np.random.default_rng(0).normal(size=(n, 4)).astype("float32")
+    return x, x.sum(1, keepdims=True)
+
+
+def sequential(keras, **kwargs):
+    return keras.Sequential([keras.layers.Dense(8, activation="relu", input_shape=(4,)), keras.layers.Dense(1)])
+
+
+def functional(keras):
+    x = keras.Input((4,))
+    return keras.Model(x, keras.layers.Dense(1)(keras.layers.Dense(8, activation="relu")(x)))
+
+
+def subclassed(keras):
+    class Net(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = [keras.layers.Dense(8, activation="relu"), keras.layers.Dense(1)]
+
+        def call(self, x):
+            for layer in self.inner:
+                x = layer(x)
+            return x
+    return Net()
+
+
+@pytest.mark.parametrize("make", [sequential, functional, subclassed])
+def test_fit_lowers_the_loss(keras, make):
+    x, y = data()
+    model = make(keras)
+    model.compile("adam", "mse", metrics=["mae"])
+    history = model.fit(x, y, batch_size=16, epochs=5, verbose=0, validation_split=0.25).history
+    assert history["loss"][-1] < history["loss"][0]
+    assert {"loss", "val_loss"} < set(history) and len(history) == 4
+    loss, mae = model.evaluate(x, y, verbose=0)
+    error = model.predict(x) - y
+    assert np.isclose(loss, np.mean(error ** 2), atol=1e-5) and np.isclose(mae, np.abs(error).mean(), atol=1e-5)
+
+
+def test_one_step_of_descent_is_what_it_should_be(keras):
+    x, y = data(8)
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", input_shape=(4,))])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    loss = model.train_on_batch(x, y)
+    assert np.isclose(loss, np.mean(y ** 2))
+    assert np.allclose(model.get_weights()[0], 0.1 * 2 * x.T @ y / 8, atol=1e-6)
+
+
+def test_weights_of_samples_and_classes(keras):
+    x, _ = data(6)
+    labels = np.array([0, 1, 0, 1, 0, 1])
+    y = labels[:, None].astype("float32")
+    model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="zeros", input_shape=(4,))])
+    model.compile("sgd", "mse")
+    weights = np.array([1., 2., 1., 2., 1., 2.])
+    assert np.isclose(model.test_on_batch(x, y, sample_weight=weights), np.mean(weights * labels))
+    assert np.isclose(model.train_on_batch(x, y, class_weight={0: 5., 1: 3.}), np.mean(3. * labels))
+    with pytest.raises(ValueError, match="class_weight"):
+        model.fit(x, y, class_weight={0: 1.}, verbose=0)
+
+
+def test_many_inputs_and_outputs_by_name(keras):
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    shared = keras.layers.Dense(2)
+    out = keras.layers.concatenate([shared(a), shared(b)])
+    model = keras.Model([a, b], [keras.layers.Dense(1, name="p")(out), keras.layers.Dense(1, name="q")(out)])
+    model.compile("sgd", {"p": "mse", "q": "mae"}, loss_weights={"p": 1., "q": 0.5})
+    x, y = data(8)
+    assert model.metrics_names == ["loss", "p_loss", "q_loss"]
+    loss, p, q = model.test_on_batch({"a": x, "b": x}, {"p": y, "q": y})
+    assert np.isclose(loss, p + 0.5 * q)
+    assert len(shared._inbound_nodes) == 2 and len(model.weights) == 6
+
+
+def test_generators_sequences_and_datasets(keras):
+    x, y = data()
+
+    class Batches(tf.keras.utils.Sequence):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return x[16 * i:16 * i + 16], y[16 * i:16 * i + 16]
+
+    def forever():
+        while True:
+            yield from Batches()
+    model = functional(keras)
+    model.compile("sgd", "mse")
+    assert len(model.fit(Batches(), epochs=2, verbose=0).history["loss"]) == 2
+    model.fit(forever(), steps_per_epoch=3, verbose=0)
+    expected = model.evaluate(x, y, batch_size=16, verbose=0)
+    assert np.isclose(model.evaluate(Batches(), verbose=0), expected, rtol=1e-5)
+    dataset = tf1.data.Dataset.from_tensor_slices((x, y)).batch(16)
+    assert np.isclose(model.evaluate(dataset, verbose=0), expected, rtol=1e-5)
+    model.fit(dataset, epochs=2, verbose=0, validation_data=dataset)
+    assert model.predict(dataset).shape == (64, 1)
+
+
+def test_losses_and_metrics_of_layers(keras):
+    x, y = data(8)
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(2, activity_regularizer="l2")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    model.add_loss(tf.reduce_mean(hidden ** 2))
+    model.add_metric(tf.reduce_max(hidden), aggregation="mean", name="largest")
+    model.compile("sgd", "mse")
+    loss, largest = model.test_on_batch(x, y)
+    h = keras.Model(inputs, hidden).predict(x)
+    wanted = np.mean((model.predict(x) - y) ** 2) + np.mean(h ** 2) + 0.01 * np.sum(h ** 2) / 8
+    assert np.isclose(loss, wanted, rtol=1e-4) and np.isclose(largest, h.max(), rtol=1e-5)
+
+
+def test_a_train_step_of_ones_own():
+    class Mine(K.Model):
+        def train_step(self, batch):
+            x, y = batch
+            with tf.GradientTape() as tape:
+                loss = self.compiled_loss(y, self(x, training=True))
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, self.trainable_variables), self.trainable_variables))
+            return {"loss": loss, "seven": tf.constant(7.)}
+    inputs = K.Input((4,))
+    model = Mine(inputs, K.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    before = model.evaluate(*data(), verbose=0)
+    assert model.fit(*data(), epochs=2, verbose=0).history["seven"] == [7., 7.]
+    assert model.evaluate(*data(), verbose=0) < before
+
+
+def test_dropout_and_batch_normalization_know_the_phase(keras):
+    x = np.ones((8, 4), "float32")
+    model = keras.Sequential([keras.layers.Dropout(0.5, input_shape=(4,)), keras.layers.BatchNormalization(momentum=0.)])
+    model.compile("sgd", "mse")
+    assert np.allclose(model.predict(x), x, atol=1e-2)
+    model.fit(x, x, epochs=1, batch_size=8, verbose=0)
+    assert model.layers[1].get_weights()[2].any()                    # the mean moved in training
+
+
+def test_steps_are_compiled_once_per_size_of_batch():
+    traces = []
+
+    class Counting(K.layers.Layer):
+        def call(self, x):
+            traces.append(1)
+            return x
+    inputs = K.Input((4,))
+    model = K.Model(inputs, K.layers.Dense(1)(Counting()(inputs)))
+    model.compile("sgd", "mse")
+    x, y = data(40)
+    traces.clear()
+    model.fit(x, y, batch_size=16, epochs=3, verbose=0)              # batches of 16, 16 and 8
+    assert len(traces) == 2
+    model.fit(x[:20], y[:20], batch_size=7, epochs=1, verbose=0)     # 7 and 6: what was traced for any size
+    assert len(traces) <= 4
+
+
+@pytest.mark.parametrize("wrong, message", [
+    (lambda m, x, y: m.fit(x[:3], y, verbose=0), "same number of samples"),
+    (lambda m, x, y: m.fit(x[:, :2], y, verbose=0), r"input_\d+.*\(4,\).*\(2,\)"),
+    (lambda m, x, y: m.fit(x, np.hstack([y, y]), verbose=0), r"shape \(64, 2\).*output of shape \(None, 1\)"),
+    (lambda m, x, y: m.fit([x, x], y, verbose=0), "Expected to see 1 array"),
+    (lambda m, x, y: m.compile("sgd", "no_such_loss"), "no_such_loss"),
+    (lambda m, x, y: m.compile("sgd", ["mse", "mse"]), "one entry per model outputs"),
+])
+def test_mistakes_are_named(wrong, message):
+    model = functional(K)
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=message):
+        wrong(model, *data())
+
+
+def test_an_uncompiled_model_cannot_be_trained():
+    with pytest.raises(RuntimeError, match="compile your model"):
+        functional(K).fit(*data(), verbose=0)
+    x, other = K.Input((4,)), K.Input((4,))
+    with pytest.raises(ValueError, match="Graph disconnected"):
+        K.Model(x, K.layers.add([x, other]))
+
+
+def test_stop_initial_epoch_and_summary(capsys):
+    model = functional(K)
+    model.compile("sgd", "mse")
+
+    class Stop(K.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = epoch == 3
+    history = model.fit(*data(), initial_epoch=2, epochs=9, verbose=0, callbacks=[Stop()])
+    assert history.epoch == [2, 3]
+    model.summary()
+    out = capsys.readouterr().out
+    assert "Total params: 49" in out and "(None, 8)" in out
