@@ -151,6 +151,8 @@ def _over_time(seq_len_max: Any, x: Any, cs: Any, h: Any, w: Any, peepholes: tup
     n = int(seq_len_max)
     _check(0 <= n <= x.shape[0], f"seq_len_max must be between 0 and {x.shape[0]}, got {n}")
     _check_cell(x[0] if x.shape[0] else x.new_zeros(x.shape[1:]), cs, h, w, b, peepholes if use_peephole else ())
+    if not use_peephole:
+        return _plain_over_time(n, x, cs, h, w, b, layout, forget_bias, cell_clip)
     outs = [x.new_zeros(x.shape[0], *cs.shape) for _ in range(7)]
     for t in range(n):
         state = _step(x[t], cs, h, w, peepholes, b, layout, forget_bias, cell_clip, use_peephole)
@@ -158,6 +160,33 @@ def _over_time(seq_len_max: Any, x: Any, cs: Any, h: Any, w: Any, peepholes: tup
             out[t] = value
         cs, h = state[1], state[6]
     return tuple(outs)
+
+
+def _plain_over_time(n: int, x: Any, cs: Any, h: Any, w: Any, b: Any, layout: tuple, forget_bias: float,
+                     cell_clip: float) -> tuple:
+    """Without peepholes: the inputs of all steps are multiplied at once, and a step writes where its results belong."""
+    steps, batch, size = x.shape
+    units = cs.shape[1]
+    make = torch.empty if n == steps else torch.zeros
+    gates = make(steps, batch, 4 * units, dtype=x.dtype, device=x.device)
+    states = [make(steps, batch, units, dtype=x.dtype, device=x.device) for _ in range(4)]
+    projected = torch.addmm(b, x.reshape(-1, size), w[:size]).view(steps, batch, 4 * units)
+    at = [slice(k * units, (k + 1) * units) for k in layout]                # input, cell, forget, output
+    if forget_bias:
+        projected[..., at[2]] += forget_bias
+    recurrent = w[size:]
+    for xt, g, cst, cit, cot, ht, _ in zip(projected, gates, *states, range(n), strict=False):
+        torch.addmm(xt, h, recurrent, out=g)
+        torch.tanh(g[:, at[1]], out=cit)
+        g.sigmoid_()
+        torch.mul(cit, g[:, at[0]], out=cst).addcmul_(cs, g[:, at[2]])
+        if cell_clip > 0:
+            cst.clamp_(-cell_clip, cell_clip)
+        torch.tanh(cst, out=cot)
+        torch.mul(cot, g[:, at[3]], out=ht)
+        cs, h = cst, ht
+    all_cs, all_ci, all_co, all_h = states
+    return gates[..., at[0]], all_cs, gates[..., at[2]], gates[..., at[3]], all_ci, all_co, all_h
 
 
 @block.kernel
@@ -177,6 +206,8 @@ def _back_in_time(layout: tuple, seq_len_max: Any, x: Any, cs_prev: Any, h_prev:
     _check_cell(x[0] if x.shape[0] else x.new_zeros(x.shape[1:]), cs_prev, h_prev, w, b, peepholes if use_peephole else ())
     for t in (*state, cs_grad, h_grad):
         _check(tuple(t.shape) == (x.shape[0], *cs_prev.shape), f"state has shape {show(tuple(t.shape))}")
+    if not use_peephole:
+        return _plain_back_in_time(layout, n, x, cs_prev, h_prev, w, peepholes, state, cs_grad, h_grad)
     i, cs, f, o, ci, co, h = state
     size = x.shape[2]
     dx, dw, db = torch.zeros_like(x), torch.zeros_like(w), torch.zeros_like(b)
@@ -193,6 +224,36 @@ def _back_in_time(layout: tuple, seq_len_max: Any, x: Any, cs_prev: Any, h_prev:
         for total, g in zip(dp, weights, strict=True):
             total += g
     return dx, dcs, dh, dw, *dp, db
+
+
+def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any, w: Any, peepholes: tuple, state: tuple,
+                        cs_grad: Any, h_grad: Any) -> tuple:
+    """Without peepholes: what does not depend on later steps is computed for all at once, and so are the products."""
+    i, cs, f, o, ci, co, h = state
+    steps, batch, size = x.shape
+    units = cs.shape[2]
+    before_cs, before_h = (torch.cat([first[None], later[:-1]]) for first, later in ((cs_prev, cs), (h_prev, h)))
+    slopes = x.new_empty(steps, batch, 4, units)                            # of the gates, before what comes from later steps
+    for place, slope in zip(layout, (i * (1 - i) * ci, i * (1 - ci * ci), f * (1 - f) * before_cs, o * (1 - o) * co),
+                            strict=True):
+        slopes[:, :, place] = slope
+    through = o * (1 - co * co)
+    gates = (torch.empty if n == steps else torch.zeros)(steps, batch, 4, units, dtype=x.dtype, device=x.device)
+    back = w[size:].t().contiguous()
+    dcs, dh = torch.zeros_like(cs_prev), torch.zeros_like(h_prev)
+    flat = gates.view(steps, batch, 4 * units)
+    for t in reversed(range(n)):
+        dh = dh + h_grad[t]
+        dcs = torch.addcmul(dcs + cs_grad[t], dh, through[t])
+        slope, gate = slopes[t], gates[t]
+        torch.mul(dcs[:, None], slope[:, :3], out=gate[:, :3])              # all but the output gate, which is last
+        torch.mul(dh, slope[:, 3], out=gate[:, 3])
+        dh = flat[t] @ back
+        dcs = dcs * f[t]
+    wide = flat.view(-1, 4 * units)
+    dx = (wide @ w[:size].t()).view(steps, batch, size)
+    dw = torch.cat([x.reshape(-1, size).t() @ wide, before_h.reshape(-1, units).t() @ wide])
+    return dx, dcs, dh, dw, *(torch.zeros_like(p) for p in peepholes), wide.sum(0)
 
 
 def _block_grad_kernel(layout: tuple) -> Any:
