@@ -39,7 +39,7 @@ _LATER = {
     "install": "programs", "profiler": "profiler", "sysconfig": "sysconfig", "resource_loader": "resource_loader",
     "load_op_library": "compiled_libraries", "load_library": "compiled_libraries",
     "load_file_system_library": "compiled_libraries",
-    "xla": "xla", "vectorized_map": "ops.vectorized",
+    "estimator": "estimator", "xla": "xla", "vectorized_map": "ops.vectorized",
 }
 
 

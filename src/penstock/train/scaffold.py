@@ -149,7 +149,7 @@ def _built(saver: Any) -> Any:
     """The Saver to use, ready to run: the given one, the graph's, or a new one."""
     from penstock.checkpoint.saver import Saver
     if saver is None:
-        return Scaffold.get_or_default("saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True))
+        saver = Scaffold.get_or_default("saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True))
     if not hasattr(saver, "build"):              # an object-based checkpoint: its variables, as they are now
         from penstock.checkpoint.object_view import frozen_saveable_objects
         return Saver(var_list=frozen_saveable_objects(saver), sharded=True)

@@ -1,0 +1,10 @@
+"""tf.estimator: models as functions, with training, evaluation, prediction and export around them."""
+import penstock.compat.v1 as _tf
+from penstock.api import export as _export
+from penstock.estimator import estimator, exporter, inputs, training  # noqa: F401
+
+for _name in ("CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook",
+              "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook", "ProfilerHook", "SecondOrStepTimer",
+              "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StepCounterHook", "StopAtStepHook",
+              "SummarySaverHook", "VocabInfo"):
+    _export.value(getattr(_tf.train, _name), f"estimator.{_name}")
