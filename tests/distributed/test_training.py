@@ -195,3 +195,19 @@ def test_a_local_cluster():
     finally:
         for server in (*workers, *ps):
             server.stop()
+
+
+def test_constants_are_not_sent(cluster):
+    tasks = cluster(ps=1, worker=1)
+    with setter(tasks):
+        v = tf.get_variable("v", [4], initializer=tf.ones_initializer())
+        train = tf.train.AdamOptimizer(0.5).minimize(tf.reduce_sum(tf.square(v)))
+        lonely = tf.constant(7.0)
+    metadata = tf.RunMetadata()
+    with tf.Session(tasks["worker", 0].target) as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(train, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
+        sends = [n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats if "Send(" in n.timeline_label]
+        assert len(sends) <= 3, sends                                       # the variable, its gradient, and that all is done
+        np.testing.assert_allclose(sess.run(v), [0.5] * 4, rtol=1e-5)
+        assert sess.run([lonely, v.op])[0] == 7.0

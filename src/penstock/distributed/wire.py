@@ -20,6 +20,7 @@ from penstock.distributed.shared import LEAST, Incoming, Outgoing
 _PREFIX = struct.Struct("<4sIQ")
 _MAGIC = b"PNS1"
 _MOST_HEADER = 64 << 20
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 MOST = 16 << 30                     # bytes of one message
 _MOST_RANK = 254
 MOST_PARTS = 64                     # pieces that the system takes in one call
@@ -51,7 +52,7 @@ def pack(header: dict[str, Any], values: Any = None, shared: Outgoing | None = N
         kinds.append(kind)
         parts += pieces
     header["values"] = kinds
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _encode(header).encode()
     parts = [p for p in parts if len(p)]
     size = sum([len(p) for p in parts])
     return [memoryview(_PREFIX.pack(_MAGIC, len(text), size) + text), *parts], size

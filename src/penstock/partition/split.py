@@ -59,9 +59,10 @@ class Partition:
 
 
 def partition(ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor],
-              feeds: list[Tensor]) -> list[Partition]:
-    """The partitions of a step, one per device that has something to do, in the order of their first op."""
-    return _Cut(ops, placed, fetches, feeds).partitions()
+              feeds: list[Tensor], copy_constants: bool = False) -> list[Partition]:
+    """The partitions of a step, one per device that has something to do, in the order of their first op. Constants are sent, or
+    every device that uses one gets a copy."""
+    return _Cut(ops, placed, fetches, feeds, copy_constants).partitions()
 
 
 def received(graph: Graph, device: Device, fetches: list[tuple[int, str]]) -> Partition:
@@ -75,8 +76,11 @@ def received(graph: Graph, device: Device, fetches: list[tuple[int, str]]) -> Pa
 class _Cut:
     """One step while it is being cut."""
 
-    def __init__(self, ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor], feeds: list[Tensor]):
+    def __init__(self, ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor], feeds: list[Tensor],
+                 copy_constants: bool = False):
         self.ops, self.placed, self.fetches, self.feeds = ops, placed, fetches, feeds
+        used = {t._op for op in ops for t in op._inputs} if copy_constants else set()
+        self.anywhere = {op for op in used if op.opdef.constant and not op._control_inputs}
         self.parts: dict[Device, Partition] = {}
         self.made: dict[Operation, Operation] = {}                      # op -> its copy
         self.local: dict[tuple[int, Device], Tensor] = {}               # (tensor, device) -> what stands for it there
@@ -87,7 +91,8 @@ class _Cut:
 
     def partitions(self) -> list[Partition]:
         for position, op in enumerate(self.ops):
-            self._copy(op, position)
+            if op not in self.anywhere:
+                self._copy(op, position)
         self._close_loops()
         for i, t in enumerate(self.fetches):
             device = self.placed[t._op] if id(t) not in self.fed else next(iter(self.parts))
@@ -172,6 +177,8 @@ class _Cut:
             return found
         if id(t) in self.fed:
             return self._feed(t, device)
+        if t._op in self.anywhere:
+            return self._constant(t, device)
         source = self.made[t._op].outputs[t._value_index]
         found = self.local[(id(t), device)] = self._transfer(source, t.name, self.placed[t._op], device, position,
                                                                   t._op)
@@ -191,6 +198,15 @@ class _Cut:
             arg._dims = t._dims
         self.local[(-1 - i, device)] = arg
         return arg
+
+    def _constant(self, t: Tensor, device: Device) -> Tensor:
+        """A copy of a constant for a device that uses it."""
+        op = t._op
+        made = self._add(self.part(device), op.opdef, op.name, [], op.attrs, (-1, 0), [t.dtype], op._counts)
+        made._origin = op._origin or op
+        found = self.local[(id(t), device)] = made.outputs[0]
+        found._dims = t._dims
+        return found
 
     def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int, maker: Operation) -> Tensor:
         """A send behind the op of `t`, and a receive before the op at `position`; gives the received tensor. `maker` is the
