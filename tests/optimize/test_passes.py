@@ -321,3 +321,56 @@ def test_many_products_with_one_matrix_are_all_fused():
     sums = [tf.nn.relu(tf.matmul(x * float(i), w) + b) for i in range(50)]
     found = types([tf.add_n(sums)], [x, w, b])
     assert found.count("_FusedMatMul") == 50 and not {"MatMul", "Relu", "BiasAdd"} & set(found)
+
+
+# -- sums of gradients of slices ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("cuts", [[2], [1, 4], [0, 3]])
+def test_gradients_of_slices_side_by_side_are_joined(cuts):
+    x = tf.placeholder(tf.float32, [5, 2])
+    bounds = [0, *cuts, 5]
+    loss = sum(tf.reduce_sum(tf.square(x[a:b]) * (i + 1.)) for i, (a, b) in enumerate(zip(bounds, bounds[1:])))
+    grad, = tf.gradients(loss, x)
+    assert "_JoinedRows" in types([grad], [x]) and "StridedSliceGrad" not in types([grad], [x])
+    value = np.random.RandomState(1).randn(5, 2).astype(np.float32)
+    got, = same([grad], {x: value})
+    factor = np.concatenate([np.full(b - a, 2. * (i + 1)) for i, (a, b) in enumerate(zip(bounds, bounds[1:]))])
+    np.testing.assert_allclose(got, value * factor[:, None], rtol=1e-6)
+
+
+@pytest.mark.parametrize("parts", [[(0, 3), (2, 5)], [(0, 2), (3, 5)], [(0, 5), (0, 5)]])
+def test_gradients_of_slices_that_overlap_or_leave_gaps_are_added(parts):
+    x = tf.placeholder(tf.float32, [5, 2])
+    loss = sum(tf.reduce_sum(tf.square(x[a:b]) * (i + 1.)) for i, (a, b) in enumerate(parts))
+    grad, = tf.gradients(loss, x)
+    assert "_JoinedRows" not in types([grad], [x])
+    value = np.random.RandomState(1).randn(5, 2).astype(np.float32)
+    want = np.zeros_like(value)
+    for i, (a, b) in enumerate(parts):
+        want[a:b] += 2 * (i + 1) * value[a:b]
+    np.testing.assert_allclose(same([grad], {x: value})[0], want, rtol=1e-6)
+
+
+def test_columns_and_steps_are_added():
+    x = tf.placeholder(tf.float32, [4, 4])
+    for a, b in ((x[:, :2], x[:, 2:]), (x[::2], x[1::2]), (x[0], x[1:]), (x[::-1], x[:0])):
+        grad, = tf.gradients(tf.reduce_sum(tf.square(a)) + 3. * tf.reduce_sum(tf.square(b)), x)
+        assert "_JoinedRows" not in types([grad], [x])
+        same([grad], {x: np.arange(16.).reshape(4, 4)})
+
+
+# -- fills ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.bool, tf.complex64, tf.bfloat16])
+def test_fills_of_known_shapes_are_constants(dtype):
+    x = tf.placeholder(dtype, [2, 3])
+    zeros, ones = tf.raw_ops.ZerosLike(x=x), tf.raw_ops.OnesLike(x=x)
+    made = tf.identity(tf.stack([zeros, ones]))
+    assert types([made], [x]) == ["Identity"]
+    got, = same([made], {x: np.ones((2, 3))})
+    assert got.dtype == dtype.as_numpy_dtype
+    np.testing.assert_array_equal(got.astype(np.complex64).real, [np.zeros((2, 3)), np.ones((2, 3))])
+
+
+def test_large_fills_and_fills_of_open_shapes_stay():
+    x, y = tf.placeholder(tf.float32, [1 << 20]), tf.placeholder(tf.float32, [None])
+    assert "ZerosLike" in types([tf.raw_ops.ZerosLike(x=x) + x], [x])
+    assert "ZerosLike" in types([tf.raw_ops.ZerosLike(x=y) + y], [y])

@@ -16,7 +16,7 @@ from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.kernels import unsigned
 from penstock.ops.composite import dispatched
-from penstock.ops.registry import get, op
+from penstock.ops.registry import get, internal, op
 
 add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized variant}",
               commutative=True)
@@ -58,6 +58,29 @@ add_n_op.kernel(unsigned.wrapping(_sum_tensors), types=unsigned.TYPES)
 def _(known):
     alike = all(known.dims(i) is not None and known.dims(i) == known.dims(0) for i in range(known.attrs["N"]))
     return (lambda inputs: torch.add(*inputs)) if known.attrs["N"] == 2 and alike and known.floating() else None
+
+
+joined_rows = internal("_JoinedRows", "values: N * T -> output: T", "N: int >= 1, T: type")
+joined_rows.kernel(torch.cat)
+
+
+@add_n_op.fuse
+def _(op, f):
+    """The sum of tensors that are zero but for rows of their own, which lie side by side, is these rows one after the other."""
+    pieces = []
+    for t in op._inputs:
+        made = f.only(t, op)
+        if made is None or made.opdef.among_zeros is None or not t._dtype.is_floating:
+            return None
+        place = made.opdef.among_zeros(made, f.step.fed)
+        if place is None:
+            return None
+        pieces.append((*place, made._inputs[-1]))
+    pieces.sort(key=lambda p: p[:2])
+    ends = [0, *(end for _, end, _ in pieces)]
+    if [begin for begin, _, _ in pieces] != ends[:-1] or ends[-1] != op.outputs[0]._dims[0]:
+        return None
+    return f.make("_JoinedRows", [t for _, _, t in pieces], {"N": len(pieces), "T": op.attrs["T"]}, op, (len(pieces),))
 
 
 accumulate_nv2.kernel(_sum_tensors)

@@ -76,6 +76,7 @@ ones_like_op = op("OnesLike", "x: T -> y: T",
                   "bool uint32 uint64}").no_gradient()
 ones_like_op.shape(lambda x: x)
 ones_like_op.kernel(lambda x: torch.ones(x.shape, dtype=x.dtype, device=x.device))
+zeros_like_op.fills, ones_like_op.fills = 0, 1
 
 empty_op = op("Empty", "shape: int32 -> output: dtype", "dtype: type, init: bool = False", stateful=True).no_gradient()
 empty_op.shape(lambda shape, *, c: c.dims("shape"))

@@ -195,6 +195,9 @@ class OpDef:
         self.elementwise = False                   # works on each element alone, with broadcasting
         self.multiplies = False                    # gives the product of its two inputs, element by element
         self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
+        self.fills: int | None = None              # gives this number everywhere, in the shape of its input
+        # (op, fed) -> (begin, end) if, with what is known of it, it gives its last input as these rows among zeros
+        self.among_zeros: Callable | None = None
         self.distinct = False                      # its first result, if it is a vector, has no element twice
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"

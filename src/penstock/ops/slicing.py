@@ -211,6 +211,25 @@ def _(known):
     return run
 
 
+def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
+    """Which rows a gradient of a slice fills, if it fills whole rows, one after the other."""
+    if any(not t._op.opdef.constant or id(t) in fed for t in op._inputs[:4]):
+        return None
+    shape, *bounds = [t._op.attrs["value"].reshape(-1).tolist() for t in op._inputs[:4]]
+    try:
+        index, flips = strided.index_of(tuple(shape), strided.plan(len(shape), *bounds, **_masks(op)))
+    except errors.InvalidArgumentError:
+        return None
+    if flips or not shape or any(not isinstance(i, builtins.slice) for i in index):
+        return None
+    begin, end, step = index[0].indices(shape[0])
+    slot = (end - begin, *shape[1:])
+    return (begin, end) if step == 1 and op._inputs[4]._dims == slot == _selected(tuple(shape), index) else None
+
+
+strided_slice_grad.among_zeros = _rows_among_zeros
+
+
 def _selected(dims: tuple, index: tuple) -> tuple:
     """The shape of x[index] for an x of shape `dims`."""
     return tuple(torch.empty(()).expand(dims)[index].shape)

@@ -1,6 +1,7 @@
 """Constant folding: an op whose inputs are constants is computed once, when the step is compiled.
 
-What looks at nothing but the shape of an input (`metadata`: Shape, Size, Rank …) is folded when that shape is known. A result
+What looks at nothing but the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape
+is known. A result
 that is much larger than what it is made from stays an op, so that graphs do not keep large fills in memory.
 """
 from __future__ import annotations
@@ -14,7 +15,7 @@ from penstock.graph.build import group_inputs
 from penstock.graph.node import Operation, Tensor
 from penstock.optimize.step import StepGraph, is_const
 
-_LARGE = 100_000     # bytes: a larger result is kept only if its inputs are as large
+_LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
 
 
 def fold_constants(step: StepGraph) -> None:
@@ -39,7 +40,7 @@ def fold_constants(step: StepGraph) -> None:
 
 
 def _known(op: Operation, step: StepGraph) -> bool:
-    if op.opdef.metadata:
+    if op.opdef.metadata or op.opdef.fills is not None and op.outputs[0]._dtype.torch is not None:
         return all(t._dims is not None and None not in t._dims and not t._dtype._is_ref_dtype for t in op._inputs)
     return all(is_const(t) and id(t) not in step.fed for t in op._inputs)
 
@@ -53,7 +54,7 @@ def _size(t: Tensor) -> float:
 
 def _folded(op: Operation, step: StepGraph) -> list[tuple[Tensor, Tensor]]:
     size = sum(map(_size, op.outputs))
-    if size > _LARGE and (op.opdef.metadata or size > sum(map(_size, op._inputs))):
+    if size > _LARGE and (op.opdef.metadata or op.opdef.fills is not None or size > sum(map(_size, op._inputs))):
         return []
     values = _compute(op)
     if values is None:
@@ -83,6 +84,8 @@ class _OfShape:
 def _compute(op: Operation) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None where it fails: the run will say so."""
     from penstock.kernels.bridge import to_numpy, to_torch
+    if op.opdef.fills is not None:
+        return [np.full(t._dims, op.opdef.fills, t._dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
