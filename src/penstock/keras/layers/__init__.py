@@ -6,6 +6,7 @@ from penstock.keras.layers import (
     convolutional_recurrent,
     convolutional_separable,
     core,
+    cudnn_recurrent,
     embeddings,
     lambda_layer,
     layer_normalization,

@@ -156,6 +156,16 @@ class GRU(_Dropping, GRUV1):
 
 
 # -- LSTM -----------------------------------------------------------------------------------------------------------------
+def lstm_over_time(steps: Any, states: list, kernel: Any, recurrent_kernel: Any, bias: Any) -> tuple:
+    """All outputs and carries of an LSTM (tanh, sigmoid) over [time, batch, features], as one op."""
+    units, n = K.int_shape(recurrent_kernel)[0], K.int_shape(steps)[0]
+    none = tf.zeros([units], steps.dtype)
+    length = tf.shape(steps, out_type=tf.int64)[0] if n is None else tf.constant(n, tf.int64)
+    result = get("BlockLSTMV2")(length, steps, states[1], states[0], tf.concat([kernel, recurrent_kernel], 0), none, none, none,
+                                bias, cell_clip=0.)
+    return result.h, result.cs
+
+
 @export(v1=["keras.layers.LSTM"])
 @named("LSTM")
 @_delegated
@@ -186,13 +196,9 @@ class LSTMV1(_Layer):
             steps = steps * masks
         if self.go_backwards:
             steps = tf.reverse(steps, [0])
-        none = tf.zeros([self.units], steps.dtype)
         bias = tf.zeros([4 * self.units], steps.dtype) if cell.bias is None else cell.bias
-        n = K.int_shape(steps)[0]
-        length = tf.shape(steps, out_type=tf.int64)[0] if n is None else tf.constant(n, tf.int64)
-        result = get("BlockLSTMV2")(length, steps, states[1], states[0], tf.concat([cell.kernel, cell.recurrent_kernel], 0),
-                                    none, none, none, bias, cell_clip=0.)
-        return result.h[-1], result.h, [result.h[-1], result.cs[-1]]
+        outputs, carry = lstm_over_time(steps, states, cell.kernel, cell.recurrent_kernel, bias)
+        return outputs[-1], outputs, [outputs[-1], carry[-1]]
 
 
 @export(v2=["keras.layers.LSTM"])
