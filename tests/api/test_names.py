@@ -33,6 +33,8 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "keras.initializers.he_uniform": "a class",
     "keras.initializers.lecun_normal": "a class",
     "keras.initializers.lecun_uniform": "a class",
+    "keras.Sequential.__init__": "trainable comes before name",
+    "keras.models.Sequential.__init__": "trainable comes before name",
     "random.experimental.create_rng_state": "algorithm is called alg",
     "test.compute_gradient": "delta depends on the dtype",
 }
@@ -191,7 +193,8 @@ def difference(api, name, theirs):
         return []
     if ours[:1] == ["cls"] and wanted[:1] != ["cls"]:       # a class method where TensorFlow has a static one
         ours = ours[1:]
-    wanted = ["self" if w == "instance" else w for w in wanted]
+    if wanted[:1] == ["instance"] and ours[:1] == ["self"]:     # of a decorator that names it so
+        wanted = ["self", *wanted[1:]]
     if ours[-1:] == wanted[-1:] == ["**"]:                      # new arguments come before the keywords
         ours, wanted = ours[:-1], wanted[:-1]
     extra = ours[len(wanted):]
