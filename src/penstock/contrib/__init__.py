@@ -5,7 +5,8 @@ under `contrib` in the 1.x API only.
 """
 from penstock import api
 
-_PACKAGES = ("data", "eager", "framework", "layers", "learn", "legacy_seq2seq", "losses", "metrics", "rnn", "seq2seq", "slim",
+_PACKAGES = ("data", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "losses", "metrics", "rnn",
+             "seq2seq", "slim",
              "summary", "tensorboard",
              "training")
 _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",
