@@ -5,12 +5,13 @@ under `contrib` in the 1.x API only.
 """
 from penstock import api
 
-_PACKAGES = ("data", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "losses", "metrics", "rnn",
-             "seq2seq", "slim",
-             "summary", "tensorboard",
-             "training")
+_PACKAGES = ("crf", "data", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "losses", "metrics",
+             "opt",
+             "rnn", "seq2seq", "slim", "summary", "tensorboard", "training")
+_MOVED = ("autograph", "distribute", "framework.python", "keras")
 _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",
           "util")       # a few names each
 
 api.LAZY.update({f"contrib.{name}": f"{__name__}.{name}" for name in _PACKAGES})
 api.LAZY.update({f"contrib.{name}": f"{__name__}.small" for name in _SMALL})
+api.LAZY.update({f"contrib.{name}": f"{__name__}.aliases" for name in _MOVED})

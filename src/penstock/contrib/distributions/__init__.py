@@ -4,7 +4,7 @@ from penstock.compat import v1 as tf
 from penstock.contrib.distributions import bijectors, combined, continuous, discrete, multivariate  # noqa: F401
 from penstock.distributions import checks as _checks
 
-tf.distributions.Distribution      # loads what the names below are for
+_BASE = tf.distributions.Distribution      # loads what the names below are for
 for _name in [n for n in TABLES["v1"] if n.startswith("distributions.")]:
     export.value(TABLES["v1"][_name], v1=[f"contrib.{_name}"])
 for _name in ("softplus_inverse", "fill_triangular"):
