@@ -68,6 +68,8 @@ class EarlyStopping(Callback):
         elif self.wait >= self.patience and (epoch > 0 or self.baseline is not None or self.patience == 0):
             self.stopped_epoch = epoch
             self.model.stop_training = True
+            if self.best_weights is not None:
+                self.model.set_weights(self.best_weights)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Says where it stopped, and gives the best weights back."""

@@ -128,7 +128,7 @@ class TensorBoard(Callback):
                 if self.write_images:
                     image = _as_image(value)
                     if image is not None:
-                        self._writer("train").add_summary(image_message(name + "/image", image, 3), epoch)
+                        self._writer("train").add_summary(image_message(name, image, 3), epoch)
 
     def _configure_embeddings(self) -> None:
         """Tells TensorBoard's projector which weights are embeddings, and where their metadata are."""
