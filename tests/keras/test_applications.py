@@ -6,7 +6,8 @@ import penstock as tf
 
 A = tf.keras.applications
 COUNTS = {"MobileNet": 3239114, "MobileNetV2": 2270794, "DenseNet121": 7047754, "ResNet50": 23608202, "ResNet50V2": 23585290,
-          "Xception": 20881970, "InceptionV3": 21823274, "VGG16": 39929674}      # of real Keras, for images of 80 x 80
+          "Xception": 20881970, "InceptionV3": 21823274, "VGG16": 39929674,
+          "EfficientNetB0": 4062381}      # of real Keras, for images of 80 x 80
 
 
 @pytest.mark.parametrize("name", [n if n.startswith("Mobile") else pytest.param(n, marks=pytest.mark.slow) for n in COUNTS])

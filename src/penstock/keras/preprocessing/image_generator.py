@@ -332,7 +332,7 @@ class ImageDataGenerator:
         if self.featurewise_std_normalization and self.std is not None:
             x = x / (self.std + 1e-6)
         if self.zca_whitening and self.principal_components is not None:
-            x = (x.reshape(1, -1) @ self.principal_components).reshape(x.shape)
+            x = (x.reshape(-1, int(np.prod(x.shape[-3:]))) @ self.principal_components).reshape(x.shape)
         return x
 
     def get_random_transform(self, img_shape: tuple, seed: int | None = None) -> dict[str, Any]:
