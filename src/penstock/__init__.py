@@ -39,7 +39,8 @@ _LATER = {
     "install": "programs", "profiler": "profiler", "sysconfig": "sysconfig", "resource_loader": "resource_loader",
     "load_op_library": "compiled_libraries", "load_library": "compiled_libraries",
     "load_file_system_library": "compiled_libraries",
-    "estimator": "estimator", "xla": "xla", "vectorized_map": "ops.vectorized",
+    "estimator": "estimator", "feature_column": "feature_column", "keras.layers.DenseFeatures": "feature_column.dense_features",
+    "xla": "xla", "vectorized_map": "ops.vectorized",
 }
 
 
