@@ -1,0 +1,129 @@
+"""Recurrent layers: one op against cell by cell, states, masks, wrappers."""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+L, V1 = tf.keras.layers, tf1.keras.layers
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(3, 5, 4)).astype("f")
+MASK = np.array([[1, 1, 1, 0, 0], [1, 0, 1, 1, 1], [0, 1, 1, 0, 1]], bool)
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _lstm(x, kernel, recurrent, bias, mask=None):
+    h = c = np.zeros((len(x), recurrent.shape[0]))
+    outs = []
+    for t in range(x.shape[1]):
+        i, f, g, o = np.split(x[:, t] @ kernel + h @ recurrent + bias, 4, 1)
+        new_c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+        new_h = _sigmoid(o) * np.tanh(new_c)
+        m = np.ones((len(x), 1), bool) if mask is None else mask[:, t:t + 1]
+        h, c = np.where(m, new_h, h), np.where(m, new_c, c)
+        outs.append(np.where(m, new_h, outs[-1] if outs else 0))
+    return np.stack(outs, 1), h, c
+
+
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_lstm_is_its_equations(mask):
+    layer = L.LSTM(6, return_sequences=True, return_state=True, bias_initializer="ones")
+    got = [t.numpy() for t in layer(X, mask=None if mask is None else tf.constant(mask))]
+    for one, want in zip(got, _lstm(X, *layer.get_weights(), mask), strict=True):
+        np.testing.assert_allclose(one, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [L.LSTM, L.GRU, L.SimpleRNN, V1.LSTM, V1.GRU])
+def test_gradients_are_those_of_unrolled_layers(cls):
+    looped, unrolled = cls(3, return_sequences=True), cls(3, return_sequences=True, unroll=True)
+    grads = []
+    for layer in (looped, unrolled):
+        layer(X)
+        layer.set_weights([RNG.normal(size=w.shape) * 0 + 0.1 * (i + 1) for i, w in enumerate(layer.get_weights())])
+
+        @tf.function
+        def gradients(x, layer=layer):
+            with tf.GradientTape() as tape:
+                total = tf.reduce_sum(layer(x) ** 2)
+            return tape.gradient(total, layer.trainable_weights)
+        grads.append([g.numpy() for g in gradients(tf.constant(X))])
+    for a, b in zip(*grads, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_states_last_until_they_are_reset():
+    layer = L.GRU(3, stateful=True)
+    first, second = layer(X).numpy(), layer(X).numpy()
+    assert np.abs(first - second).max() > 1e-3
+    layer.reset_states()
+    np.testing.assert_allclose(layer(X).numpy(), first, atol=1e-6)
+    layer.reset_states(states=np.ones((3, 3)))
+    assert np.abs(layer(X).numpy() - first).max() > 1e-3
+    with pytest.raises(ValueError, match="incompatible with layer"):
+        layer.reset_states(states=np.ones((2, 3)))
+    with pytest.raises(AttributeError, match="must be stateful"):
+        L.GRU(3).reset_states()
+
+
+def test_initial_states_continue_a_sequence():
+    layer = L.LSTM(3, return_state=True)
+    whole = layer(X)[0].numpy()
+    _, h, c = layer(X[:, :2])
+    np.testing.assert_allclose(layer(X[:, 2:], initial_state=[h, c])[0].numpy(), whole, atol=1e-5)
+
+
+def test_dropout_is_the_same_at_each_step():
+    layer = L.RNN(L.SimpleRNNCell(4, activation="linear", dropout=0.5, kernel_initializer="identity", use_bias=False,
+                                  recurrent_initializer="zeros"), return_sequences=True)
+    y = layer(np.ones((2, 6, 4), "f"), training=True).numpy()
+    np.testing.assert_array_equal(y, np.broadcast_to(y[:, :1], y.shape))
+    assert set(np.unique(y)) <= {0., 2.}
+
+
+def test_a_cell_of_ones_own_with_constants():
+    class Cell(tf.keras.layers.Layer):
+        state_size = 4
+
+        def call(self, inputs, states, constants):
+            out = inputs + states[0] + constants[0]
+            return out, [out]
+    layer = L.RNN(Cell())
+    add = tf.constant(RNG.normal(size=(3, 4)).astype("f"))
+    np.testing.assert_allclose(layer(X, constants=add).numpy(), X.sum(1) + 5 * add.numpy(), atol=1e-5)
+
+
+def test_bidirectional_is_both_ways():
+    layer = L.Bidirectional(L.LSTM(3, return_sequences=True))
+    y = layer(X).numpy()
+    weights = layer.get_weights()
+    np.testing.assert_allclose(y[..., :3], _lstm(X, *weights[:3])[0], atol=1e-5)
+    np.testing.assert_allclose(y[..., 3:], _lstm(X[:, ::-1], *weights[3:])[0][:, ::-1], atol=1e-5)
+
+
+def test_cudnn_weights():
+    cudnn, layer = V1.CuDNNGRU(3), L.GRU(3)
+    want = cudnn(X).numpy()
+    layer(X)
+    kernel, recurrent, bias = cudnn.get_weights()
+    layer.set_weights([kernel, recurrent, bias.reshape(2, 9)])
+    np.testing.assert_allclose(layer(X).numpy(), want, atol=1e-6)
+    with pytest.raises(ValueError, match="Masking is not supported"):
+        V1.CuDNNLSTM(3).call(tf.constant(X), mask=tf.constant(MASK))
+
+
+def test_graph_mode_trains_in_a_session():
+    with tf1.Graph().as_default(), tf1.Session() as sess:
+        x = tf1.placeholder(tf1.float32, [None, 5, 4])
+        layer = V1.LSTM(3, recurrent_activation="sigmoid")
+        loss = tf1.reduce_sum(layer(x) ** 2)
+        grads = tf1.gradients(loss, layer.trainable_weights)
+        sess.run(tf1.global_variables_initializer())
+        value, *got = sess.run([loss, *grads], {x: X})
+        kernel = sess.run(layer.cell.kernel)
+        step = 1e-3 * np.sign(got[0])
+        sess.run(layer.cell.kernel.assign(kernel + step))
+        moved = sess.run(loss, {x: X})
+    assert abs((moved - value) - (got[0] * step).sum()) < 0.1 * abs(moved - value) + 1e-5
