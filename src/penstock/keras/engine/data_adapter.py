@@ -50,8 +50,8 @@ def unpack_x_y_sample_weight(data: Any) -> tuple:
     if not isinstance(data, tuple):
         return data, None, None
     if len(data) > 3:
-        raise ValueError("Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`, found: "
-                         f"{type(data)} of {len(data)}")
+        raise ValueError("Output of generator should be a tuple of 1 or 2 or 3 elements: (input,) or (input, target) or "
+                         f"(input, target, sample_weights). Found: {type(data)} of {len(data)}")
     return (*data, None, None)[:3]
 
 
@@ -362,19 +362,20 @@ def _eager_batch(batch: Batch) -> Batch:
 class DatasetSource(Source):
     """A dataset, or an iterator over one."""
 
-    def __init__(self, model: Any, data: Any, steps: int | None, class_weight: Any, training: bool):
+    def __init__(self, model: Any, data: Any, steps: int | None, class_weight: Any, training: bool,
+                 steps_name: str = "steps"):
         self._model, self._data, self.steps = model, data, steps
         self._class_weight, self._training, self._checked = class_weight, training, False
         self._running: Any = None
         if steps is None:
             if is_iterator(data) and not context.executing_eagerly():
                 raise ValueError("When using a Dataset iterator as input to a model, you should specify the "
-                                 "`steps_per_epoch` argument.")
+                                 f"`{steps_name}` argument.")
             if not is_iterator(data):
                 size = _cardinality(data)
                 if size == -1:
-                    raise ValueError("When passing an infinitely repeating dataset, you must specify the `steps_per_epoch` "
-                                     "argument: the number of steps to run.")
+                    raise ValueError("When passing an infinitely repeating dataset, you must specify the number of steps to "
+                                     f"run: please specify the `{steps_name}` argument.")
                 self.steps = size if size is not None and size >= 0 else None
         self._given_steps = steps
 
@@ -486,7 +487,7 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
     """The batches of some data, whatever it is."""
     if is_dataset(x) or is_iterator(x):
         _refuse_others(x, y, weights, batch_size)
-        return DatasetSource(model, x, steps, class_weight, training)
+        return DatasetSource(model, x, steps, class_weight, training, steps_name)
     if is_sequence(x) or is_generator(x):
         if y is not None:
             raise ValueError("`y` argument is not supported when data is a generator or Sequence instance. Instead pass "
@@ -495,8 +496,9 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
         if weights is not None:
             raise ValueError("`sample_weight` argument is not supported when data is a generator or Sequence instance. Instead "
                              "pass sample weights as the third element of the generator.")
-        if steps is None and not is_sequence(x) and training and steps_name == "steps_per_epoch":
-            logging.debug("A generator without `steps_per_epoch`: one epoch lasts until it ends.")
+        if batch_size is not None:
+            raise ValueError("The `batch_size` argument must not be specified for the given input type. Received input: "
+                             f"{x}, batch_size: {batch_size}")
         return PythonSource(model, x, steps, class_weight, shuffle is True, training, workers, use_multiprocessing,
                             max_queue_size)
     if x is None and not model._has_fixed_inputs():

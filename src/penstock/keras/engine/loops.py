@@ -172,7 +172,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
     validation = None
     if validation_data is not None:
         vx, vy, vw = _validation_parts(validation_data)
-        validation = data_adapter.source(model, vx, vy, vw, None if _chooses_batches(vx) else validation_batch_size,
+        validation = data_adapter.source(model, vx, vy, vw, None if chooses_batches(vx) else validation_batch_size,
                                          validation_steps, steps_name="validation_steps", **options)
     callbacks = _callback_list(model, callbacks, verbose, source, epochs, history=True, do_validation=validation is not None,
                                metrics=[*model.metrics_names, *("val_" + n for n in model.metrics_names)]
@@ -195,8 +195,10 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
     return model.history
 
 
-def _chooses_batches(x: Any) -> bool:
-    return data_adapter.is_dataset(x) or data_adapter.is_iterator(x)
+def chooses_batches(x: Any) -> bool:
+    """Whether data comes in batches, whose size is its own."""
+    return data_adapter.is_dataset(x) or data_adapter.is_iterator(x) or data_adapter.is_sequence(x) or \
+        data_adapter.is_generator(x)
 
 
 def _validation_parts(given: Any) -> tuple:

@@ -121,8 +121,7 @@ class Network(Layer):
     def _init_subclassed(self, name: str | None = None, **kwargs: Any) -> None:
         Layer.__init__(self, name=name, **kwargs)
         self._is_graph_network = False
-        self.inputs: Any = None
-        self.outputs: Any = None
+        self.__dict__.update(inputs=[], outputs=[])
         self._compute_output_and_mask_jointly = False
         self.input_names: Any = None
         self.output_names: Any = None
@@ -202,7 +201,9 @@ class Network(Layer):
             if "_save_spec" not in self.__dict__ and not self._is_graph_network:
                 from penstock.keras.saving.saved_model import save_spec
                 self.__dict__["_save_spec"] = save_spec(inputs)
-            return
+            if context.executing_eagerly() or self.__dict__.get("_save_spec") is None:
+                return
+            inputs, outputs = self._save_spec, save_spec(outputs)       # the tensors of a function stay in it
         if outputs is None:
             raise ValueError("The outputs of a subclassed model are known after it was called on its inputs.")
         flat, flat_out = nest.flatten(inputs), nest.flatten(outputs)

@@ -8,11 +8,13 @@ from penstock import nest
 from penstock import tf_logging as logging
 from penstock.api import export
 from penstock.graph.trackable import no_automatic_dependency_tracking
+from penstock.graph.type_spec import TensorSpec
 from penstock.keras.engine.base_layer import Layer, default
 from penstock.keras.engine.input_layer import Input, InputLayer
 from penstock.keras.engine.network import assert_no_legacy_layers
 from penstock.keras.engine.network_config import class_name
 from penstock.keras.engine.training import Model
+from penstock.keras.saving.saved_model import save_spec
 from penstock.static_shape import TensorShape
 
 _ONE_OUTPUT = ("All layers in a Sequential model should have a single output tensor. For multi-output layers, use the "
@@ -64,10 +66,14 @@ class Sequential(Model):
         first = not self._layers
         set_inputs = first and self._begin(layer)
         if not first and self.outputs:
-            output = layer(self.outputs[0])
+            last = self.outputs[0]
+            if isinstance(last, TensorSpec):                    # the stack has run, and has no symbolic tensors
+                last = Input(batch_shape=tuple(last.shape.as_list()), dtype=last.dtype.name)
+            output = layer(last)
             if len(nest.flatten(output)) != 1:
                 raise TypeError(_ONE_OUTPUT)
-            self.__dict__["outputs"] = [output]
+            self.__dict__["outputs"] = [save_spec(output)] if isinstance(self.outputs[0], TensorSpec) else [output]
+            self.__dict__.update(_steps={}, _compiled=self._new_compiled() if self._is_compiled else self._compiled)
         self.built = bool(self.outputs)
         if set_inputs or self._is_graph_network:
             self._init_graph_network(self.inputs, self.outputs, name=self.name)
