@@ -20,7 +20,7 @@ def server():
 class Worker:
     """One of several clients of a server, each with a graph of its own."""
 
-    def __init__(self, server, index, aggregate, total, data=None, averages=None, hooks=(), **options):
+    def __init__(self, server, index, aggregate, total, data=None, averages=None, hooks=(), restored=False, **options):
         self.graph, self.server, self.index = tf.Graph(), server, index
         with self.graph.as_default():
             step = tf.train.get_or_create_global_step()
@@ -37,9 +37,10 @@ class Worker:
             self.train_op = self.opt.apply_gradients([(x, v), (sparse, rows), (made, v)], global_step=step)
             self.step, self.v, self.rows = step, v, rows
             self.average = kind.average(v) if kind else None
+            scaffold = tf.train.Scaffold(init_op=tf.no_op()) if restored else None       # the variables are there
             hook = self.opt.make_session_run_hook(index == 0, **options)
             self.sess = tf.train.MonitoredTrainingSession(server.target, is_chief=index == 0, hooks=[hook, *hooks],
-                                                          max_wait_secs=20)
+                                                          max_wait_secs=20, scaffold=scaffold)
 
     def _named(self, make):
         """On one server all workers are the same task, with the same resources: this tells them apart."""
@@ -153,3 +154,27 @@ def test_mistakes():
             opt.get_init_tokens_op(1)
         assert opt.get_init_tokens_op().type == "QueueEnqueueManyV2"
         assert {v.name for v in opt.variables()} >= {"beta1_power:0", "beta2_power:0"} and opt.get_slot_names() == ["m", "v"]
+
+
+@pytest.mark.timeout(60)
+def test_a_chief_that_begins_again_at_an_earlier_step_takes_the_others_along(server):
+    """The model goes back from step 3 to step 1 while the others wait for step 4."""
+    workers = [Worker(server, i, 3, 3, num_tokens=0) for i in range(3)]
+    for _ in range(3):
+        together(*(lambda w=w: w.run(w.train_op) for w in workers))
+    chief, others = workers[0], workers[1:]
+    waiting = [threading.Thread(target=w.run, args=(w.train_op,)) for w in others]       # for the chief's gradients
+    for t in waiting:
+        t.start()
+    chief.sess._coordinated_creator.tf_sess.close()                                      # as if it had died
+    with pytest.raises(tf.errors.CancelledError):
+        chief.sess._coordinated_creator.coord.join(stop_grace_period_secs=10, ignore_live_threads=True)
+    chief.graph._unsafe_unfinalize()
+    with chief.graph.as_default(), tf.Session(server.target) as sess:
+        sess.run(tf.assign(chief.step, 1))
+    again = Worker(server, 0, 3, 3, num_tokens=0, restored=True)
+    for t in waiting:
+        t.join(10)
+    assert not any(t.is_alive() for t in waiting), "they wait for a step that is undone"
+    again.run(again.train_op)                                # the third gradient, with the two that came before
+    together(*(w.sess.close for w in (again, *others)))

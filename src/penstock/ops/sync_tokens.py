@@ -1,7 +1,8 @@
 """Tokens of synchronous training (train/sync_replicas.py): a queue of the numbers of steps.
 
-The chief puts tokens of a new step in the place of those that are left of the one before. A worker that has added its
-gradients to a step takes a token of a later one; tokens that were simply enqueued, to begin with, may be taken by anybody.
+The chief puts tokens of a new step in the place of those that are left of the one before. A worker that has added its gradients
+to a step takes a token of another one: a later one, or an earlier one after the model went back to a checkpoint. Tokens
+that were simply enqueued, to begin with, may be taken by anybody.
 """
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class FIFOQueue(Queue):
             self.waiting.flush()
 
     def take_token(self, local_step: int, ctx: Any) -> torch.Tensor:
-        """Takes a token of a step after `local_step`, or one that was enqueued; those who wait do not hold up each other."""
+        """Takes a token of another step than `local_step`, or one that was enqueued; who waits holds up nobody."""
         line: collections.deque = collections.deque()
         with self.waiting.lock:
             self.waiting.lines += (line,)
@@ -63,7 +63,7 @@ class _Take(Attempt):
     def advance(self) -> bool:
         queue = self.queue
         for i, row in enumerate(queue.rows):
-            if row[0] is not queue._tokens or int(row[0][0][row[1]]) > self.local_step:
+            if row[0] is not queue._tokens or int(row[0][0][row[1]]) != self.local_step:
                 del queue.rows[i]
                 return self.finish(row)
         return self.fail(queue.at_end(1)) if queue.closed else False

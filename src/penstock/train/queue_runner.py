@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -123,6 +124,9 @@ class QueueRunner:
         coord.wait_for_stop()
         with contextlib.suppress(Exception):
             sess.run(self._cancel_op)
+            while self._runs_per_session.get(sess, 0) > 0:       # an enqueue may just have begun, and wait for something else
+                time.sleep(0.1)
+                sess.run(self._cancel_op)
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The QueueRunnerDef message; None if the queue is not in `export_scope`."""

@@ -232,7 +232,9 @@ class SyncReplicasHook(SessionRunHook):
         if not opt._gradients_applied:
             raise ValueError("SyncReplicasOptimizer.apply_gradient should be called before using the hook.")
         self._local_init_op = opt.chief_init_op if self._is_chief else opt.local_step_init_op
-        self._init_tokens_op = opt.get_init_tokens_op(self._num_tokens) if self._is_chief else None
+        if self._is_chief:
+            self._init_tokens_op = opt.get_init_tokens_op(self._num_tokens)
+            self._new_tokens_op = opt.get_init_tokens_op(max(self._num_tokens, opt._replicas_to_aggregate))
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Initializes the worker's step, and starts the chief's thread."""
@@ -241,9 +243,13 @@ class SyncReplicasHook(SessionRunHook):
         if not ready:
             raise RuntimeError("Init operations did not make model ready for SyncReplicasOptimizer local_init. Init op: "
                                f"{self._local_init_op.name}, error: {why}")
+        (_, counts), step = session.run([opt._tallies, opt._global_step])
         session.run([self._local_init_op, opt._begin_op])
         if self._is_chief:
-            session.run(self._init_tokens_op)
+            # After a restart, workers may have lost gradients to accumulators that were not at the restored step yet, or wait
+            # for the step after one that is undone: everybody may begin the restored step once more.
+            begins = step == 0 and not counts[:, :2].any()
+            session.run(self._init_tokens_op if begins else self._new_tokens_op)
             opt.get_chief_queue_runner().create_threads(session, coord=coord, daemon=True, start=True)
         self._last = None
 
