@@ -52,3 +52,25 @@ def test_long_import_path():
     from penstock.compat.v1.contrib.slim.nets import resnet_v1
     from penstock.compat.v1.contrib.slim.python.slim.nets import vgg
     assert vgg.vgg_16 is tf.contrib.slim.nets.vgg.vgg_16 and callable(resnet_v1.resnet_v1_101)
+
+
+def test_inception_v3():
+    slim = tf.contrib.slim
+    from penstock.compat.v1.contrib.slim.python.slim.nets import inception_v3
+    with slim.arg_scope(inception_v3.inception_v3_arg_scope()):
+        _, ends = inception_v3.inception_v3_base(tf.placeholder(tf.float32, [5, 299, 299, 3]), scope="b")
+    assert slim.model_analyzer.analyze_vars(slim.get_model_variables())[0] == 21_802_784
+    assert ends["Mixed_7c"].shape == (5, 8, 8, 2048) and ends["Mixed_6e"].shape == (5, 17, 17, 768)
+    with slim.arg_scope(inception_v3.inception_v3_arg_scope()):
+        logits, ends = inception_v3.inception_v3(tf.placeholder(tf.float32, [2, 299, 299, 3]), 1000)
+    names = {v.op.name for v in tf.global_variables()}
+    assert logits.shape == (2, 1000) and ends["AuxLogits"].shape == (2, 1000)
+    assert {"InceptionV3/Mixed_5c/Branch_1/Conv_1_0c_5x5/weights", "InceptionV3/Logits/Conv2d_1c_1x1/biases",
+            "InceptionV3/AuxLogits/Conv2d_2a_5x5/BatchNorm/beta"} <= names
+
+
+def test_inception_v1():
+    logits, ends = tf.contrib.slim.nets.inception.inception_v1(tf.placeholder(tf.float32, [2, 224, 224, 3]), 1000)
+    assert logits.shape == (2, 1000) and ends["Mixed_5c"].shape == (2, 7, 7, 1024)
+    assert ends["Mixed_4f"].shape == (2, 14, 14, 832)
+    assert "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/weights" in {v.op.name for v in tf.global_variables()}

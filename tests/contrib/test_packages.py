@@ -134,3 +134,11 @@ def test_small_packages(run):
         np.testing.assert_array_equal(session.run(stateless), session.run(stateless))
         assert session.run(tf.contrib.memory_stats.MaxBytesInUse()) >= 0
     assert tf.contrib.util.constant_value(tf.constant(3)) == 3
+
+
+def test_paths_of_modules():
+    from penstock.compat.v1.contrib.layers.python.layers import initializers
+    from penstock.compat.v1.contrib.rnn.python.ops import core_rnn_cell
+    assert initializers.xavier_initializer is tf.contrib.layers.xavier_initializer
+    assert core_rnn_cell.LSTMCell is tf.nn.rnn_cell.LSTMCell and callable(core_rnn_cell._linear)
+    assert tf.contrib.slim.python.slim.learning.train is tf.contrib.slim.learning.train

@@ -15,3 +15,11 @@ _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", 
 api.LAZY.update({f"contrib.{name}": f"{__name__}.{name}" for name in _PACKAGES})
 api.LAZY.update({f"contrib.{name}": f"{__name__}.small" for name in _SMALL})
 api.LAZY.update({f"contrib.{name}": f"{__name__}.aliases" for name in _MOVED})
+
+
+def deeper(package: str, *paths: str) -> None:
+    """Gives the names of a package also under the paths of TensorFlow's modules (`layers.python.layers.initializers`)."""
+    prefix, table = f"contrib.{package}.", api.TABLES["v1"]
+    found = {n[len(prefix):]: v for n, v in table.items() if n.startswith(prefix) and ".python." not in n}
+    for path in paths:
+        table.update({f"{prefix}python.{path}.{name}": v for name, v in found.items()})

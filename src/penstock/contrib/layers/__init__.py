@@ -2,6 +2,7 @@
 
 `support.py` is what all of them share: variables of a scope with their collections, and outputs under the name of their scope.
 """
+from penstock.contrib import deeper
 from penstock.contrib.layers import (  # noqa: F401
     convolutions,
     dense,
@@ -14,3 +15,6 @@ from penstock.contrib.layers import (  # noqa: F401
     reshaping,
     summaries,
 )
+
+deeper("layers", "layers.layers", "layers.initializers", "layers.regularizers", "layers.utils", "layers.summaries",
+       "layers.optimizers", "layers.encoders", "layers")

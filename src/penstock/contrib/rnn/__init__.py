@@ -1,6 +1,7 @@
 """tf.contrib.rnn: more cells, wrappers and functions for recurrent networks; those of tf.nn under their old names."""
 from penstock.api import TABLES, export
 from penstock.compat import v1 as tf
+from penstock.contrib import deeper
 from penstock.contrib.rnn import block, cells, convolutional, stacks, wrappers  # noqa: F401
 from penstock.rnn import cell as _cell
 from penstock.rnn import steps as _steps
@@ -16,3 +17,6 @@ export.value(_steps.transpose_batch_time, v1=["contrib.rnn.transpose_batch_time"
 export.value(_steps.batch_size_of, v1=["contrib.rnn.best_effort_input_batch_size"])
 for _name in [n for n in TABLES["v1"] if n.startswith("contrib.rnn.") and n.count(".") == 2]:
     export.value(TABLES["v1"][_name], v1=[_name.replace("contrib.rnn.", "contrib.rnn.core_rnn_cell.")])
+
+deeper("rnn", "ops.core_rnn_cell", "ops.core_rnn_cell_impl", "ops.core_rnn", "ops.rnn_cell", "ops.rnn", "ops.lstm_ops",
+       "ops.gru_ops", "ops.fused_rnn_cell")

@@ -5,7 +5,9 @@ The layers, argument scopes and variables are those of contrib.layers and contri
 themselves.
 """
 from penstock import api
-from penstock.contrib import framework, layers, losses, metrics  # noqa: F401
+from penstock.contrib import deeper, framework, layers, losses, metrics  # noqa: F401
 from penstock.contrib.slim import analysis, data, evaluation, learning, queues, summaries  # noqa: F401
 
 api.LAZY.update({f"contrib.slim.{name}": f"{__name__}.nets" for name in ("nets", "python.slim.nets")})
+
+deeper("slim", "slim")
