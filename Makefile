@@ -15,10 +15,11 @@ ORACLE_READY := $(ORACLE)/.installed
 # The harness that runs TensorFlow 1.15's own tests, and a git directory of TensorFlow's source.
 CONFORMANCE ?=
 TF_GIT ?=
+MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint oracle conformance bench chaos clean
+.PHONY: help demo test test-slow lint oracle models conformance bench chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -26,6 +27,7 @@ help:
 	@echo "make test-slow    the tests that make test leaves out because they take long"
 	@echo "make lint         ruff, and mypy over the core"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
+	@echo "make models       GPT-2 and BERT as published, against real TensorFlow: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
@@ -63,6 +65,10 @@ $(ORACLE_READY):
 oracle: $(READY) $(ORACLE_READY)
 	@OMP_NUM_THREADS=1 $(RUN) -m tests.oracle.run --tf $(ORACLE)/bin/python $(ARGS)
 	@OMP_NUM_THREADS=1 PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/oracle
+
+models: $(READY) $(ORACLE_READY)
+	@test -n "$(MIRROR)" || { echo "set MIRROR to a folder with openai+gpt-2/repo and google-research+bert/repo, git directories"; exit 2; }
+	@PENSTOCK_MIRROR=$(MIRROR) PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/programs/test_published_models.py $(ARGS)
 
 conformance: $(READY)
 	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }

@@ -46,6 +46,13 @@ def test_xla_gives_the_same():
         assert sess.run(only, {x: [1, 2]}).tolist() == [2, 3]
 
 
+def test_jit_is_remembered():
+    tf.config.optimizer.set_jit(True)
+    assert penstock.config.optimizer.get_jit() is True
+    tf.config.optimizer.set_jit(False)
+    assert tf.config.optimizer.get_jit() is False
+
+
 def test_vectorized_map():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     w = penstock.constant([1.0, 0.0, 2.0, 0.0])

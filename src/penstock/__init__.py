@@ -36,11 +36,12 @@ _LATER = {
     "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
     "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",
     "v2:losses": "keras.losses", "v2:metrics": "keras.metrics", "v2:optimizers": "keras.optimizers",
-    "install": "programs", "profiler": "profiler", "sysconfig": "sysconfig", "resource_loader": "resource_loader",
+    "install": "programs", "profiler": "profiler", "sysconfig": "sysconfig", "CXX11_ABI_FLAG": "sysconfig",
+    "MONOLITHIC_BUILD": "sysconfig", "resource_loader": "resource_loader",
     "load_op_library": "compiled_libraries", "load_library": "compiled_libraries",
     "load_file_system_library": "compiled_libraries",
     "estimator": "estimator", "feature_column": "feature_column", "keras.layers.DenseFeatures": "feature_column.dense_features",
-    "xla": "xla", "vectorized_map": "ops.vectorized",
+    "xla": "xla", "config.optimizer.set_jit": "xla", "config.optimizer.get_jit": "xla", "vectorized_map": "ops.vectorized",
 }
 
 

@@ -1,4 +1,4 @@
-"""tf.xla: there is no XLA here. What asks for it runs as anything else does, with the same result."""
+"""tf.xla, tf.config.optimizer.set_jit: there is no XLA here. What asks for it runs as anything else does."""
 from __future__ import annotations
 
 import contextlib
@@ -6,6 +6,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.api import export
+
+_jit = [False]
+
+
+@export("config.optimizer.set_jit")
+def set_jit(enabled: bool) -> None:
+    """Remembers the wish; steps are compiled as they are without it."""
+    _jit[0] = bool(enabled)
+
+
+@export("config.optimizer.get_jit")
+def get_jit() -> bool:
+    """What was wished for."""
+    return _jit[0]
 
 
 @export("xla.experimental.compile")

@@ -11,6 +11,7 @@ import traceback
 import types
 from typing import Any
 
+from penstock import tracebacks
 from penstock.programs import guess, importer, notebooks, plots, removed
 
 MAGIC = {"display": print, "get_ipython": lambda: _Shell()}
@@ -80,7 +81,8 @@ def _compiled(file: pathlib.Path, name: str) -> Any:
 
 
 def _show(error: BaseException) -> None:
-    """Shows the traceback from the program's own frames on."""
+    """Shows the traceback of the program's own frames."""
+    tracebacks.shorten(error)
     here = os.path.dirname(os.path.abspath(__file__))
     tb = error.__traceback__
     while tb is not None and os.path.dirname(os.path.abspath(tb.tb_frame.f_code.co_filename)) == here:

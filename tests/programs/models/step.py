@@ -41,7 +41,7 @@ def bert(tokens):
     logits = tf.matmul(model.get_pooled_output(), weights, transpose_b=True)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.constant([0, 2]), logits=logits))
     loss += tf.reduce_mean(tf.square(model.get_sequence_output())) * 0.1
-    return model.get_sequence_output(), loss, lambda: optimization.create_optimizer(loss, 1e-3, 10 ** 6, 0, use_tpu=False)
+    return model.get_sequence_output(), loss, lambda: optimization.create_optimizer(loss, 1e-5, 10 ** 6, 0, use_tpu=False)
 
 
 def weights(variable):
