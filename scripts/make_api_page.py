@@ -14,6 +14,12 @@ from penstock.programs import check, importer
 ROOT = pathlib.Path(__file__).parent.parent
 
 
+INTRODUCTION = """What TensorFlow 1.15 has, as `tf` of 1.x (`penstock.compat.v1`) and of 2.x (`penstock`), and whether it is here.
+Made by `python scripts/make_api_page.py` from the record in `tests/api`, whose tests also compare argument lists, members
+and base classes. `penstock check program.py` says it for one program; `tf.contrib` is not in the record.
+"""
+
+
 def names(api: str) -> list[str]:
     """The names of the record that stand in modules, not in classes."""
     lines = (ROOT / "tests" / "api" / f"names_{api}.txt").read_text().splitlines()
@@ -31,10 +37,7 @@ def parents(name: str) -> list[str]:
 
 def page() -> str:
     """The whole page."""
-    parts = ["# The API, name by name\n",
-             "What TensorFlow 1.15 has, as `tf` of 1.x (`penstock.compat.v1`) and of 2.x (`penstock`), and whether it is here.\n"
-             "Made by `python scripts/make_api_page.py` from the record in `tests/api`, whose tests also compare argument lists,\n"
-             "members and base classes. `penstock check program.py` says it for one program; `tf.contrib` is not in the record.\n"]
+    parts = ["# The API, name by name\n", INTRODUCTION]
     summary = []
     for api, title in (("v1", "1.x"), ("v2", "2.x")):
         with importer.in_place(api):
