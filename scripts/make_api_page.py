@@ -14,7 +14,8 @@ from penstock.programs import check, importer
 ROOT = pathlib.Path(__file__).parent.parent
 
 
-INTRODUCTION = """What TensorFlow 1.15 has, as `tf` of 1.x (`penstock.compat.v1`) and of 2.x (`penstock`), and whether it is here.
+INTRODUCTION = """\
+What TensorFlow 1.15 has, as `tf` of 1.x (`penstock.compat.v1`) and of 2.x (`penstock`), and whether it is here.
 Made by `python scripts/make_api_page.py` from the record in `tests/api`, whose tests also compare argument lists, members
 and base classes. `penstock check program.py` says it for one program; `tf.contrib` is not in the record.
 """
