@@ -160,14 +160,14 @@ def _stored_metadata(path: str) -> dict[str, Any]:
         return {}
 
 
-@export(v1=["keras.experimental.export_saved_model"])
+@export("keras.experimental.export_saved_model")
 def export_saved_model(model: Any, saved_model_path: str, custom_objects: Any = None, as_text: bool = False,
                        input_signature: Any = None, serving_only: bool = False) -> None:
     """Writes a model to a directory as a SavedModel."""
     save(model, saved_model_path, not serving_only)
 
 
-@export(v1=["keras.experimental.load_from_saved_model"])
+@export("keras.experimental.load_from_saved_model")
 def load_from_saved_model(saved_model_path: str, custom_objects: Any = None) -> Any:
     """Reads a model that `export_saved_model` wrote."""
     return load(saved_model_path, custom_objects)
