@@ -102,10 +102,6 @@ def apply_affine_transform(x: np.ndarray, theta: float = 0, tx: float = 0, ty: f
                            zy: float = 1, row_axis: int = 0, col_axis: int = 1, channel_axis: int = 2,
                            fill_mode: str = "nearest", cval: float = 0.0, order: int = 1) -> np.ndarray:
     """An image rotated by `theta` degrees, moved by (tx, ty), sheared and zoomed."""
-    try:
-        from scipy import ndimage
-    except ImportError:
-        raise ImportError("Image transformations require SciPy. Install SciPy.") from None
     matrix = np.eye(3)
     if theta:
         a = np.deg2rad(theta)
@@ -119,6 +115,10 @@ def apply_affine_transform(x: np.ndarray, theta: float = 0, tx: float = 0, ty: f
         matrix = matrix @ np.diag([zx, zy, 1])
     if np.array_equal(matrix, np.eye(3)):
         return x
+    try:
+        from scipy import ndimage
+    except ImportError:
+        raise ImportError("Image transformations require SciPy. Install SciPy.") from None
     matrix = _centered(matrix, x.shape[row_axis], x.shape[col_axis])
     channels = np.rollaxis(x, channel_axis, 0)
     made = np.stack([ndimage.affine_transform(c, matrix[:2, :2], matrix[:2, 2], order=order, mode=fill_mode, cval=cval)
