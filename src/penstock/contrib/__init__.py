@@ -5,7 +5,8 @@ under `contrib` in the 1.x API only.
 """
 from penstock import api
 
-_PACKAGES = ("crf", "data", "distributions", "eager", "framework", "layers", "learn", "legacy_seq2seq", "losses", "metrics",
+_PACKAGES = ("crf", "data", "distributions", "eager", "framework", "image", "layers", "learn", "legacy_seq2seq", "losses",
+             "metrics",
              "opt",
              "rnn", "seq2seq", "slim", "summary", "tensorboard", "training")
 _MOVED = ("autograph", "distribute", "framework.python", "keras")
