@@ -167,6 +167,8 @@ print(value)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_between_graph_workers_train_together():
     tasks = Processes(addresses(ps=2, worker=2))
     try:
@@ -176,7 +178,7 @@ def test_between_graph_workers_train_together():
         for i, w in enumerate(workers):
             tasks.running["worker", i] = w
         for w in workers:
-            assert w.wait(80) == 0
+            assert w.wait(160) == 0
             assert float(w.stdout.read()) < 0.01
     finally:
         tasks.end()
