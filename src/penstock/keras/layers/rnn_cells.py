@@ -11,7 +11,7 @@ from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.graph import context
 from penstock.graph.trackable import no_automatic_dependency_tracking
-from penstock.keras import initializers
+from penstock.keras import activations, initializers
 from penstock.keras.engine.base_layer import Layer
 from penstock.keras.layers.parts import described, dims_of, named, passed, read, when
 from penstock.keras.layers.recurrent import zero_state_of
@@ -140,6 +140,12 @@ class _Cell(DropoutRNNCellMixin, Layer):
         parts = tf.split(self.recurrent_kernel, self.gates, axis=1)
         return tf.concat([tf.matmul(h * masks[i], parts[i]) for i in range(first, first + count)], 1)
 
+    def _gates(self, x: Any, count: int) -> list:
+        """Several gates that stand side by side, activated: at once, where the activation works element by element."""
+        if self.recurrent_activation in _ELEMENTWISE:
+            return tf.split(self.recurrent_activation(x), count, axis=1)
+        return [self.recurrent_activation(part) for part in tf.split(x, count, axis=1)]
+
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple:
         """The output and the new states, from the projected inputs and the states."""
         raise NotImplementedError
@@ -168,6 +174,7 @@ def _dot(x: Any, kernel: Any) -> Any:
     return y
 
 
+_ELEMENTWISE = (activations.sigmoid, activations.hard_sigmoid, activations.tanh, activations.relu, activations.linear)
 _ARGUMENTS = ("units", "dropout", "recurrent_dropout")
 
 
@@ -211,22 +218,21 @@ class GRUCellBase(_Cell):
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple:
         """The output and the new states, from the projected inputs and the states."""
         h = states[0]
-        x_z, x_r, x_h = tf.split(projected, 3, axis=-1)
+        x_zr, x_h = tf.split(projected, [2 * self.units, self.units], axis=-1)
         masks = self.get_recurrent_dropout_mask_for_cell(h, training, count=self._mask_count())
         if self.reset_after:
             inner = self._recurrent(h, training)
             if self.bias is not None:
                 inner = tf.nn.bias_add(inner, self.bias[1])
-            h_z, h_r, h_h = tf.split(inner, 3, axis=1)
-            z, r = self.recurrent_activation(x_z + h_z), self.recurrent_activation(x_r + h_r)
+            h_zr, h_h = tf.split(inner, [2 * self.units, self.units], axis=1)
+            z, r = self._gates(x_zr + h_zr, 2)
             candidate = self.activation(x_h + r * h_h)
         else:
-            h_z, h_r = tf.split(self._recurrent(h, training, 0, 2), 2, axis=1)
-            z, r = self.recurrent_activation(x_z + h_z), self.recurrent_activation(x_r + h_r)
+            z, r = self._gates(x_zr + self._recurrent(h, training, 0, 2), 2)
             kept = h if masks is None else h * (masks[2] if self._mask_count() > 1 else masks)
             candidate = self.activation(x_h + self._recurrent(r * kept, training, 2, 1, dropped=True))
         before = h if masks is None or self._mask_count() > 1 else h * masks
-        new = z * before + (1 - z) * candidate
+        new = candidate + z * (before - candidate)
         return new, [new]
 
 
@@ -287,8 +293,12 @@ class LSTMCellBase(_Cell):
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple:
         """The output and the new states, from the projected inputs and the states."""
         h, c = states
-        z = tf.split(projected + self._recurrent(h, training), 4, axis=1)
-        c, o = self._carry_and_output(z, c)
+        z = projected + self._recurrent(h, training)
+        if self.recurrent_activation in _ELEMENTWISE and type(self)._carry_and_output is LSTMCellBase._carry_and_output:
+            i, f, _, o = self._gates(z, 4)
+            c = f * c + i * self.activation(z[:, 2 * self.units:3 * self.units])
+        else:
+            c, o = self._carry_and_output(tf.split(z, 4, axis=1), c)
         h = o * self.activation(c)
         return h, [h, c]
 
