@@ -32,7 +32,8 @@ class Network(Layer):
 
     _TF_MODULE_IGNORED_PROPERTIES = frozenset((
         "_nodes_by_depth", "_network_nodes", "_nested_inputs", "_nested_outputs", "inputs", "outputs", "_input_coordinates",
-        "_output_coordinates", "_input_layers", "_output_layers", "_feed_inputs", *Layer._TF_MODULE_IGNORED_PROPERTIES))
+        "_output_coordinates", "_input_layers", "_output_layers", "_feed_inputs",
+        *Layer._TF_MODULE_IGNORED_PROPERTIES)) - {"_layers"}       # its layers are its submodules
 
     def __init__(self, *args: Any, **kwargs: Any):
         if len(args) == 2 or len(args) == 1 and "outputs" in kwargs or "inputs" in kwargs and "outputs" in kwargs:
