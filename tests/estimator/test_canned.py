@@ -120,3 +120,10 @@ def test_what_is_wrong_is_said():
         tf.estimator.DNNLinearCombinedRegressor()
     with pytest.raises(tf.errors.InvalidArgumentError, match="Labels must be in"):
         tf.estimator.LinearClassifier(columns(), n_classes=3).train(feed(THREE + 5), steps=1)
+
+
+def test_the_losses_of_2x_are_means(tmp_path):
+    import penstock as tf2
+    model = tf2.estimator.LinearRegressor(columns()[:1], str(tmp_path)).train(feed(NUMBERS), steps=3)
+    result = model.evaluate(feed(NUMBERS, 1))
+    np.testing.assert_allclose(result["loss"], result["average_loss"], rtol=1e-5)

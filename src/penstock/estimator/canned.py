@@ -74,7 +74,7 @@ def _summarize(value: Any, name: str) -> None:
 
 
 # -- linear ------------------------------------------------------------------------------------------------------------
-@export(v1=["estimator.LinearEstimator"], v2=["estimator.LinearEstimator"])
+@export(v1=["estimator.LinearEstimator"])
 class LinearEstimator(Estimator):
     """A linear model with a head of one's own."""
 
@@ -90,7 +90,7 @@ class LinearEstimator(Estimator):
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
-@export("estimator.LinearClassifier")
+@export(v1=["estimator.LinearClassifier"])
 class LinearClassifier(LinearEstimator):
     """A linear model of classes.
 
@@ -104,7 +104,7 @@ class LinearClassifier(LinearEstimator):
                          optimizer, config, partitioner, sparse_combiner, warm_start_from)
 
 
-@export("estimator.LinearRegressor")
+@export(v1=["estimator.LinearRegressor"])
 class LinearRegressor(LinearEstimator):
     """A linear model of numbers."""
 
@@ -116,7 +116,7 @@ class LinearRegressor(LinearEstimator):
 
 
 # -- networks ----------------------------------------------------------------------------------------------------------
-@export(v1=["estimator.DNNEstimator"], v2=["estimator.DNNEstimator"])
+@export(v1=["estimator.DNNEstimator"])
 class DNNEstimator(Estimator):
     """A network of dense layers with a head of one's own."""
 
@@ -133,7 +133,7 @@ class DNNEstimator(Estimator):
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 
 
-@export("estimator.DNNClassifier")
+@export(v1=["estimator.DNNClassifier"])
 class DNNClassifier(DNNEstimator):
     """A network of dense layers that tells classes.
 
@@ -150,7 +150,7 @@ class DNNClassifier(DNNEstimator):
                          warm_start_from, batch_norm)
 
 
-@export("estimator.DNNRegressor")
+@export(v1=["estimator.DNNRegressor"])
 class DNNRegressor(DNNEstimator):
     """A network of dense layers that gives numbers."""
 
@@ -164,7 +164,7 @@ class DNNRegressor(DNNEstimator):
 
 
 # -- both together -----------------------------------------------------------------------------------------------------
-@export(v1=["estimator.DNNLinearCombinedEstimator"], v2=["estimator.DNNLinearCombinedEstimator"])
+@export(v1=["estimator.DNNLinearCombinedEstimator"])
 class DNNLinearCombinedEstimator(Estimator):
     """A linear model and a network, added up ("wide and deep"), with a head of one's own."""
 
@@ -207,7 +207,7 @@ def _linear_rate(columns: tuple) -> float:
     return min(0.005, 1.0 / math.sqrt(len(columns) or 1))
 
 
-@export("estimator.DNNLinearCombinedClassifier")
+@export(v1=["estimator.DNNLinearCombinedClassifier"])
 class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
     """A linear model and a network together, for classes."""
 
@@ -223,7 +223,7 @@ class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
                          warm_start_from, batch_norm)
 
 
-@export("estimator.DNNLinearCombinedRegressor")
+@export(v1=["estimator.DNNLinearCombinedRegressor"])
 class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
     """A linear model and a network together, for numbers."""
 
@@ -239,7 +239,7 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
 
 
 # -- baselines ---------------------------------------------------------------------------------------------------------
-@export(v1=["estimator.BaselineEstimator"], v2=["estimator.BaselineEstimator"])
+@export("estimator.BaselineEstimator")
 class BaselineEstimator(Estimator):
     """A model that looks at labels alone, with a head of one's own."""
 
@@ -255,7 +255,7 @@ class BaselineEstimator(Estimator):
         super().__init__(model_fn, model_dir, config)
 
 
-@export("estimator.BaselineClassifier")
+@export(v1=["estimator.BaselineClassifier"])
 class BaselineClassifier(BaselineEstimator):
     """How often each class comes."""
 
@@ -264,7 +264,7 @@ class BaselineClassifier(BaselineEstimator):
         super().__init__(_class_head(n_classes, weight_column, label_vocabulary, loss_reduction), model_dir, optimizer, config)
 
 
-@export("estimator.BaselineRegressor")
+@export(v1=["estimator.BaselineRegressor"])
 class BaselineRegressor(BaselineEstimator):
     """The mean of the labels."""
 

@@ -1,6 +1,7 @@
 """What an exported model gives (ExportOutputs, which become signatures) and takes (ServingInputReceivers)."""
 from __future__ import annotations
 
+import abc
 import collections
 from typing import Any
 
@@ -11,6 +12,8 @@ from penstock.api import export
 @export("estimator.export.ExportOutput")
 class ExportOutput:
     """One output of an exported model; subclasses make its signature."""
+
+    __metaclass__ = abc.ABCMeta
 
     def as_signature_def(self, receiver_tensors: dict[str, Any]) -> Any:
         """The SignatureDef for tensors that requests are fed to."""

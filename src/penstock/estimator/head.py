@@ -140,6 +140,12 @@ class Head:
 
 
 
+def _update_metrics(self: Head, eval_metrics: dict[str, Any], features: Any, logits: Any, labels: Any,
+                    regularization_losses: Any = None) -> dict[str, Any]:
+    """Updates the metrics that `metrics` has made."""
+    return Head.update_metrics(self, eval_metrics, features, logits, labels, None, regularization_losses)
+
+
 class _ClassHead(Head):
     """What the heads of exclusive classes share."""
 
@@ -149,6 +155,8 @@ class _ClassHead(Head):
         self._n_classes, self._vocabulary = n_classes, None if label_vocabulary is None else tuple(label_vocabulary)
         if self._vocabulary is not None and len(self._vocabulary) != n_classes:
             raise ValueError(f"Length of label_vocabulary must be n_classes ({n_classes}). Given: {len(self._vocabulary)}")
+
+    update_metrics = _update_metrics                             # type: ignore[assignment]
 
     def _ids(self, labels: Any) -> Any:
         """Labels as ids [rows, 1]."""
@@ -282,6 +290,8 @@ class RegressionHead(Head):
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self._dimension, self._inverse = label_dimension, inverse_link_fn
 
+    update_metrics = _update_metrics                             # type: ignore[assignment]
+
     logits_dimension = property(lambda self: self._dimension, doc="The numbers of a row.")       # type: ignore[assignment]
 
     def _labels(self, labels: Any) -> Any:
@@ -350,6 +360,8 @@ class MultiLabelHead(Head):
         self._n_classes, self._vocabulary, self._thresholds = n_classes, label_vocabulary, tuple(thresholds or ())
         self._watched = tuple(classes_for_class_based_metrics or ())
 
+    update_metrics = _update_metrics                             # type: ignore[assignment]
+
     logits_dimension = property(lambda self: self._n_classes, doc="The number of classes.")      # type: ignore[assignment]
 
     def _labels(self, labels: Any) -> Any:
@@ -406,6 +418,19 @@ class MultiHead(Head):
                              f"len(head_weights): {len(head_weights)}")
         super().__init__(name="_".join(h.name for h in heads))
         self._heads, self._strengths = heads, list(head_weights or [1.0] * len(heads))
+
+    def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
+        """The metrics of all heads, by name and head."""
+        return {f"{k}/{h.name}": m for h in self._heads for k, m in h.metrics().items()}
+
+    def update_metrics(self, eval_metrics: dict[str, Any], features: Any, logits: Any, labels: Any,      # type: ignore[override]
+                       regularization_losses: Any = None) -> dict[str, Any]:
+        """Updates the metrics of all heads."""
+        parts = self._parts(logits)
+        for h in self._heads:
+            own = {k.removesuffix(f"/{h.name}"): m for k, m in eval_metrics.items() if k.endswith(f"/{h.name}")}
+            h.update_metrics(own, features, parts[h.name], labels[h.name])
+        return eval_metrics
 
     logits_dimension = property(lambda self: sum(h.logits_dimension for h in self._heads), doc="The sum.")  # type: ignore[assignment]
 
