@@ -15,12 +15,16 @@ OUTPUTS_FIRST = (3, 0, 1, 2)
 
 def arrange_filters(ops: list[Operation], values: dict[int, Any]) -> None:
     """Arranges the variables that the ops of a program use as filters; `values` has variables by tensor."""
-    filters = {id(v) for op in ops if op.opdef.filter_input is not None
-               if hasattr(v := values.get(id(_origin(op._inputs[op.opdef.filter_input]))), "arrange")}
+    filters = set()
+    for op in ops:
+        at = op.opdef.filter_input
+        variable = None if at is None else values.get(id(_origin(op._inputs[at])))
+        if hasattr(variable, "arrange"):
+            filters.add(id(variable))
     if not filters:
         return
     for op in ops:
-        together = [v for t in op._inputs if hasattr(v := values.get(id(t)), "arrange")]
+        together: list[Any] = [v for t in op._inputs if hasattr(v := values.get(id(t)), "arrange")]
         if any(id(v) in filters for v in together):
             for variable in together:
                 variable.arrange(OUTPUTS_FIRST)
