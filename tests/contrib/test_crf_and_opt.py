@@ -116,5 +116,5 @@ def test_scipy_minimizes():
 
 
 def test_names_that_have_moved():
-    assert tf.contrib.keras.layers.Dense is tf.keras.layers.Dense
+    assert tf.contrib.keras.layers.Dense is tf.keras.layers.Dense and tf.layers.Dense is not tf.keras.layers.Dense
     assert tf.contrib.framework.python.ops.audio_ops.decode_wav is tf.audio.decode_wav
