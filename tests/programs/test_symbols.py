@@ -16,8 +16,7 @@ FUNCTIONS = {f"{file.stem}.{name}": function for file in sorted(FOLDER.glob("sta
              if getattr(function, "__module__", "").endswith(file.stem) and name[0] != "_"}
 LINES = [line for line in (FOLDER / "values.txt").read_text().splitlines() if line and line[0] != "#"]
 RANKED = [line for line in (FOLDER / "ranked.txt").read_text().splitlines() if line[0] != "#"]
-LATER = {n for n in RANKED[:300] if n.startswith(("tf.estimator.", "tf.feature_column."))}      # the part that will bring them
-ALLOWED = 100               # names of the first 1,000 that are missing
+ALLOWED = 50                # names of the first 1,000 that may be missing: one in twenty
 NOT_TENSORFLOW = ("tf.model", "tf.contrib.eager.python.examples", "tf.examples.saved_model", "tf.examples.speech_commands",
                   "tf.lite", "tf.contrib.summary.summary_test_util")    # a program's own name; other programs; other libraries
 
@@ -108,7 +107,7 @@ def here(ranked):
 
 def test_the_first_300_are_here_and_checked():
     found, checked = here(RANKED[:300]), touched()
-    assert {n for n in RANKED[:300] if n not in found} <= LATER
+    assert not {n for n in RANKED[:300] if n not in found}
     unchecked = [n for n in RANKED[:300] if n in found and n not in checked]
     assert not unchecked, unchecked
 

@@ -1,0 +1,59 @@
+"""tf.estimator and tf.feature_column, by the names that programs use most."""
+import tempfile
+
+import numpy as np
+
+
+def own_model(tf):
+    x = np.linspace(-1, 1, 32, dtype=np.float32)[:, None]
+
+    def model_fn(features, labels, mode):
+        w = tf.get_variable("w", [1, 1], initializer=tf.zeros_initializer())
+        y = tf.matmul(features["x"], w)
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions={"y": y},
+                                              export_outputs={"y": tf.estimator.export.PredictOutput({"y": y})})
+        loss = tf.losses.mean_squared_error(labels, y)
+        train = None
+        if mode == tf.estimator.ModeKeys.TRAIN:
+            train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, tf.train.get_global_step())
+        else:
+            assert mode == tf.estimator.ModeKeys.EVAL
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+    config = tf.estimator.RunConfig(model_dir=tempfile.mkdtemp(), save_checkpoints_steps=50)
+    model = tf.estimator.Estimator(model_fn, config=config)
+    feed = tf.estimator.inputs.numpy_input_fn({"x": x}, 3 * x, batch_size=8, num_epochs=None, shuffle=True)
+    once = tf.estimator.inputs.numpy_input_fn({"x": x}, 3 * x, batch_size=8, num_epochs=1, shuffle=False)
+    result, _ = tf.estimator.train_and_evaluate(model, tf.estimator.TrainSpec(feed, max_steps=60),
+                                                tf.estimator.EvalSpec(once, steps=None))
+    assert result["global_step"] == 60 and result["loss"] < 1e-2
+    found = np.array([p["y"] for p in model.predict(once)])
+    np.testing.assert_allclose(found, x * model.get_variable_value("w"), rtol=1e-5, atol=1e-6)
+
+
+def ready_models(tf):
+    draw = np.random.RandomState(0)
+    x, words = draw.randn(64, 2).astype(np.float32), np.array(["a", "b"])[draw.randint(0, 2, 64)]
+    labels = (x[:, 0] > 0).astype(np.int32)
+    number = tf.feature_column.numeric_column("x", shape=[2])
+    word = tf.feature_column.categorical_column_with_vocabulary_list("w", ["a", "b"])
+    hashed = tf.feature_column.categorical_column_with_hash_bucket("w", 5)
+    deep = [number, tf.feature_column.embedding_column(hashed, 2), tf.feature_column.indicator_column(word)]
+    feed = tf.estimator.inputs.numpy_input_fn({"x": x, "w": words}, labels, 16, None, shuffle=True)
+    once = tf.estimator.inputs.numpy_input_fn({"x": x, "w": words}, labels, 16, 1, shuffle=False)
+    for model in (tf.estimator.DNNClassifier([8], deep, n_classes=2), tf.estimator.LinearClassifier([number, word]),
+                  tf.estimator.DNNLinearCombinedClassifier(linear_feature_columns=[word], dnn_feature_columns=deep,
+                                                           dnn_hidden_units=[8])):
+        assert model.train(feed, steps=60).evaluate(once)["accuracy"] > 0.8
+    spec = tf.feature_column.make_parse_example_spec(deep)
+    assert set(spec) == {"x", "w"}
+
+
+def columns(tf):
+    age = tf.feature_column.bucketized_column(tf.feature_column.numeric_column("age"), [10, 20])
+    crossed = tf.feature_column.indicator_column(tf.feature_column.crossed_column(["w", age], 4))
+    made = tf.feature_column.input_layer({"age": tf.constant([5., 15.]), "w": tf.constant(["a", "b"])}, [age, crossed])
+    with tf.Session() as sess:
+        found = sess.run(made)
+    np.testing.assert_array_equal(found[:, :3], [[1, 0, 0], [0, 1, 0]])
+    assert found.shape == (2, 7) and found[:, 3:].sum() == 2
