@@ -8,13 +8,14 @@ from penstock import api
 _PACKAGES = ("crf", "data", "distributions", "eager", "framework", "image", "layers", "learn", "legacy_seq2seq", "losses",
              "metrics",
              "opt",
-             "rnn", "seq2seq", "slim", "summary", "tensorboard", "training")
+             "rnn", "seq2seq", "slim", "summary", "tensorboard", "tpu", "training")
 _MOVED = ("autograph", "distribute", "framework.python", "keras")
 _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",
           "util")       # a few names each
 
 api.LAZY.update({f"contrib.{name}": f"{__name__}.{name}" for name in _PACKAGES})
 api.LAZY.update({f"contrib.{name}": f"{__name__}.small" for name in _SMALL})
+api.LAZY["contrib.cluster_resolver"] = f"{__name__}.tpu"
 api.LAZY.update({f"contrib.{name}": f"{__name__}.aliases" for name in _MOVED})
 
 
