@@ -226,3 +226,15 @@ def test_python_functions_are_refused_on_other_tasks(with_ps):
         out = there + 1.0
     with tf.Session(server.target) as sess, pytest.raises(tf.errors.FailedPreconditionError, match="Python function"):
         sess.run(out)
+
+
+def test_python_functions_of_a_pipeline_stay_on_their_task(with_ps):
+    server, _ = with_ps
+    with tf.device("/job:worker/task:0"):
+        pipeline = tf.data.Dataset.range(3).map(lambda i: tf.numpy_function(lambda x: x + 40, [i], tf.int64))
+        here = tf.data.make_one_shot_iterator(pipeline).get_next()
+    with tf.device("/job:ps/task:0"):
+        there = tf.Variable(2, dtype=tf.int64, use_resource=True)
+    with tf.Session(server.target) as sess:
+        sess.run(there.initializer)
+        assert sess.run([here + there, here])[0] == 42

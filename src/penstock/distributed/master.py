@@ -20,6 +20,7 @@ from penstock.distributed.pump import Pump
 from penstock.distributed.task_session import Part, TaskSession, refuse_client_code
 from penstock.distributed.worker import Worker
 from penstock.graph import verify
+from penstock.graph.function_messages import keep_called
 from penstock.graph.graph import Graph
 from penstock.graph.importer import import_graph_def
 from penstock.graph.messages import ConfigProto, GraphDef, RunMetadata, RunOptions
@@ -297,6 +298,7 @@ class ClusterSession(TaskSession):
         for part in parts:
             task = part.device.task
             message = part.graph.as_graph_def(add_shapes=True)
+            keep_called(message)
             for node in message.node:
                 node.attr.pop("_class", None)               # it has a device by now
             by_tokens = several_block or branches and bool(part.recvs)

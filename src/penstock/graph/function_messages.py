@@ -6,6 +6,7 @@ may be placeholders ("$T") that the caller fills in. Reading one makes a GraphDe
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock import dtypes
@@ -200,3 +201,43 @@ class _Body:
             return self.arguments[head][first:first + count]
         name, index = self._flat_edge(text, nodes).rsplit(":", 1)
         return [f"{name}:{int(index) + i}" for i in range(count)]
+
+
+# -- libraries ---------------------------------------------------------------------------------------------------------
+def _names_in(nodes: Iterable[Any]) -> set[str]:
+    """What nodes may call: their ops, and the functions and texts in their attributes."""
+    found = set()
+    for node in nodes:
+        found.add(node.op)
+        waiting = list(node.attr.values())
+        while waiting:
+            value = waiting.pop()
+            kind = value.WhichOneof("value")
+            functions = [value.func] if kind == "func" else value.list.func if kind == "list" else ()
+            for function in functions:
+                found.add(function.name)
+                waiting += function.attr.values()
+            if kind == "s":
+                found.add(value.s.decode(errors="replace"))
+    return found
+
+
+def keep_called(message: Any) -> None:
+    """Takes the functions that no node of a GraphDef can call out of its library."""
+    if not message.library.function:
+        return
+    known = {f.signature.name: f for f in message.library.function}
+    gradients = {g.function_name: g.gradient_func for g in message.library.gradient}
+    called: set[str] = set()
+    waiting = _names_in(message.node)
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in called:
+            called.add(name)
+            waiting |= _names_in(known[name].node_def) | ({gradients[name]} if name in gradients else set())
+    for listed, name_of in ((message.library.function, lambda f: f.signature.name),
+                            (message.library.gradient, lambda g: g.function_name)):
+        kept = [m for m in listed if name_of(m) in called]
+        if len(kept) < len(listed):
+            del listed[:]
+            listed.extend(kept)
