@@ -24,10 +24,29 @@ _REPLACEABLE = ("model_dir", "tf_random_seed", "save_summary_steps", "save_check
                 "experimental_max_worker_delay_secs", "session_creation_timeout_secs")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; each of its fields may be there once."""
+    names = [name for name, _ in pairs]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise ValueError(f"TF_CONFIG has the field {twice[0]!r} twice.")
+    return dict(pairs)
+
+
+def _check_addresses(jobs: dict[str, Any]) -> None:
+    """ValueError if two tasks have one address, where port 0 stands for any that is free."""
+    seen: dict[str, str] = {}
+    for job, tasks in jobs.items():
+        for i, address in enumerate(tasks):
+            if address in seen and not str(address).endswith(":0"):
+                raise ValueError(f'"cluster" in TF_CONFIG names {address!r} twice: as {seen[address]} and as {job}:{i}.')
+            seen[address] = f"{job}:{i}"
+
+
 def _tf_config() -> dict[str, Any]:
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as e:
         raise ValueError(f"TF_CONFIG is not JSON: {e}. It is: {text[:200]!r}") from None
     if not isinstance(found, dict):
@@ -79,6 +98,7 @@ class RunConfig:
         self._evaluation_master, self._global_id_in_cluster = "", 0
         if not jobs:
             return
+        _check_addresses(jobs)
         if TaskType.CHIEF not in jobs and TaskType.MASTER not in jobs:
             raise ValueError('If "cluster" is set in TF_CONFIG, it must have one "chief" node.')
         if self._task_type is None or "index" not in task:
