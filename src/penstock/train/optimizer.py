@@ -86,8 +86,9 @@ class Optimizer(Trackable):
                  aggregation_method: Any = None, colocate_gradients_with_ops: bool = False, name: str | None = None,
                  grad_loss: Any = None) -> Any:
         """An op that changes the variables so that `loss` (in eager mode: a function) gets smaller."""
-        pairs = self.compute_gradients(loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops,
-                                       grad_loss)
+        pairs = self.compute_gradients(loss, var_list=var_list, gate_gradients=gate_gradients,
+                                       aggregation_method=aggregation_method,
+                                       colocate_gradients_with_ops=colocate_gradients_with_ops, grad_loss=grad_loss)
         if all(g is None for g, _ in pairs):
             raise ValueError("No gradients provided for any variable, check your graph for ops that do not support "
                              f"gradients, between variables {[str(v) for _, v in pairs]} and loss {loss}.")
