@@ -1,6 +1,5 @@
-"""Inception v1 (https://arxiv.org/abs/1409.4842) and v3 (https://arxiv.org/abs/1512.00567), from tables of their branches.
-
-A branch is a list of layers `(kind of name, outputs, kernel[, stride])`; a tuple of two layers in it stands for both, joined.
+"""Inception v1 (https://arxiv.org/abs/1409.4842), v2 (https://arxiv.org/abs/1502.03167) and v3
+(https://arxiv.org/abs/1512.00567), from tables of their branches (see `branches.py`).
 """
 from __future__ import annotations
 
@@ -8,50 +7,48 @@ from typing import Any
 
 from penstock.compat import v1 as tf
 from penstock.contrib.framework.arguments import arg_scope
-from penstock.contrib.layers.convolutions import convolution2d
+from penstock.contrib.layers.convolutions import convolution2d, separable_convolution2d
 from penstock.contrib.layers.dense import dropout, fully_connected
-from penstock.contrib.layers.initializers import variance_scaling_initializer
 from penstock.contrib.layers.normalization import batch_norm
 from penstock.contrib.layers.pooling import avg_pool2d, max_pool2d
-from penstock.contrib.layers.regularizers import l2_regularizer
 from penstock.contrib.layers.reshaping import softmax
+from penstock.contrib.slim.nets.branches import AVERAGE, POOL, SHRINK, at_most, conv, depth_of, inception_arg_scope, named, run
 from penstock.contrib.slim.nets.support import net
 from penstock.graph.node import Tensor
 
 
-def _conv(label: str, outputs: int, kernel: str, stride: int = 1) -> tuple:
-    return "conv", f"Conv2d_{label}_{kernel}", outputs, [int(k) for k in kernel.split("x")], stride
-
-
-def _named(name: str, outputs: int, kernel: list, stride: int = 1) -> tuple:
-    return "conv", name, outputs, kernel, stride
-
-
-_POOL, _AVERAGE = ("max", "MaxPool_0a_3x3", 1), ("avg", "AvgPool_0a_3x3", 1)
-_SHRINK = ("max", "MaxPool_1a_3x3", 2)
-
-
 def _mixed_v1(a: int, b: tuple, c: tuple, d: int, last: str = "0b") -> list:
-    return [[_conv("0a", a, "1x1")], [_conv("0a", b[0], "1x1"), _conv("0b", b[1], "3x3")],
-            [_conv("0a", c[0], "1x1"), _conv(last, c[1], "3x3")], [_POOL, _conv("0b", d, "1x1")]]
+    return [[conv("0a", a, "1x1")], [conv("0a", b[0], "1x1"), conv("0b", b[1], "3x3")],
+            [conv("0a", c[0], "1x1"), conv(last, c[1], "3x3")], [POOL, conv("0b", d, "1x1")]]
+
+
+def _mixed_v2(a: int, b: tuple, c: tuple, d: int, pool: tuple = AVERAGE) -> list:
+    return [[conv("0a", a, "1x1")], [conv("0a", b[0], "1x1", 1, 0.09), conv("0b", b[1], "3x3")],
+            [conv("0a", c[0], "1x1", 1, 0.09), conv("0b", c[1], "3x3"), conv("0c", c[1], "3x3")],
+            [pool, conv("0b", d, "1x1", 1, 0.1)]]
+
+
+def _shrink_v2(a: tuple, b: tuple) -> list:
+    return [[conv("0a", a[0], "1x1", 1, 0.09), conv("1a", a[1], "3x3", 2)],
+            [conv("0a", b[0], "1x1", 1, 0.09), conv("0b", b[1], "3x3"), conv("1a", b[1], "3x3", 2)], [SHRINK]]
 
 
 def _mixed_5(pool: int, first: tuple, second: tuple) -> list:
-    return [[_conv("0a", 64, "1x1")], [first, second],
-            [_conv("0a", 64, "1x1"), _conv("0b", 96, "3x3"), _conv("0c", 96, "3x3")], [_AVERAGE, _conv("0b", pool, "1x1")]]
+    return [[conv("0a", 64, "1x1")], [first, second],
+            [conv("0a", 64, "1x1"), conv("0b", 96, "3x3"), conv("0c", 96, "3x3")], [AVERAGE, conv("0b", pool, "1x1")]]
 
 
 def _mixed_6(n: int) -> list:
-    return [[_conv("0a", 192, "1x1")], [_conv("0a", n, "1x1"), _conv("0b", n, "1x7"), _conv("0c", 192, "7x1")],
-            [_conv("0a", n, "1x1"), _conv("0b", n, "7x1"), _conv("0c", n, "1x7"), _conv("0d", n, "7x1"),
-             _conv("0e", 192, "1x7")],
-            [_AVERAGE, _conv("0b", 192, "1x1")]]
+    return [[conv("0a", 192, "1x1")], [conv("0a", n, "1x1"), conv("0b", n, "1x7"), conv("0c", 192, "7x1")],
+            [conv("0a", n, "1x1"), conv("0b", n, "7x1"), conv("0c", n, "1x7"), conv("0d", n, "7x1"),
+             conv("0e", 192, "1x7")],
+            [AVERAGE, conv("0b", 192, "1x1")]]
 
 
 def _mixed_7(label: str) -> list:
-    return [[_conv("0a", 320, "1x1")], [_conv("0a", 384, "1x1"), (_conv("0b", 384, "1x3"), _conv(label, 384, "3x1"))],
-            [_conv("0a", 448, "1x1"), _conv("0b", 384, "3x3"), (_conv("0c", 384, "1x3"), _conv("0d", 384, "3x1"))],
-            [_AVERAGE, _conv("0b", 192, "1x1")]]
+    return [[conv("0a", 320, "1x1")], [conv("0a", 384, "1x1"), (conv("0b", 384, "1x3"), conv(label, 384, "3x1"))],
+            [conv("0a", 448, "1x1"), conv("0b", 384, "3x3"), (conv("0c", 384, "1x3"), conv("0d", 384, "3x1"))],
+            [AVERAGE, conv("0b", 192, "1x1")]]
 
 
 _V1 = {
@@ -62,56 +59,25 @@ _V1 = {
     "MaxPool_5a_2x2": 2, "Mixed_5b": _mixed_v1(256, (160, 320), (32, 128), 128, "0a"),
     "Mixed_5c": _mixed_v1(384, (192, 384), (48, 128), 128),
 }
+_V2 = {
+    "Mixed_3b": _mixed_v2(64, (64, 64), (64, 96), 32), "Mixed_3c": _mixed_v2(64, (64, 96), (64, 96), 64),
+    "Mixed_4a": _shrink_v2((128, 160), (64, 96)), "Mixed_4b": _mixed_v2(224, (64, 96), (96, 128), 128),
+    "Mixed_4c": _mixed_v2(192, (96, 128), (96, 128), 128), "Mixed_4d": _mixed_v2(160, (128, 160), (128, 160), 96),
+    "Mixed_4e": _mixed_v2(96, (128, 192), (160, 192), 96), "Mixed_5a": _shrink_v2((128, 192), (192, 256)),
+    "Mixed_5b": _mixed_v2(352, (192, 320), (160, 224), 128), "Mixed_5c": _mixed_v2(352, (192, 320), (192, 224), 128, POOL),
+}
 _V3 = {
-    "Mixed_5b": _mixed_5(32, _conv("0a", 48, "1x1"), _conv("0b", 64, "5x5")),
-    "Mixed_5c": _mixed_5(64, _conv("0b", 48, "1x1"), _named("Conv_1_0c_5x5", 64, [5, 5])),
-    "Mixed_5d": _mixed_5(64, _conv("0a", 48, "1x1"), _conv("0b", 64, "5x5")),
-    "Mixed_6a": [[_named("Conv2d_1a_1x1", 384, [3, 3], 2)],
-                 [_conv("0a", 64, "1x1"), _conv("0b", 96, "3x3"), _named("Conv2d_1a_1x1", 96, [3, 3], 2)], [_SHRINK]],
+    "Mixed_5b": _mixed_5(32, conv("0a", 48, "1x1"), conv("0b", 64, "5x5")),
+    "Mixed_5c": _mixed_5(64, conv("0b", 48, "1x1"), named("Conv_1_0c_5x5", 64, [5, 5])),
+    "Mixed_5d": _mixed_5(64, conv("0a", 48, "1x1"), conv("0b", 64, "5x5")),
+    "Mixed_6a": [[named("Conv2d_1a_1x1", 384, [3, 3], 2)],
+                 [conv("0a", 64, "1x1"), conv("0b", 96, "3x3"), named("Conv2d_1a_1x1", 96, [3, 3], 2)], [SHRINK]],
     "Mixed_6b": _mixed_6(128), "Mixed_6c": _mixed_6(160), "Mixed_6d": _mixed_6(160), "Mixed_6e": _mixed_6(192),
-    "Mixed_7a": [[_conv("0a", 192, "1x1"), _conv("1a", 320, "3x3", 2)],
-                 [_conv("0a", 192, "1x1"), _conv("0b", 192, "1x7"), _conv("0c", 192, "7x1"), _conv("1a", 192, "3x3", 2)],
-                 [_SHRINK]],
+    "Mixed_7a": [[conv("0a", 192, "1x1"), conv("1a", 320, "3x3", 2)],
+                 [conv("0a", 192, "1x1"), conv("0b", 192, "1x7"), conv("0c", 192, "7x1"), conv("1a", 192, "3x3", 2)],
+                 [SHRINK]],
     "Mixed_7b": _mixed_7("0b"), "Mixed_7c": _mixed_7("0c"),
 }
-
-
-def _layer(x: Tensor, layer: Any, depth: Any) -> Tensor:
-    if isinstance(layer[0], tuple):
-        return tf.concat([_layer(x, each, depth) for each in layer], 3)
-    if layer[0] == "conv":
-        _, name, outputs, kernel, stride = layer
-        return convolution2d(x, depth(outputs), kernel, stride=stride, padding="SAME" if stride == 1 else "VALID", scope=name)
-    pool = max_pool2d if layer[0] == "max" else avg_pool2d
-    return pool(x, [3, 3], stride=layer[2], padding="SAME" if layer[2] == 1 else "VALID", scope=layer[1])
-
-
-def _mixed(x: Tensor, name: str, branches: list, depth: Any) -> Tensor:
-    with tf.variable_scope(name):
-        found = []
-        for number, branch in enumerate(branches):
-            with tf.variable_scope(f"Branch_{number}"):
-                y = x
-                for layer in branch:
-                    y = _layer(y, layer, depth)
-            found.append(y)
-        return tf.concat(found, 3)
-
-
-def _run(x: Tensor, stem: list, table: dict, final_endpoint: str, depth: Any) -> tuple[Tensor, dict]:
-    """The stem, then the table, as far as `final_endpoint`."""
-    ends: dict[str, Tensor] = {}
-    for name, make in [*stem, *table.items()]:
-        if callable(make):
-            x = make(x, name)
-        elif isinstance(make, int):
-            x = max_pool2d(x, [make, make], stride=2, scope=name)
-        else:
-            x = _mixed(x, name, make, depth)
-        ends[name] = x
-        if name == final_endpoint:
-            return x, ends
-    raise ValueError(f"Unknown final endpoint {final_endpoint}")
 
 
 @net("inception_v1", also=("inception",))
@@ -125,7 +91,7 @@ def inception_v1_base(inputs: Any, final_endpoint: str = "Mixed_5c", scope: Any 
     with tf.variable_scope(scope, "InceptionV1", [inputs]), \
             arg_scope([convolution2d, fully_connected], weights_initializer=tf.truncated_normal_initializer(0.0, 0.01)), \
             arg_scope([convolution2d, max_pool2d], stride=1, padding="SAME"):
-        return _run(inputs, stem, _V1, final_endpoint, lambda d: d)
+        return run(inputs, stem, _V1, final_endpoint)
 
 
 @net("inception_v1", also=("inception",))
@@ -146,34 +112,60 @@ def inception_v1(inputs: Any, num_classes: int = 1000, is_training: Any = True, 
     return logits, ends
 
 
-def _depth(min_depth: int, depth_multiplier: float) -> Any:
-    if depth_multiplier <= 0:
-        raise ValueError("depth_multiplier is not greater than zero.")
-    return lambda d: max(int(d * depth_multiplier), min_depth)
+@net("inception_v2", also=("inception",))
+def inception_v2_base(inputs: Any, final_endpoint: str = "Mixed_5c", min_depth: int = 16, depth_multiplier: float = 1.0,
+                      scope: Any = None) -> tuple[Tensor, dict]:
+    """Inception v2 up to an end point: gives its output and those of all before."""
+    depth = depth_of(min_depth, depth_multiplier)
+    narrow = {"weights_initializer": tf.truncated_normal_initializer(0.0, 0.1)}
+    stem = [("Conv2d_1a_7x7", lambda x, n: separable_convolution2d(
+                x, depth(64), [7, 7], depth_multiplier=min(depth(64) // 3, 8), stride=2, scope=n,
+                weights_initializer=tf.truncated_normal_initializer(0.0, 1.0))),
+            ("MaxPool_2a_3x3", lambda x, n: max_pool2d(x, [3, 3], stride=2, scope=n)),
+            ("Conv2d_2b_1x1", lambda x, n: convolution2d(x, depth(64), [1, 1], scope=n, **narrow)),
+            ("Conv2d_2c_3x3", lambda x, n: convolution2d(x, depth(192), [3, 3], scope=n)),
+            ("MaxPool_3a_3x3", lambda x, n: max_pool2d(x, [3, 3], stride=2, scope=n))]
+    with tf.variable_scope(scope, "InceptionV2", [inputs]), \
+            arg_scope([convolution2d, separable_convolution2d, max_pool2d, avg_pool2d], stride=1, padding="SAME"):
+        return run(inputs, stem, _V2, final_endpoint, depth, shrink="SAME")
+
+
+@net("inception_v2", also=("inception",))
+def inception_v2(inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8,
+                 min_depth: int = 16, depth_multiplier: float = 1.0, prediction_fn: Any = softmax, spatial_squeeze: bool = True,
+                 reuse: Any = None, scope: Any = "InceptionV2") -> tuple[Tensor, dict]:
+    """Inception v2 for images of 224 points: gives logits and all outputs."""
+    with tf.variable_scope(scope, "InceptionV2", [inputs, num_classes], reuse=reuse) as inner, \
+            arg_scope([batch_norm, dropout], is_training=is_training):
+        x, ends = inception_v2_base(inputs, scope=inner, min_depth=min_depth, depth_multiplier=depth_multiplier)
+        with tf.variable_scope("Logits"):
+            kernel = at_most(x, 7)
+            x = avg_pool2d(x, kernel, padding="VALID", scope=f"AvgPool_1a_{kernel[0]}x{kernel[1]}")
+            x = dropout(x, keep_prob=dropout_keep_prob, scope="Dropout_1b")
+            logits = convolution2d(x, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="Conv2d_1c_1x1")
+            if spatial_squeeze:
+                logits = tf.squeeze(logits, [1, 2], name="SpatialSqueeze")
+        ends["Logits"], ends["Predictions"] = logits, prediction_fn(logits, scope="Predictions")
+    return logits, ends
 
 
 @net("inception_v3", also=("inception",))
 def inception_v3_base(inputs: Any, final_endpoint: str = "Mixed_7c", min_depth: int = 16, depth_multiplier: float = 1.0,
                       scope: Any = None) -> tuple[Tensor, dict]:
     """Inception v3 up to an end point: gives its output and those of all before."""
-    depth = _depth(min_depth, depth_multiplier)
+    depth = depth_of(min_depth, depth_multiplier)
 
-    def conv(outputs: int, kernel: int, stride: int = 1, padding: str = "VALID") -> Any:
+    def plain(outputs: int, kernel: int, stride: int = 1, padding: str = "VALID") -> Any:
         return lambda x, n: convolution2d(x, depth(outputs), [kernel, kernel], stride=stride, padding=padding, scope=n)
 
     def pool(x: Tensor, n: str) -> Tensor:
         return max_pool2d(x, [3, 3], stride=2, padding="VALID", scope=n)
 
-    stem = [("Conv2d_1a_3x3", conv(32, 3, 2)), ("Conv2d_2a_3x3", conv(32, 3)), ("Conv2d_2b_3x3", conv(64, 3, 1, "SAME")),
-            ("MaxPool_3a_3x3", pool), ("Conv2d_3b_1x1", conv(80, 1)), ("Conv2d_4a_3x3", conv(192, 3)), ("MaxPool_5a_3x3", pool)]
+    stem = [("Conv2d_1a_3x3", plain(32, 3, 2)), ("Conv2d_2a_3x3", plain(32, 3)), ("Conv2d_2b_3x3", plain(64, 3, 1, "SAME")),
+            ("MaxPool_3a_3x3", pool), ("Conv2d_3b_1x1", plain(80, 1)), ("Conv2d_4a_3x3", plain(192, 3)),
+            ("MaxPool_5a_3x3", pool)]
     with tf.variable_scope(scope, "InceptionV3", [inputs]):
-        return _run(inputs, stem, _V3, final_endpoint, depth)
-
-
-def _at_most(x: Tensor, size: int) -> list[int]:
-    """A kernel of a size, or that of the image if it is smaller."""
-    height, width = x.shape.as_list()[1:3]
-    return [size, size] if height is None or width is None else [min(height, size), min(width, size)]
+        return run(inputs, stem, _V3, final_endpoint, depth)
 
 
 @net("inception_v3", also=("inception",))
@@ -181,7 +173,7 @@ def inception_v3(inputs: Any, num_classes: int = 1000, is_training: Any = True, 
                  min_depth: int = 16, depth_multiplier: float = 1.0, prediction_fn: Any = softmax, spatial_squeeze: bool = True,
                  reuse: Any = None, scope: Any = "InceptionV3") -> tuple[Tensor, dict]:
     """Inception v3 for images of 299 points: gives logits and all outputs, among them the auxiliary logits."""
-    depth = _depth(min_depth, depth_multiplier)
+    depth = depth_of(min_depth, depth_multiplier)
     plain = {"activation_fn": None, "normalizer_fn": None}
     with tf.variable_scope(scope, "InceptionV3", [inputs, num_classes], reuse=reuse) as inner, \
             arg_scope([batch_norm, dropout], is_training=is_training):
@@ -189,14 +181,14 @@ def inception_v3(inputs: Any, num_classes: int = 1000, is_training: Any = True, 
         with tf.variable_scope("AuxLogits"):
             aux = avg_pool2d(ends["Mixed_6e"], [5, 5], stride=3, padding="VALID", scope="AvgPool_1a_5x5")
             aux = convolution2d(aux, depth(128), [1, 1], scope="Conv2d_1b_1x1")
-            kernel = _at_most(aux, 5)
+            kernel = at_most(aux, 5)
             aux = convolution2d(aux, depth(768), kernel, weights_initializer=tf.truncated_normal_initializer(0.0, 0.01),
                                 padding="VALID", scope=f"Conv2d_2a_{kernel[0]}x{kernel[1]}")
             aux = convolution2d(aux, num_classes, [1, 1], scope="Conv2d_2b_1x1",
                                 weights_initializer=tf.truncated_normal_initializer(0.0, 0.001), **plain)
             ends["AuxLogits"] = tf.squeeze(aux, [1, 2], name="SpatialSqueeze") if spatial_squeeze else aux
         with tf.variable_scope("Logits"):
-            kernel = _at_most(x, 8)
+            kernel = at_most(x, 8)
             x = avg_pool2d(x, kernel, padding="VALID", scope=f"AvgPool_1a_{kernel[0]}x{kernel[1]}")
             ends["PreLogits"] = x = dropout(x, keep_prob=dropout_keep_prob, scope="Dropout_1b")
             logits = convolution2d(x, num_classes, [1, 1], scope="Conv2d_1c_1x1", **plain)
@@ -206,22 +198,8 @@ def inception_v3(inputs: Any, num_classes: int = 1000, is_training: Any = True, 
     return logits, ends
 
 
-inception_v1.default_image_size, inception_v3.default_image_size = 224, 299
+inception_v1.default_image_size = inception_v2.default_image_size = 224
+inception_v3.default_image_size = 299
 
-
-def inception_arg_scope(weight_decay: float = 4e-5, batch_norm_var_collection: str = "moving_vars",
-                        batch_norm_decay: float = 0.9997, batch_norm_epsilon: float = 0.001,
-                        updates_collections: Any = tf.GraphKeys.UPDATE_OPS, use_fused_batchnorm: bool = True) -> dict:
-    """The default arguments of the layers of Inception networks."""
-    moving = [batch_norm_var_collection]
-    norm = {"decay": batch_norm_decay, "epsilon": batch_norm_epsilon, "updates_collections": updates_collections,
-            "fused": use_fused_batchnorm,
-            "variables_collections": {"beta": None, "gamma": None, "moving_mean": moving, "moving_variance": moving}}
-    with arg_scope([convolution2d, fully_connected], weights_regularizer=l2_regularizer(weight_decay)), \
-            arg_scope([convolution2d], weights_initializer=variance_scaling_initializer(), activation_fn=tf.nn.relu,
-                      normalizer_fn=batch_norm, normalizer_params=norm) as scope:
-        return scope
-
-
-for _name in ("inception_v1", "inception_v3"):
+for _name in ("inception_v1", "inception_v2", "inception_v3"):
     net(_name, f"{_name}_arg_scope", also=("inception",))(inception_arg_scope)
