@@ -40,7 +40,8 @@ _LATER = {
     "MONOLITHIC_BUILD": "sysconfig", "resource_loader": "resource_loader",
     "load_op_library": "compiled_libraries", "load_library": "compiled_libraries",
     "load_file_system_library": "compiled_libraries",
-    "estimator": "estimator", "feature_column": "feature_column", "keras.layers.DenseFeatures": "feature_column.dense_features",
+    "estimator": "estimator", "keras.estimator": "estimator",
+    "feature_column": "feature_column", "keras.layers.DenseFeatures": "feature_column.dense_features",
     "xla": "xla", "config.optimizer.set_jit": "xla", "config.optimizer.get_jit": "xla", "vectorized_map": "ops.vectorized",
 }
 
