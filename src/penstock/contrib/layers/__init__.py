@@ -7,6 +7,7 @@ from penstock.contrib.layers import (  # noqa: F401
     convolutions,
     dense,
     embeddings,
+    feature_columns,
     initializers,
     normalization,
     optimize,
@@ -17,4 +18,4 @@ from penstock.contrib.layers import (  # noqa: F401
 )
 
 deeper("layers", "layers.layers", "layers.initializers", "layers.regularizers", "layers.utils", "layers.summaries",
-       "layers.optimizers", "layers.encoders", "layers")
+       "layers.optimizers", "layers.encoders", "layers.feature_column", "layers")

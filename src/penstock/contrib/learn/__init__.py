@@ -1,2 +1,2 @@
-"""tf.contrib.learn: data sets, preprocessing of text, and the modes of estimators."""
-from penstock.contrib.learn import datasets, modes, preprocessing  # noqa: F401
+"""tf.contrib.learn: data sets, preprocessing of text, and estimators with fit, evaluate and predict."""
+from penstock.contrib.learn import canned, datasets, estimators, modes, preprocessing  # noqa: F401

@@ -1,5 +1,5 @@
 """The modes in which a model function is called."""
-from penstock.api import export, resolve
+from penstock.api import export
 
 
 @export(v1=["contrib.learn.ModeKeys"])
@@ -15,9 +15,3 @@ class ModeKeys:
         """Raises for an unknown mode."""
         if key not in (cls.TRAIN, cls.EVAL, cls.INFER):
             raise ValueError(f"Invalid mode {key}.")
-
-
-for _name in ("RunConfig", "DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor",
-              "DNNLinearCombinedClassifier",
-              "DNNLinearCombinedRegressor", "Estimator"):
-    export.later(lambda _name=_name: resolve("v1", f"estimator.{_name}", "tf.estimator"), v1=[f"contrib.learn.{_name}"])
