@@ -21,8 +21,11 @@ def reach(root, name):
 
 @pytest.mark.parametrize("version", ROOTS)
 def test_every_exported_name_is_reached(version):
-    for word in list(api.LAZY):
-        api.load(word.split(":")[-1], "v2")
+    loaded = set()
+    while loaded != set(api.LAZY):                  # some parts bring parts of their own
+        loaded = set(api.LAZY)
+        for word in loaded:
+            api.load(word.split(":")[-1], "v2")
     table = api.TABLES[version]
     assert len(table) > 1500
     wrong = []

@@ -98,7 +98,7 @@ def test_models_as_graphviz_text(tmp_path):
 def test_models_for_scikit_learn():
     def build(hidden=4):
         m = K.Sequential([K.layers.Dense(hidden, activation="relu", input_shape=(2,)), K.layers.Dense(2, activation="softmax")])
-        m.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        m.compile(K.optimizers.Adam(0.05), "sparse_categorical_crossentropy", metrics=["accuracy"])
         return m
     x = np.random.RandomState(0).randn(60, 2).astype("f")
     y = np.where(x[:, 0] > 0, "right", "left")

@@ -9,7 +9,7 @@ _PACKAGES = ("crf", "data", "distributions", "eager", "framework", "image", "lay
              "metrics",
              "opt",
              "rnn", "seq2seq", "slim", "summary", "tensorboard", "tpu", "training")
-_MOVED = ("autograph", "distribute", "framework.python", "keras")
+_MOVED = ("autograph", "framework.python", "keras")
 _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",
           "util")       # a few names each
 

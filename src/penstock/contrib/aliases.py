@@ -1,15 +1,10 @@
-"""Packages of tf.contrib whose content has moved to tf as it was: distribute, keras, framework's audio ops, autograph."""
+"""Packages of tf.contrib whose content has moved to tf as it was: keras, framework's audio ops, autograph."""
 from penstock.api import export, resolve
 
 _MOVED = {
-    **{f"distribute.{n}": f"distribute.{n}" for n in ("MirroredStrategy", "OneDeviceStrategy", "Strategy", "get_strategy",
-                                                      "has_strategy", "HierarchicalCopyAllReduce", "NcclAllReduce")},
-    "distribute.CollectiveAllReduceStrategy": "distribute.experimental.MultiWorkerMirroredStrategy",
-    "distribute.ParameterServerStrategy": "distribute.experimental.ParameterServerStrategy",
-    "distribute.AllReduceCrossDeviceOps": "distribute.HierarchicalCopyAllReduce",
     **{f"keras.{n}": f"keras.{n}" for n in ("activations", "backend", "callbacks", "constraints", "datasets", "initializers",
                                             "layers", "losses", "metrics", "models", "optimizers", "preprocessing",
-                                            "regularizers", "utils", "applications", "wrappers", "estimator")},
+                                            "regularizers", "utils", "applications", "wrappers")},
     **{f"framework.python.ops.audio_ops.{n}": f"audio.{n}" for n in ("encode_wav", "decode_wav")},
     "framework.python.ops.audio_ops.audio_spectrogram": "raw_ops.AudioSpectrogram",
     "framework.python.ops.audio_ops.mfcc": "raw_ops.Mfcc",

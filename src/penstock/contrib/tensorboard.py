@@ -15,7 +15,7 @@ def _message(name: str) -> Any:
     return getattr(projector_config_pb2, name)
 
 
-for _name in ("ProjectorConfig", "EmbeddingInfo", "EmbeddingMetadata", "SpriteMetadata"):
+for _name in ("ProjectorConfig", "EmbeddingInfo", "SpriteMetadata"):
     export.later(lambda _name=_name: _message(_name), v1=[f"{_PLACE}.{_name}"])
 
 

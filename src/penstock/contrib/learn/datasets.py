@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import collections
 import csv
+import importlib
 import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from penstock.api import export, resolve
+from penstock.api import export
 from penstock.compat import v1 as tf
 
 Dataset = collections.namedtuple("Dataset", ["data", "target"])
@@ -129,5 +130,5 @@ def make_dataset(name: str, n_samples: int = 100, noise: float | None = None, se
 
 for _place in ("contrib.learn.datasets.mnist", "contrib.learn.python.learn.datasets.mnist"):
     for _name in ("read_data_sets", "DataSet", "extract_images", "extract_labels", "dense_to_one_hot"):
-        export.later(lambda _name=_name: resolve("v1", f"examples.tutorials.mnist.input_data.{_name}", "tf"),
+        export.later(lambda _name=_name: getattr(importlib.import_module("penstock.programs.tutorials.input_data"), _name),
                      v1=[f"{_place}.{_name}"])
