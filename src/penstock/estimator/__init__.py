@@ -1,7 +1,17 @@
 """tf.estimator: models as functions, with training, evaluation, prediction and export around them."""
 import penstock.compat.v1 as _tf
 from penstock.api import export as _export
-from penstock.estimator import canned, canned_v2, estimator, exporter, inputs, keras_model, training  # noqa: F401
+from penstock.estimator import (  # noqa: F401
+    canned,
+    canned_v2,
+    early_stopping,
+    estimator,
+    exporter,
+    inputs,
+    keras_model,
+    more_evaluation,
+    training,
+)
 
 for _name in ("CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook",
               "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook", "ProfilerHook", "SecondOrStepTimer",

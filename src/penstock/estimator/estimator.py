@@ -167,6 +167,11 @@ class Estimator:
         if not checkpoint:
             tf.logging.info("Could not find trained model in model_dir: %s, running initialization to evaluate.",
                             self.model_dir)
+        return self._evaluate(input_fn, steps, hooks, checkpoint, name)
+
+    def _evaluate(self, input_fn: Any, steps: int | None, hooks: list, checkpoint: str | None, name: str | None,
+                  variables: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The metrics of a checkpoint, or of the values of variables."""
         with tf.Graph().as_default() as graph, graph.device(self._device_fn):
             tf.set_random_seed(self._config.tf_random_seed if self._config.tf_random_seed is not None else 1)
             self._create_and_assert_global_step(graph)
@@ -175,9 +180,10 @@ class Estimator:
             updates, values = _metric_ops(spec)
             final = tf.train.FinalOpsHook({**values, "global_step": tf.train.get_global_step()})
             every = [*hooks, *input_hooks, *spec.evaluation_hooks, final]
-            creator = tf.train.ChiefSessionCreator(spec.scaffold, self._config.evaluation_master, self._session_config(),
+            scaffold = spec.scaffold if variables is None else _with_values(spec.scaffold, variables)
+            creator = tf.train.ChiefSessionCreator(scaffold, self._config.evaluation_master, self._session_config(),
                                                    checkpoint_filename_with_path=checkpoint)
-            self._give_saver(spec.scaffold)
+            self._give_saver(scaffold)
             count = 0
             with tf.train.MonitoredSession(creator, every) as sess:
                 while not sess.should_stop() and (steps is None or count < steps):
@@ -397,6 +403,16 @@ def _metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
                          "same name.")
     pairs["loss"] = tf.metrics.mean(spec.loss)
     return tf.group(*[update for _, update in pairs.values()]), {k: value for k, (value, _) in pairs.items()}
+
+
+def _with_values(scaffold: Any, values: dict[str, Any]) -> Any:
+    """A scaffold like another that gives variables these values, by name."""
+    known = [(v, values[v.op.name]) for v in tf.global_variables() if v.op.name in values]
+
+    def load(_: Any, session: Any) -> None:
+        for variable, value in known:
+            variable.load(value, session)
+    return tf.train.Scaffold(init_fn=load, copy_from_scaffold=scaffold)
 
 
 def _write_result(folder: str, result: dict[str, Any]) -> None:
