@@ -35,6 +35,8 @@ _LATER = {
     "distributions": "distributions", "contrib": "contrib",
     "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
     "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",
+    "v2:nn.RNNCellDropoutWrapper": "rnn.keras_wrappers", "v2:nn.RNNCellResidualWrapper": "rnn.keras_wrappers",
+    "v2:nn.RNNCellDeviceWrapper": "rnn.keras_wrappers",
     "v2:losses": "keras.losses", "v2:metrics": "keras.metrics", "v2:optimizers": "keras.optimizers",
     "install": "programs", "profiler": "profiler", "sysconfig": "sysconfig", "CXX11_ABI_FLAG": "sysconfig",
     "MONOLITHIC_BUILD": "sysconfig", "resource_loader": "resource_loader",

@@ -50,7 +50,8 @@ OURS = {     # where they are our own
     "print": "the keyword arguments are named",
     **{f"nn.rnn_cell.{cell}.build": "the record has the arguments of a decorator"
        for cell in ("BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMCell")},
-    **{f"nn.rnn_cell.{kind}Wrapper.__init__": "the arguments are named" for kind in ("Device", "Dropout", "Residual")},
+    **{f"nn.{name}{kind}Wrapper.__init__": "the arguments are named"
+       for name in ("rnn_cell.", "RNNCell") for kind in ("Device", "Dropout", "Residual")},
     "custom_gradient": "f may be left out, as in TensorFlow 2",
 }
 

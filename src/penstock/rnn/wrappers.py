@@ -1,6 +1,7 @@
 """Wrappers around a cell: dropout, residual connections, a device.
 
-They are for the cells of TensorFlow 1: the wrapped cell is called, and finds its variables in scopes.
+They are for the cells of TensorFlow 1: the wrapped cell is called, and finds its variables in scopes. What each of them does
+stands in a class of its own, which those of TensorFlow 2 share (`keras_wrappers.py`).
 """
 from __future__ import annotations
 
@@ -89,12 +90,8 @@ def _numbered_map(shallow: Any, function: Any, *structures: Any) -> Any:
     return nest.map_structure_up_to(shallow, lambda *parts: function(next(count), *parts), *structures)
 
 
-@export(v1=["nn.rnn_cell.DropoutWrapper"])
-class DropoutWrapper(_Wrapper):
-    """Drops inputs, outputs and states of a cell; with `variational_recurrent`, the same ones in each step of a sequence.
-
-    >>> tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.5)
-    """
+class Dropping:
+    """Drops inputs, outputs and states of a cell; with `variational_recurrent`, the same ones in each step of a sequence."""
 
     def __init__(self, cell: Any, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0, state_keep_prob: Any = 1.0,
                  variational_recurrent: bool = False, input_size: Any = None, dtype: Any = None, seed: int | None = None,
@@ -185,12 +182,8 @@ def _drops(keep_prob: Any) -> bool:
     return not isinstance(keep_prob, float) or keep_prob < 1
 
 
-@export(v1=["nn.rnn_cell.ResidualWrapper"])
-class ResidualWrapper(_Wrapper):
-    """Adds the inputs of a cell to its outputs, or does what `residual_fn(inputs, outputs)` says.
-
-    >>> tf.nn.rnn_cell.ResidualWrapper(tf.nn.rnn_cell.GRUCell(4))
-    """
+class Residual:
+    """Adds the inputs of a cell to its outputs, or does what `residual_fn(inputs, outputs)` says."""
 
     def __init__(self, cell: Any, residual_fn: Any = None, **kwargs: Any):
         super().__init__(cell, **kwargs)
@@ -216,12 +209,8 @@ def _add(inputs: Any, outputs: Any) -> Any:
     return nest.map_structure(add, inputs, outputs)
 
 
-@export(v1=["nn.rnn_cell.DeviceWrapper"])
-class DeviceWrapper(_Wrapper):
-    """Runs a cell on a device.
-
-    >>> tf.nn.rnn_cell.DeviceWrapper(tf.nn.rnn_cell.GRUCell(4), "/cpu:0")
-    """
+class OnDevice:
+    """Runs a cell on a device."""
 
     def __init__(self, cell: Any, device: Any, **kwargs: Any):
         super().__init__(cell, **kwargs)
@@ -229,8 +218,8 @@ class DeviceWrapper(_Wrapper):
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """That of the cell, on the device."""
-        with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]), tf.device(self._device):
-            return self.cell.zero_state(batch_size, dtype)
+        with tf.device(self._device):
+            return super().zero_state(batch_size, dtype)
 
     def _around(self, inputs: Any, state: Any, cell_call_fn: Any, **kwargs: Any) -> Any:
         with tf.device(self._device):
@@ -239,3 +228,27 @@ class DeviceWrapper(_Wrapper):
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the wrapper again."""
         return {**super().get_config(), "device": self._device}
+
+
+@export(v1=["nn.rnn_cell.DropoutWrapper"])
+class DropoutWrapper(Dropping, _Wrapper):
+    """Drops inputs, outputs and states of a cell; with `variational_recurrent`, the same ones in each step of a sequence.
+
+    >>> tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.5)
+    """
+
+
+@export(v1=["nn.rnn_cell.ResidualWrapper"])
+class ResidualWrapper(Residual, _Wrapper):
+    """Adds the inputs of a cell to its outputs, or does what `residual_fn(inputs, outputs)` says.
+
+    >>> tf.nn.rnn_cell.ResidualWrapper(tf.nn.rnn_cell.GRUCell(4))
+    """
+
+
+@export(v1=["nn.rnn_cell.DeviceWrapper"])
+class DeviceWrapper(OnDevice, _Wrapper):
+    """Runs a cell on a device.
+
+    >>> tf.nn.rnn_cell.DeviceWrapper(tf.nn.rnn_cell.GRUCell(4), "/cpu:0")
+    """
