@@ -161,15 +161,14 @@ def _ready(name: str, kind: type, sizes: str, deep: bool, wide: bool) -> None:
                           "activation_fn": take("activation_fn") or tf.nn.relu}
         BaseEstimator.__init__(self, getattr(tf.estimator, name)(**given))
 
-    last = ["weight_column_name", "gradient_clip_norm", "config"]
+    first, last = ([sizes], []) if sizes == "n_classes" else ([], [sizes])      # the places they had
     if deep and wide:
-        order = ["model_dir", sizes, "linear_feature_columns", "linear_optimizer", "dnn_feature_columns", "dnn_optimizer",
-                 "dnn_hidden_units", "dnn_activation_fn", "dnn_dropout", *last]
-    elif deep:
-        order = ["hidden_units", "feature_columns", "model_dir", sizes, "weight_column_name", "optimizer", "activation_fn",
-                 "dropout", "gradient_clip_norm", "config"]
+        order = ["model_dir", *first, "weight_column_name", "linear_feature_columns", "linear_optimizer"]
+        order += ["dnn_feature_columns", "dnn_optimizer", "dnn_hidden_units", "dnn_activation_fn", "dnn_dropout"]
     else:
-        order = ["feature_columns", "model_dir", sizes, "weight_column_name", "optimizer", "gradient_clip_norm", "config"]
+        order = ["hidden_units"] * deep + ["feature_columns", "model_dir", *first, "weight_column_name", "optimizer"]
+        order += ["activation_fn", "dropout"] * deep
+    order += ["gradient_clip_norm", *last, "config"]
     made = type(name, (kind,), {"__init__": __init__, "__module__": __name__, "__doc__":
                                 f"tf.estimator.{name} with fit, evaluate and predict. Arguments: {', '.join(order)}."})
     export.value(made, v1=[f"contrib.learn.{name}"])
