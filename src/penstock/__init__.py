@@ -17,7 +17,7 @@ from penstock.version import __version__ as __version__
 # What torch's libraries read when they are loaded, unless the user has chosen. Threads that wait for each other sleep soon
 # instead of spinning: on cores that others use too, spinning makes a step tens of times slower.
 if "OMP_WAIT_POLICY" not in _os.environ:
-    _os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    _os.environ.setdefault("GOMP_SPINCOUNT", "4000")
 
 # The modules that export public names and are light enough to load at once; ops declares every op.
 _MODULES = (
