@@ -35,7 +35,7 @@ class Head:
         """The loss of each row."""
         raise NotImplementedError(f"{type(self).__name__} has to define _unreduced")
 
-    def _row_weights(self, features: Any, like: Any) -> Any:
+    def _row_weights(self, features: Any) -> Any:
         if self._weight_column is None:
             return None
         column = self._weight_column
@@ -57,7 +57,7 @@ class Head:
         row = tf.reshape(row, [tf.shape(row)[0], -1])
         if row.shape.as_list()[1:] != [1]:
             row = tf.reduce_mean(row, 1, keepdims=True)
-        return row, self._row_weights(features, row)
+        return row, self._row_weights(features)
 
     def loss(self, labels: Any, logits: Any, features: Any = None, mode: Any = None, regularization_losses: Any = None) -> Any:
         """One number for a batch."""
@@ -302,7 +302,7 @@ class RegressionHead(Head):
         """The loss of each number."""
         row = self._loss_fn(labels=labels, logits=logits) if self._loss_fn is not None else \
             self._unreduced(labels, logits, features)
-        return row, self._row_weights(features, row)
+        return row, self._row_weights(features)
 
     def _unreduced(self, labels: Any, logits: Any, features: Any) -> Any:
         return tf.squared_difference(labels, logits)

@@ -104,7 +104,7 @@ def _server(config: Any) -> Any:
 
 
 class _served:  # noqa: N801
-    """A server of this task while the block runs; none where the cluster has no parameter servers to talk to."""
+    """A server of this task while the block runs."""
 
     def __init__(self, config: Any):
         self._config = config
