@@ -9,19 +9,20 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock.distributed import peers, remote
+from penstock.distributed.link import Link
 from penstock.graph import context
 from tests.distributed.conftest import Processes, addresses, eventually
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(240)]
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
-QUICK = {"PENSTOCK_HEARTBEAT_SECONDS": "0.2"}
+QUICK = {"PENSTOCK_HEARTBEAT_SECONDS": "0.5"}
 
 
 @pytest.fixture(autouse=True)
 def graph(monkeypatch):
     context.process.v2_control_flow = False
-    monkeypatch.setattr(peers, "BEAT", 0.2)
-    monkeypatch.setattr(peers, "LOST", 0.8)
+    monkeypatch.setattr(peers, "BEAT", 0.5)
+    monkeypatch.setattr(peers, "LOST", 2.0)
     with tf.Graph().as_default() as g:
         yield g
 
@@ -78,7 +79,7 @@ def test_a_step_that_loses_a_task_fails_and_the_task_can_come_back(with_ps):
     sess.run(v.initializer)
     assert sess.run(out) == 2.0
     error, took = fails_soon(sess, waits, lambda: tasks.kill(("ps", 0)))
-    assert isinstance(error, LOST) and "ps" in str(error) and took < 2
+    assert isinstance(error, LOST) and "ps" in str(error) and took < 8
     assert nothing_left(server)
     with pytest.raises(LOST, match="ps"):
         sess.run(out)
@@ -99,12 +100,49 @@ def test_a_task_that_is_stopped_counts_as_lost(with_ps):
     sess = tf.Session(server.target)
     sess.run(v.initializer)
     error, took = fails_soon(sess, waits, lambda: tasks.signal(("ps", 0), signal.SIGSTOP))
-    assert isinstance(error, LOST) and took < 3
+    assert isinstance(error, LOST) and took < 8
     assert nothing_left(server)
     tasks.signal(("ps", 0), signal.SIGCONT)
     sess.close()
     with tf.Session(server.target) as again:                                # it is the same life: its state is there
         assert again.run(out) == 2.0
+
+
+def test_beats_that_end_late_do_not_take_the_next_links_with_them(cluster):
+    servers = cluster(ps=1, worker=1)
+    ps, worker = servers["ps", 0], servers["worker", 0]
+    v, out, _ = variable_on_ps()
+    with tf.Session(worker.target) as sess:
+        sess.run(v.initializer)
+        first = worker._peers.get("/job:ps/replica:0/task:0")
+    first.end()
+    assert eventually(lambda: not ps._peers.links())
+    with tf.Session(worker.target) as again:
+        assert again.run(out) == 2.0
+        ps._peers.lose("/job:worker/replica:0/task:0", first.dial, "a thread that was slow to notice")
+        assert again.run(out) == 2.0
+        second = worker._peers.get("/job:ps/replica:0/task:0")
+        ps._peers.lose("/job:worker/replica:0/task:0", second.dial, "now it is")
+        with pytest.raises(LOST):
+            again.run(out)
+
+
+def test_a_session_asks_a_task_again_that_was_lost_on_the_way(cluster, monkeypatch):
+    worker = cluster(ps=1, worker=1)["worker", 0]
+    ask, asked = Link.ask, []
+
+    def lost_at_first(link, *args, **kwargs):
+        asked.append(link)
+        if len(asked) < 3:
+            link.end(tf.errors.UnavailableError(None, None, "it has said nothing"))
+        return ask(link, *args, **kwargs)
+    monkeypatch.setattr(Link, "ask", lost_at_first)
+    v, out, _ = variable_on_ps()
+    with tf.Session(worker.target) as sess:
+        sess.run(v.initializer)
+        assert sess.run(out) == 2.0
+    assert len({*asked}) == 3
+
 
 
 MASTER = """
@@ -134,7 +172,7 @@ def test_the_sessions_and_steps_of_a_lost_master_end(how):
         assert eventually(lambda: server._worker._running)
         assert server._worker.sessions
         master.send_signal(how)
-        assert eventually(lambda: nothing_left(server) and not server._worker.sessions, 5)
+        assert eventually(lambda: nothing_left(server) and not server._worker.sessions, 20)
     finally:
         tasks.end()
         server.stop()
@@ -171,7 +209,7 @@ def test_a_client_whose_server_is_stopped_gets_an_error():
         x = tf.FIFOQueue(1, tf.float32).dequeue()
         sess = tf.Session(tasks.target("worker"))
         error, took = fails_soon(sess, x, lambda: tasks.signal(("worker", 0), signal.SIGSTOP))
-        assert isinstance(error, tf.errors.UnavailableError) and took < 3
+        assert isinstance(error, tf.errors.UnavailableError) and took < 8
         tasks.kill(("worker", 0))
         sess.close()
     finally:
@@ -185,7 +223,7 @@ def test_a_task_that_does_not_come_up_is_named(cluster):
         began = time.monotonic()
         with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
             tf.Session(server.target, config=tf.ConfigProto(operation_timeout_in_ms=500))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
     finally:
         server.stop()
 

@@ -22,10 +22,12 @@ Answer = Callable[[dict[str, Any] | None, list[Any], BaseException | None], None
 
 
 class Link:
-    """One end of a link. `peer` is the name of the task at the other end, `incarnation` which life of it."""
+    """One end of a link. `peer` is the name of the task at the other end, `incarnation` which life of it, and `dial` the number
+    of the beats that the link lives by."""
 
-    def __init__(self, sock: Any, peer: str, incarnation: int, reader: wire.Reader | None = None, same_host: bool = False):
-        self.peer, self.incarnation = peer, incarnation
+    def __init__(self, sock: Any, peer: str, incarnation: int, dial: int = 0, reader: wire.Reader | None = None,
+                 same_host: bool = False):
+        self.peer, self.incarnation, self.dial = peer, incarnation, dial
         self._shared = Outgoing() if same_host else None
         self.error: errors.OpError | None = None
         self.sent = 0                                # bytes

@@ -34,6 +34,7 @@ from penstock.place.devices import KINDS, DeviceSet
 from penstock.session import _Step
 
 _JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
+_AGAIN_SECONDS = 0.1                # between two attempts to reach a task
 _END_SECONDS = 10.0                 # that the parts of a failed step have to end
 _names = itertools.count(1)
 
@@ -69,8 +70,16 @@ class Tasks:
         return found
 
     def _ask(self, task: str, deadline: float) -> list[Device]:
-        link = self.links[task] = self.worker.peers.reach(task, deadline - time.monotonic())
-        answer, _ = link.ask({"do": "devices"}, timeout=max(1.0, deadline - time.monotonic()))
+        """The devices of a task; while there is time, a task that is lost on the way is asked again."""
+        while True:
+            try:
+                link = self.links[task] = self.worker.peers.reach(task, deadline - time.monotonic())
+                answer, _ = link.ask({"do": "devices"}, timeout=max(1.0, deadline - time.monotonic()))
+                break
+            except errors.UnavailableError:
+                if deadline - time.monotonic() < _AGAIN_SECONDS or self.worker.peers.closed:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
         out = []
         for name, kind, memory, incarnation in answer["devices"]:
             prefix, _, index = name.rpartition(f"/device:{kind}:")

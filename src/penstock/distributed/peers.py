@@ -2,12 +2,15 @@
 
 Beside each link that a task opens there is a second connection over which it says, every `BEAT` seconds, that it is alive, and
 hears the same. Who says nothing for `LOST` seconds counts as lost, be he dead, stopped or cut off: links to him end, and with
-them all that waits for him. A task that comes back is another one: it has a new incarnation.
+them all that waits for him. A task that comes back is another one: it has a new incarnation. A task that was only stopped is
+the same one, and is dialed anew: each dial has a number, which its link, its beats and the links for steps carry, so that
+beats which end late do not take the links of the next dial with them.
 """
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import threading
 from collections.abc import Callable
@@ -71,17 +74,18 @@ class Peers:
                 link = free.pop()
                 if link.error is None:
                     return link
+        dial = self.get(task).dial
         sock = connect(self.addresses[task], LOST, self._ended)
         try:
             reader = wire.Reader(sock)
-            found, same_host = self._introduce(sock, reader, "step", task, LOST)
+            found, same_host = self._introduce(sock, reader, "step", task, dial, LOST)
         except BaseException:
             sock.close()
             raise
         if found != incarnation:
             sock.close()
             raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
-        link = Link(sock, task, incarnation, reader, same_host)
+        link = Link(sock, task, incarnation, dial, reader, same_host)
         self.watch(link)
         return link
 
@@ -93,6 +97,11 @@ class Peers:
                 return
         link.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._ended.is_set()
+
     def links(self) -> list[Link]:
         """All that are open."""
         with self._lock:
@@ -103,11 +112,12 @@ class Peers:
         if address is None:
             raise errors.invalid(f"There is no task {task} in the cluster of {self.task}, which has: "
                                  f"{', '.join(sorted(self.addresses))}.")
+        dial = secrets.randbits(48)
         try:
             sock = connect(address, timeout, self._ended)
             try:
                 reader = wire.Reader(sock)
-                incarnation, same_host = self._introduce(sock, reader, "link", task, timeout)
+                incarnation, same_host = self._introduce(sock, reader, "link", task, dial, timeout)
                 watch = connect(address, timeout, self._ended)
             except BaseException:
                 sock.close()
@@ -116,18 +126,18 @@ class Peers:
             if isinstance(e, (errors.PermissionDeniedError, errors.InvalidArgumentError)):
                 raise
             raise errors.UnavailableError(None, None, f"{task} did not answer at {address}: {e.message}") from None
-        link = Link(sock, task, incarnation, reader, same_host)
+        link = Link(sock, task, incarnation, dial, reader, same_host)
         self._start(self._read, link)
         self._start(self._beat, link, watch, task)
         self.add(link)
         return link
 
-    def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, timeout: float) -> tuple[int, bool]:
+    def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, dial: int, timeout: float) -> tuple[int, bool]:
         """Says who we are and to whom we want to talk; gives the other's incarnation, and whether it is on this machine."""
         sock.settimeout(timeout)
         try:
-            wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "lost": LOST,
-                             "host": shared.host()})
+            wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
+                             "lost": LOST, "host": shared.host()})
             message = reader.message()
         except OSError as e:
             raise errors.UnavailableError(None, None, str(e)) from None
@@ -170,12 +180,12 @@ class Peers:
         if idle:
             link.close()
         if shared:
-            self.lose(link.peer, link.incarnation, link.error.message if link.error is not None else "")
+            self.lose(link.peer, link.dial, link.error.message if link.error is not None else "")
 
-    def lose(self, task: str, incarnation: int, why: str) -> None:
-        """Ends all links to one life of a task."""
+    def lose(self, task: str, dial: int, why: str) -> None:
+        """Ends all links of one dial to a task."""
         for link in self.links():
-            if link.peer == task and link.incarnation == incarnation:
+            if link.peer == task and link.dial == dial:
                 link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
 
     def _start(self, work: Callable, *args: Any) -> None:
@@ -196,18 +206,18 @@ class Peers:
         over = threading.Event()
         link.on_end(lambda _: (over.set(), shut(sock)))        # type: ignore[func-returns-value]
         try:
-            same = self._introduce(sock, wire.Reader(sock), "watch", task, LOST)[0] == link.incarnation
+            same = self._introduce(sock, wire.Reader(sock), "watch", task, link.dial, LOST)[0] == link.incarnation
             why = beat(sock, over) if same else "it has been restarted"
         except errors.OpError as e:
             why = e.message
         finally:
             sock.close()
         if not over.is_set():
-            self.lose(link.peer, link.incarnation, why)
+            self.lose(link.peer, link.dial, why)
 
-    def watched(self, sock: Any, task: str, incarnation: int, lost: float) -> None:
+    def watched(self, sock: Any, task: str, dial: int, lost: float) -> None:
         """The other end of `_beat`: returns when the task that opened the connection is lost, or its links have ended."""
-        self.lose(task, incarnation, hear(sock, lost))
+        self.lose(task, dial, hear(sock, lost))
 
     def close(self) -> None:
         """Ends all links."""

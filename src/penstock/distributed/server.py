@@ -226,7 +226,7 @@ class Server:
 
     def _meet(self, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
         """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
-        task, incarnation, wanted = str(header["task"]), int(header["incarnation"]), header["to"]
+        task, incarnation, dial, wanted = str(header["task"]), int(header["incarnation"]), int(header["dial"]), header["to"]
         if task not in self._peers.addresses:
             wire.send(sock, {"error": described(errors.invalid(
                 f"{task} is not in the cluster of {self._peers.task}: {', '.join(sorted(self._peers.addresses))}."))})
@@ -239,9 +239,9 @@ class Server:
         same_host = bool(shared.host()) and header.get("host") == shared.host()
         wire.send(sock, {"incarnation": self.incarnation, "same_host": same_host})
         if header["do"] == "watch":
-            self._peers.watched(sock, task, incarnation, float(header["lost"]))
+            self._peers.watched(sock, task, dial, float(header["lost"]))
             return
-        link = Link(sock, task, incarnation, reader, same_host)
+        link = Link(sock, task, incarnation, dial, reader, same_host)
         if header["do"] == "step":
             self._peers.watch(link)
             self._worker.serve_steps(link)
