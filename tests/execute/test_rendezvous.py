@@ -80,7 +80,7 @@ def test_a_deadline_says_what_was_waited_for():
     start = time.monotonic()
     with pytest.raises(errors.DeadlineExceededError, match="edge_1_x:0 from .*CPU:0 did not come to .*CPU:1"):
         LocalRendezvous().recv(KEY, step(0.05))
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20
 
 
 def test_cancellation_ends_a_receive():

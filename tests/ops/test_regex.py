@@ -57,9 +57,9 @@ def test_groups():
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(\\w+\\s*)+!", "(a*)*b", "((a{1,9}){1,9}){1,9}b"])
 def test_ambiguous_loops_take_linear_time(pattern):
-    start = time.monotonic()
+    start = time.thread_time()
     assert not re2.compiled(pattern.encode()).full_match(b"a" * 3000)
-    assert time.monotonic() - start < 5
+    assert time.thread_time() - start < 5
 
 
 def test_engines():
