@@ -7,13 +7,10 @@ penstock over time of TensorFlow: below 1 is faster), with the best times beside
 """
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
 import statistics
-import subprocess
-import sys
 import time
+
+import turns
 
 LAYERS = 2000
 
@@ -110,43 +107,20 @@ WORK = {"construction": construction, "gradients": gradients, "null step": NullS
         "counting loop": CountingLoop()}
 
 
-def worker(module):
-    """Answers one line per work item: its seconds."""
-    tf = importlib.import_module(module)
-    tf.disable_v2_behavior()
-    for line in sys.stdin:
-        print(json.dumps(WORK[line.strip()](tf)), flush=True)
+def report(item, seen):
+    """One line: the best times, and the ratio of the medians."""
+    ratio = statistics.median(seen["penstock"]) / statistics.median(seen["tensorflow"])
+    return f"{item:14}{min(seen['penstock']) * 1e3:9.5f} ms{min(seen['tensorflow']) * 1e3:9.5f} ms{ratio:8.3f}"
 
 
-def main():
-    """Prints one line per work item."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tf", help="python of an environment with tensorflow")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.worker:
-        return worker(args.worker)
-    sides = {"penstock": (sys.executable, "penstock.compat.v1"), "tensorflow": (args.tf, "tensorflow.compat.v1")}
-    running = {name: subprocess.Popen([python, __file__, "--worker", module], stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-               for name, (python, module) in sides.items()}
-    print(f"{'':14}{'penstock':>12}{'tensorflow':>12}{'ratio':>8}")
-    for item in WORK:
-        seen = {name: [] for name in sides}
-        for _ in range(args.rounds):
-            for name, p in running.items():
-                p.stdin.write(item + "\n")
-                p.stdin.flush()
-                seen[name].append(json.loads(p.stdout.readline()))
-        mid = {n: statistics.median(s) for n, s in seen.items()}
-        print(f"{item:14}{min(seen['penstock']) * 1e3:9.5f} ms{min(seen['tensorflow']) * 1e3:9.5f} ms"
-              f"{mid['penstock'] / mid['tensorflow']:8.3f}", flush=True)
-    for p in running.values():
-        p.stdin.close()
-        p.wait(20)
-    return None
+def in_graphs(function):
+    """The same work under TensorFlow 1's behaviour."""
+    def run(tf):
+        tf.disable_v2_behavior()
+        return function(tf)
+    return run
 
 
 if __name__ == "__main__":
-    main()
+    turns.main(__doc__, ("penstock.compat.v1", "tensorflow.compat.v1"), {k: in_graphs(w) for k, w in WORK.items()}, report,
+               f"{'':14}{'penstock':>12}{'tensorflow':>12}{'ratio':>8}")
