@@ -9,9 +9,20 @@ import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock import errors
 from penstock.io import examples
-from penstock.io.examples import BYTES, FLOAT, INT64, Column, ExampleParser
+from penstock.io.example_columns import BYTES, FLOAT, INT64, Column
+from penstock.io.examples import ExampleParser
 
 F, V, S = tf.io.FixedLenFeature, tf.io.VarLenFeature, tf.io.FixedLenSequenceFeature
+
+
+@pytest.fixture(autouse=True, params=["compiled", "numpy"])
+def scanner(request, monkeypatch):
+    """Every test with the compiled scanner, and as on a machine without a compiler."""
+    if request.param == "numpy":
+        monkeypatch.setattr(examples, "scanner", None)
+    elif examples.scanner is None:
+        pytest.skip("penstock was installed without a compiler")
+    return examples.scanner
 
 
 def feature(value):
@@ -228,6 +239,40 @@ def test_sequences():
     assert found["x"].numpy().tolist() == [[1, 2], [3, 4]] and context["id"].numpy() == 0
     with pytest.raises(tf.errors.InvalidArgumentError, match="Feature list 'gone' is required"):
         tf2.io.parse_single_sequence_example(rows[0], None, {"gone": S([2], tf.float32)})
+
+
+def random_sequence(rng):
+    """A SequenceExample in which anything may be missing or empty."""
+    def values(kind, n):
+        one = {"i": lambda: rng.randrange(-9, 2 ** 40), "f": lambda: rng.uniform(-9, 9), "s": lambda: b"w" * rng.randrange(150)}
+        return [one[kind]() for _ in range(n)]
+    message = tf.train.SequenceExample()
+    for key, kind in (("i", "i"), ("f", "f"), ("s", "s"), ("unknown", "s")):
+        if rng.random() < 0.9:
+            message.context.feature[key].CopyFrom(feature(values(kind, 1)))
+    for key, kind, n in (("dense", "f", 2), ("ints", "i", None), ("words", "s", None), ("other", "i", None)):
+        if rng.random() < 0.9:
+            message.feature_lists.feature_list[key].SetInParent()
+            for _ in range(rng.randrange(5)):
+                step = feature(values(kind, n or rng.randrange(1, 4)))
+                message.feature_lists.feature_list[key].feature.append(step if n or rng.random() < 0.97 else tf.train.Feature())
+    return message.SerializeToString()
+
+
+def test_sequences_against_protobuf(monkeypatch):
+    rng = random.Random(5)
+    context = {"i": F([], tf.int64, 7), "f": V(tf.float32), "s": V(tf.string)}
+    lists = {"dense": S([2], tf.float32, allow_missing=True), "ints": V(tf.int64), "words": V(tf.string)}
+
+    def parsed(rows):
+        found = tf.nest.flatten(tf2.io.parse_sequence_example(rows, context, lists), expand_composites=True)
+        return [f.numpy().tolist() for f in found]
+    for _ in range(20):
+        rows = [random_sequence(rng) for _ in range(rng.choice([1, 3, 20]))]
+        found = parsed(rows)
+        with monkeypatch.context() as without:
+            without.setattr(examples, "scanner", None)
+            assert found == parsed(rows)
 
 
 def test_broken_sequences():

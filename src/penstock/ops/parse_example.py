@@ -15,7 +15,8 @@ import torch
 
 from penstock import dtypes, errors
 from penstock import static_shape as shapes
-from penstock.io.examples import BYTES, FLOAT, INT64, MISSING, NAMES, Column, ExampleParser, Values
+from penstock.io.example_columns import BYTES, FLOAT, INT64, MISSING, NAMES, Column, Values
+from penstock.io.examples import ExampleParser, places
 from penstock.kernels import arrays, strings
 from penstock.ops.registry import op
 
@@ -154,7 +155,7 @@ class Request:
 def tensor(kind: int, flat: Any, dims: Sequence[int]) -> Any:
     """Values as a run-time tensor."""
     if kind == BYTES:
-        return strings.pack(flat, dims)
+        return flat if len(dims) == 1 else flat.reshape(tuple(dims))
     made = torch.from_numpy(flat)
     return made if len(dims) == 1 else made.reshape(tuple(dims))
 
@@ -178,7 +179,7 @@ def fixed(request: Request, feature: Dense, values: Values, default: Any, rows: 
     if kind == BYTES:
         out = np.empty((rows, *feature.dims), dtype=object)
         out[:] = default.reshape(feature.dims)
-        out[have] = strings.pack(values.flat, (int(have.sum()), *feature.dims))
+        out[have] = values.flat.reshape(-1, *feature.dims)
         return out
     filled = default.reshape(feature.dims).expand(rows, *feature.dims).clone()
     filled[torch.from_numpy(have)] = torch.from_numpy(values.flat).reshape(-1, *feature.dims)
@@ -200,23 +201,18 @@ def padded(request: Request, feature: Dense, values: Values, padding: Any, rows:
     at = np.repeat(np.arange(rows) * longest - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
     if kind == BYTES:
         out = np.full(rows * longest, padding.reshape(()).item(), dtype=object)
-        out[at] = strings.pack(values.flat)
+        out[at] = values.flat
         return out.reshape(dims)
     filled = np.full(rows * longest, padding.reshape(()).item(), values.flat.dtype)
     filled[at] = values.flat
     return torch.from_numpy(filled).reshape(dims)
 
 
-def listed(values: Values, dtype: Any, rows: int, batched: bool = True) -> tuple:
+def listed(values: Values, dtype: Any, batched: bool = True) -> tuple:
     """The lists of a feature as a sparse tensor: indices, values, shape."""
-    counts = np.maximum(values.counts, 0)
-    total = int(counts.sum())
-    place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-    flat = tensor(KIND[dtype], values.flat, (total,))
-    if not batched:
-        return torch.from_numpy(place[:, None]), flat, torch.tensor([total])
-    indices = np.stack([np.repeat(np.arange(rows), counts), place], 1)
-    return torch.from_numpy(indices), flat, torch.tensor([rows, int(counts.max()) if rows else 0])
+    indices, dims = (torch.from_numpy(array) for array in places(values.counts))
+    flat = tensor(KIND[dtype], values.flat, (-1,))
+    return (indices, flat, dims) if batched else (indices[:, 1:], flat, dims[1:])
 
 
 def split(values: Values, dtype: Any, split_type: Any) -> tuple:
@@ -240,7 +236,7 @@ def _name(names: Sequence[bytes] | None, row: int) -> str:
 
 
 def _batched(serialized: np.ndarray, names: np.ndarray, lists: list, dense: list[Dense], defaults: list) -> tuple:
-    """Parses a batch; gives the request, the rows and the values."""
+    """Parses a batch; gives the values of lists, and dense tensors."""
     if names.size:
         if names.ndim != 1:
             raise errors.invalid(f"Expected names to be a vector, got shape: {arrays.show(names.shape)}")
@@ -258,7 +254,7 @@ def _batched(serialized: np.ndarray, names: np.ndarray, lists: list, dense: list
     for feature, default, v in zip(dense, defaults, values[len(lists):], strict=True):
         found.append(padded(request, feature, v, default, len(rows)) if feature.varies else
                      fixed(request, feature, v, default, len(rows), _required(called)))
-    return len(rows), values[:len(lists)], found
+    return values[:len(lists)], found
 
 
 def parts(made: list[tuple]) -> tuple[list, list, list]:
@@ -271,8 +267,8 @@ def _(serialized, names, sparse_keys, dense_keys, dense_defaults, *, sparse_type
     lists = [(strings.scalar(k, "sparse_keys"), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
     dense = [dense_feature(strings.scalar(k, "dense_keys"), t, s._dims)
              for k, t, s in zip(dense_keys, Tdense, dense_shapes, strict=True)]
-    rows, values, found = _batched(serialized, names, lists, dense, dense_defaults)
-    return *parts([listed(v, t, rows) for v, t in zip(values, sparse_types, strict=True)]), found
+    values, found = _batched(serialized, names, lists, dense, dense_defaults)
+    return *parts([listed(v, t) for v, t in zip(values, sparse_types, strict=True)]), found
 
 
 @parse_example_v2.kernel(device="cpu")
@@ -288,9 +284,9 @@ def _(serialized, names, sparse_keys, dense_keys, ragged_keys, dense_defaults, *
     lists = [*zip(sparse_keys.ravel().tolist(), sparse_types, strict=True),
              *zip(ragged_keys.ravel().tolist(), ragged_value_types, strict=True)]
     dense = [dense_feature(k, t, s._dims) for k, t, s in zip(dense_keys.ravel().tolist(), Tdense, dense_shapes, strict=True)]
-    rows, values, found = _batched(serialized.reshape(-1), names.reshape(-1), lists, dense, dense_defaults)
+    values, found = _batched(serialized.reshape(-1), names.reshape(-1), lists, dense, dense_defaults)
     ragged = [split(v, t, s) for v, t, s in zip(values[n:], ragged_value_types, ragged_split_types, strict=True)]
-    return (*parts([listed(v, t, rows, not single) for v, t in zip(values[:n], sparse_types, strict=True)]),
+    return (*parts([listed(v, t, not single) for v, t in zip(values[:n], sparse_types, strict=True)]),
             [f[0] for f in found] if single else found, [v for v, _ in ragged],
             [torch.zeros(0, dtype=s.dtype) if single else s for _, s in ragged])
 
@@ -308,4 +304,4 @@ def _(serialized, dense_defaults, *, sparse_keys, dense_keys, sparse_types, Tden
         made = padded(request, feature, v, default, 1) if feature.varies else \
             fixed(request, feature, v, default, 1, _required(None))
         found.append(arrays.part(made, (0,)))
-    return *parts([listed(v, t, 1, False) for v, t in zip(values, sparse_types, strict=False)]), found
+    return *parts([listed(v, t, False) for v, t in zip(values, sparse_types, strict=False)]), found

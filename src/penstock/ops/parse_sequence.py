@@ -1,7 +1,8 @@
 """The ops that parse tf.SequenceExample messages: a batch of them, or one.
 
-A message has a context, which is like an Example, and feature lists: for each key a sequence of features. Messages are
-read with protobuf. The public functions are in `penstock.ops.parsing`.
+A message has a context, which is like an Example, and feature lists: for each key a sequence of features. The scanner of
+`penstock.io.examples` reads them, where it was compiled; protobuf reads what the scanner does not. The public functions
+are in `penstock.ops.parsing`.
 """
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import torch
 from penstock import errors
 from penstock import static_shape as shapes
 from penstock.api import LazyModule
-from penstock.io.examples import BYTES, KINDS, MISSING, NAMES, packed, read_maps
+from penstock.io.example_columns import BYTES, KINDS, MISSING, NAMES, Column, packed
+from penstock.io.examples import read_maps, scan_sequences
 from penstock.kernels import arrays, strings
 from penstock.ops import parse_example as examples
 from penstock.ops.registry import op
@@ -134,19 +136,26 @@ def _sequences(messages: list, key: bytes, dtype: Any, names: list[bytes], empty
     return _Sequences(steps, np.array(counts, np.int64), packed(wanted, flat))
 
 
-def _context(messages: list, wanted: _Wanted, names: list[bytes]) -> tuple[list, list]:
-    """The values of the context's lists, and its dense tensors with a batch dimension."""
-    request = examples.Request(wanted.context_lists, wanted.context_dense, lambda row, key, text: f"Name: "
-                               f"{_name(names, row)}, Context feature: {strings.show(key)}.  {text}")
-    values = read_maps(request.columns, ((i, m.context.feature) for i, m in enumerate(messages)), len(messages), request.fail)
+def _values(rows: list[bytes], names: list[bytes], wanted: _Wanted, request: examples.Request) -> tuple[list, list]:
+    """The values of the context's features, and of the feature lists: those of `wanted.lists`, then of `wanted.dense`."""
+    columns = (*(Column(k, examples.KIND[t], None) for k, t in wanted.lists),
+               *(Column(f.key, examples.KIND[f.dtype], None) for f in wanted.dense))
+    scanned = scan_sequences(request.columns, columns, rows)
+    if scanned is not None:
+        return scanned[0], [_Sequences(*found) for found in scanned[1]]
+    messages = _messages(rows, names)
+    context = read_maps(request.columns, ((i, m.context.feature) for i, m in enumerate(messages)), len(rows), request.fail)
+    return context, [*(_sequences(messages, k, t, names, True) for k, t in wanted.lists),
+                     *(_sequences(messages, f.key, f.dtype, names, False) for f in wanted.dense)]
 
+
+def _context_dense(values: list, rows: int, wanted: _Wanted, names: list[bytes], request: examples.Request) -> list:
+    """The dense tensors of the context, with a batch dimension."""
     def required(row: int, feature: examples.Dense) -> errors.OpError:
         return errors.invalid(f"Name: {_name(names, row)}, Context feature '{strings.show(feature.key)}' is required but could "
                               "not be found.")
-    n = len(wanted.context_lists)
-    dense = [examples.fixed(request, f, v, d, len(messages), required)
-             for f, v, d in zip(wanted.context_dense, values[n:], wanted.defaults, strict=True)]
-    return values[:n], dense
+    return [examples.fixed(request, f, v, d, rows, required)
+            for f, v, d in zip(wanted.context_dense, values, wanted.defaults, strict=True)]
 
 
 # -- tensors ----------------------------------------------------------------------------------------------------------
@@ -170,7 +179,7 @@ def _dense(feature: examples.Dense, found: _Sequences, names: list[bytes], assum
     filled = np.full((rows, longest, feature.size), b"" if kind == BYTES else 0, dtype=object if kind == BYTES else
                      found.flat.dtype)
     mine = np.arange(longest) < steps[:, None]
-    filled[mine] = (strings.pack(found.flat) if kind == BYTES else found.flat).reshape(-1, feature.size)
+    filled[mine] = found.flat.reshape(-1, feature.size)
     out = filled.reshape(rows, longest, *feature.dims)
     return (out if kind == BYTES else torch.from_numpy(out)), torch.from_numpy(steps)
 
@@ -189,11 +198,14 @@ def _sparse(dtype: Any, found: _Sequences) -> tuple:
 def _parse(rows: list[bytes], names: list[bytes], wanted: _Wanted) -> tuple:
     """All outputs, with a batch dimension."""
     examples.check_defaults(wanted.context_dense, wanted.defaults)
-    messages = _messages(rows, names)
-    context, dense = _context(messages, wanted, names)
-    lists = [_sparse(t, _sequences(messages, k, t, names, True)) for k, t in wanted.lists]
-    found = [_dense(f, _sequences(messages, f.key, f.dtype, names, False), names, wanted.assumed_empty) for f in wanted.dense]
-    return context, dense, lists, found
+    request = examples.Request(wanted.context_lists, wanted.context_dense, lambda row, key, text: f"Name: "
+                               f"{_name(names, row)}, Context feature: {strings.show(key)}.  {text}")
+    context, found = _values(rows, names, wanted, request)
+    n, m = len(wanted.context_lists), len(wanted.lists)
+    dense = _context_dense(context[n:], len(rows), wanted, names, request)
+    lists = [_sparse(t, f) for (_, t), f in zip(wanted.lists, found, strict=False)]
+    made = [_dense(feature, f, names, wanted.assumed_empty) for feature, f in zip(wanted.dense, found[m:], strict=True)]
+    return context[:n], dense, lists, made
 
 
 def _features(keys: Sequence[bytes], types: Sequence[Any], given: Sequence[Any]) -> list[examples.Dense]:
@@ -216,7 +228,7 @@ def _(serialized, debug_name, context_dense_defaults, *, feature_list_dense_miss
                      set(map(raw, feature_list_dense_missing_assumed_empty)))
     rows = serialized.tolist()
     context, dense, lists, found = _parse(rows, debug_name.tolist(), wanted)
-    made = [examples.listed(v, t, len(rows)) for v, t in zip(context, context_sparse_types, strict=True)]
+    made = [examples.listed(v, t) for v, t in zip(context, context_sparse_types, strict=True)]
     return (*examples.parts(made), dense, *examples.parts(lists), [f for f, _ in found], [n for _, n in found])
 
 
@@ -234,7 +246,7 @@ def _(serialized, feature_list_dense_missing_assumed_empty, context_sparse_keys,
                   feature_list_dense_shapes), set(feature_list_dense_missing_assumed_empty.ravel().tolist()))
     row, name = strings.scalar(serialized, "serialized"), strings.scalar(debug_name, "debug_name")
     context, dense, lists, found = _parse([row], [name] if name else [], wanted)
-    made = [examples.listed(v, t, 1, batched=False) for v, t in zip(context, context_sparse_types, strict=True)]
+    made = [examples.listed(v, t, batched=False) for v, t in zip(context, context_sparse_types, strict=True)]
     return (*examples.parts(made), [arrays.part(d, (0,)) for d in dense],
             *examples.parts([(i[:, 1:], v, s[1:]) for i, v, s in lists]), [arrays.part(f, (0,)) for f, _ in found])
 
