@@ -61,7 +61,7 @@ MAY_IMPORT = {
                             "saved_model", "session", "summary", "train", "variables"},
     "contrib": LIBRARY | {"checkpoint", "data", "distributions", "eager", "estimator", "feature_column", "image", "keras",
                           "layers", "losses", "metrics", "rnn", "saved_model", "session", "summary", "train", "variables"},
-    "programs": LIBRARY,
+    "programs": LIBRARY | {"contrib"},
     "profiler": CORE | {"execute"}, "sysconfig": BASE, "resource_loader": BASE, "compiled_libraries": BASE, "xla": BASE,
     "tools": BASE,
     "__main__": {"tools"},

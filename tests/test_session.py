@@ -215,3 +215,15 @@ def test_the_first_nan_is_named(monkeypatch):
         np.testing.assert_allclose(sess.run(y, {x: [np.e, 1.0]}), [2.0, 0.0], rtol=1e-6)
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"first to give a NaN: 1 of 2[\s\S]*culprit"):
             sess.run(y, {x: [-1.0, 1.0]})
+
+
+def test_a_state_is_fed_as_it_was_fetched(sess):
+    Pair = collections.namedtuple("Pair", ["c", "h"])
+    state = (Pair(tf.constant([1.0]), tf.constant([2.0])), tf.constant([3.0]))
+    total = tf.add_n([*state[0], state[1]])
+    kept = sess.run(state)
+    assert sess.run(total, {state: (Pair(kept[0].c + 10, kept[0].h), kept[1] + 100)}).tolist() == [116.0]
+    assert sess.run(total, {state[0]: np.array([[5.0], [6.0]])}).tolist() == [14.0]
+    assert sess.run(total, {state[0]: ([5.0], [6.0])}).tolist() == [14.0]
+    with pytest.raises(ValueError, match="Key had 2 elements, but value had 3"):
+        sess.run(total, {state[0]: (1.0, 2.0, 3.0)})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from penstock import nest
 from penstock.api import export
 from penstock.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from penstock.graph.node import Operation, Tensor
@@ -123,12 +124,6 @@ def _element(graph: Any, fetch: Any) -> Any:
 
 def expand_feed(graph: Any, key: Any, value: Any, names_only: bool = False) -> Iterator[tuple[Tensor, Any]]:
     """The (tensor, value) pairs that one entry of a feed_dict stands for."""
-    if isinstance(key, tuple) and not hasattr(key, "_fields"):
-        if not names_only and (not isinstance(value, (list, tuple)) or len(value) != len(key)):
-            raise TypeError(f"Feed for the tuple {key} needs as many values, got {value!r}")
-        for i, k in enumerate(key):
-            yield from expand_feed(graph, k, None if names_only else value[i], names_only)
-        return
     for t, _, feed_function, partial_function in _CONVERSIONS:
         if isinstance(key, t):
             if names_only and partial_function is not None:
@@ -143,10 +138,27 @@ def expand_feed(graph: Any, key: Any, value: Any, names_only: bool = False) -> I
     if isinstance(key, IndexedSlices):
         yield from _expand_slices(graph, key, value, names_only)
         return
+    if isinstance(key, tuple):
+        yield from _expand_tuple(graph, key, value, names_only)
+        return
     try:
         yield graph.as_graph_element(key, allow_tensor=True, allow_operation=False), value
     except Exception as e:
         raise TypeError(f"Cannot interpret feed_dict key as Tensor: {e.args[0] if e.args else e}") from None
+
+
+def _expand_tuple(graph: Any, key: tuple, value: Any, names_only: bool) -> Iterator[tuple[Tensor, Any]]:
+    """The pairs of a tuple of tensors, such as a cell's state, and values in the same structure."""
+    if not names_only and hasattr(value, "__len__") and len(value) == len(key):
+        keys, values = list(key), list(value)
+    else:
+        keys = nest.flatten(key)
+        values = [None] * len(keys) if names_only else nest.flatten(value)
+    if len(keys) != len(values):
+        raise ValueError(f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
+                         f"Key: {keys}, value: {values}.")
+    for k, v in zip(keys, values):
+        yield from expand_feed(graph, k, v, names_only)
 
 
 def _expand_slices(graph: Any, key: IndexedSlices, value: Any, names_only: bool) -> Iterator[tuple[Tensor, Any]]:

@@ -17,7 +17,7 @@ MIRROR, ORACLE = os.environ.get("PENSTOCK_MIRROR"), os.environ.get("PENSTOCK_ORA
 SOURCES = {"gpt2": ("openai+gpt-2", "src", ["model.py"]),
            "bert": ("google-research+bert", "", ["modeling.py", "optimization.py"])}
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(1200),
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(4000),
               pytest.mark.skipif(not (MIRROR and ORACLE), reason="needs PENSTOCK_MIRROR (git directories) and "
                                                                  "PENSTOCK_ORACLE (a Python with TensorFlow): make models")]
 
@@ -35,7 +35,7 @@ def extract(name, folder):
 
 def run(command, folder, result, python_path):
     env = {**os.environ, "PYTHONPATH": python_path, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=1000)
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     print(done.stdout)
     return dict(np.load(result))

@@ -79,9 +79,15 @@ def test_value(line, tf):
         same(value(tf, session, eval(expression, names)), eval(wanted, {"np": np, **names}))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if not name.startswith("state_v2.")])
 def test_state(name, tf):
     FUNCTIONS[name](tf)
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith("state_v2.")])
+def test_state_of_v2(name):
+    with importer.in_place("v2"):
+        FUNCTIONS[name](importlib.import_module("tensorflow"))
 
 
 def touched():
@@ -113,7 +119,7 @@ def test_the_first_300_are_here_and_checked():
 
 
 @pytest.mark.slow
-def test_the_first_1000_are_here():
+def test_of_the_first_1000_nearly_all_are_here_and_checked():
     mine = [n for n in RANKED if not n.startswith(NOT_TENSORFLOW)]
-    lacking = sorted(set(mine) - here(mine))
+    lacking = sorted(set(mine) - (here(mine) & touched()))
     assert len(lacking) <= ALLOWED, lacking

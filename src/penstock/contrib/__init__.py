@@ -6,7 +6,7 @@ under `contrib` in the 1.x API only.
 from penstock import api
 
 _PACKAGES = ("crf", "cudnn_rnn", "data", "distributions", "eager", "framework", "image", "layers", "learn", "legacy_seq2seq",
-             "losses", "metrics", "opt",
+             "losses", "metrics", "opt", "predictor",
              "rnn", "seq2seq", "slim", "summary", "tensorboard", "tpu", "training")
 _MOVED = ("autograph", "framework.python", "keras")
 _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",

@@ -25,6 +25,9 @@ OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a 
     "contrib.learn.python.learn.datasets.base": "penstock.programs.tutorials.base",
     "contrib.learn.datasets.mnist": "penstock.programs.tutorials.input_data",
     "contrib.learn.datasets.base": "penstock.programs.tutorials.base",
+    "contrib.learn.python.learn.datasets.text_datasets": "penstock.programs.tutorials.text_datasets",
+    "contrib.learn.datasets.text_datasets": "penstock.programs.tutorials.text_datasets",
+    "core.util.test_log_pb2": "penstock.programs.inside.test_log",
     "python.debug": "penstock.programs.inside.debugger",
     "python.debug.wrappers.local_cli_wrapper": "penstock.programs.inside.debugger",
 }
@@ -189,10 +192,13 @@ def _contrib(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     """A module below `tensorflow.contrib.NAME.python`, if it can be one: modules are in small letters."""
     base, _, inner = rest.partition(".python")
     words = inner.strip(".").split(".")
+    named = [f"{base}.{'.'.join(w)}" for w in _tails(words)]
+    if len(words) > 1 and any(_has_names(n) for n in named):
+        return View(fullname, api, rest, " ".join([*named, base]))
     if not _has_names(base) or words[-1] != words[-1].lower() or "audio_ops" in words[:-1] or \
             _public("v1", f"{base}.{words[-1]}") is not NOTHING or _anywhere("v1", words[-1]) is not NOTHING:
         return None
-    return View(fullname, api, rest, " ".join([*(f"{base}.{'.'.join(w)}" for w in _tails(words)), base]))
+    return View(fullname, api, rest, " ".join([*named, base]))
 
 
 def _tails(words: list[str]) -> list[list[str]]:
@@ -221,7 +227,6 @@ def _core(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     try:
         importlib.import_module(MESSAGES + last)
     except ModuleNotFoundError:
-        if last not in ("example_pb2", "feature_pb2", "saved_model_pb2", "tensorflow_server_pb2", "rewriter_config_pb2",
-                        "test_log_pb2"):
+        if last not in ("example_pb2", "feature_pb2", "saved_model_pb2", "tensorflow_server_pb2", "rewriter_config_pb2"):
             return None
     return Messages(fullname, last)

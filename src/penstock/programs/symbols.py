@@ -73,10 +73,12 @@ class _Reader(ast.NodeVisitor):
                 self._used(f"{module}.{a.name}", node.lineno)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        full = self._full(node.value)
+        pairs = _pairs(node)
+        fulls = [self._full(value) for _, value in pairs]
         self.generic_visit(node)
-        if full is not None and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            self.names[node.targets[0].id] = full             # slim = tf.contrib.slim
+        for (target, _), full in zip(pairs, fulls):
+            if full is not None and isinstance(target, ast.Name):
+                self.names[target.id] = full                  # slim = tf.contrib.slim
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.attributes.add(node.attr)
@@ -125,6 +127,16 @@ class _Reader(ast.NodeVisitor):
                 v1, rest = True, rest[len(version) + 1:]
         if rest:
             self.uses.append(Use(f"tf.{rest}", line, v1))
+
+
+def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """What is assigned to what: `a, b = c, d` is two pairs."""
+    target, value = node.targets[0], node.value
+    if len(node.targets) > 1:
+        return []
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts))
+    return [(target, value)]
 
 
 def text_of(path: pathlib.Path) -> str:

@@ -2,78 +2,29 @@
 from __future__ import annotations
 
 import collections
-import csv
 import importlib
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from penstock.api import export
-from penstock.compat import v1 as tf
 
 Dataset = collections.namedtuple("Dataset", ["data", "target"])
 Datasets = collections.namedtuple("Datasets", ["train", "validation", "test"])
-_BASE = ("contrib.learn.datasets.base", "contrib.learn.python.learn.datasets.base")
 _TOP = ("contrib.learn.datasets", "contrib.learn.python.learn.datasets")
 
 
-def _base(function: Any) -> Any:
-    return export(v1=[f"{p}.{function.__name__}" for p in _BASE])(function)
+def _later(module: str, *names: str) -> None:
+    """Names of a module of the tutorials' data sets, which is loaded when one of them is asked for."""
+    for name in names:
+        export.later(lambda name=name: getattr(importlib.import_module(f"penstock.programs.tutorials.{module}"), name),
+                     v1=[f"{p}.{'mnist' if module == 'input_data' else module}.{name}" for p in _TOP])
 
 
-for _class in (Dataset, Datasets):
-    export.value(_class, v1=[f"{p}.{_class.__name__}" for p in _BASE])
-
-
-@_base
-def load_csv_with_header(filename: str, target_dtype: Any, features_dtype: Any, target_column: int = -1) -> Dataset:
-    """Features and target of a CSV file whose first line holds the number of samples and of features."""
-    with tf.gfile.Open(filename) as f:
-        rows = csv.reader(f)
-        header = next(rows)
-        samples, features = int(header[0]), int(header[1])
-        data, target = np.zeros((samples, features), features_dtype), np.zeros((samples,), target_dtype)
-        for i, row in enumerate(rows):
-            target[i] = np.asarray(row.pop(target_column), dtype=target_dtype)
-            data[i] = np.asarray(row, dtype=features_dtype)
-    return Dataset(data=data, target=target)
-
-
-@_base
-def load_csv_without_header(filename: str, target_dtype: Any, features_dtype: Any, target_column: int = -1) -> Dataset:
-    """Features and target of a CSV file."""
-    data, target = [], []
-    with tf.gfile.Open(filename) as f:
-        for row in csv.reader(f):
-            target.append(row.pop(target_column))
-            data.append(np.asarray(row, dtype=features_dtype))
-    return Dataset(data=np.array(data), target=np.array(target, dtype=target_dtype))
-
-
-@_base
-def shrink_csv(filename: str, ratio: int) -> None:
-    """Writes every `ratio`-th line of a CSV file to another one, `<name>_small.csv`."""
-    with tf.gfile.Open(f"{os.path.splitext(filename)[0]}_small.csv", "w") as small, \
-            tf.gfile.Open(filename) as whole:
-        writer = csv.writer(small)
-        writer.writerows(row for i, row in enumerate(csv.reader(whole)) if i % ratio == 0)
-
-
-@_base
-def maybe_download(filename: str, work_directory: str, source_url: str) -> str:
-    """The path of a file in a directory; it is fetched from the address if it is not there."""
-    tf.gfile.MakeDirs(work_directory)
-    path = os.path.join(work_directory, filename)
-    if not tf.gfile.Exists(path):
-        import urllib.request
-        partial = path + ".part"
-        with urllib.request.urlopen(source_url, timeout=60) as response, tf.gfile.Open(partial, "wb") as f:
-            while block := response.read(1 << 20):
-                f.write(block)
-        tf.gfile.Rename(partial, path)
-    return path
+_later("base", "Dataset", "Datasets", "load_csv_with_header", "load_csv_without_header", "shrink_csv", "maybe_download")
+_later("text_datasets", "load_dbpedia", "maybe_download_dbpedia")
+_later("input_data", "read_data_sets", "DataSet", "extract_images", "extract_labels", "dense_to_one_hot")
 
 
 def _synthetic(function: Callable) -> Callable:
@@ -119,6 +70,17 @@ SYNTHETIC = {"circles": circles, "spirals": spirals}
 export.value(SYNTHETIC, v1=[f"{p}.SYNTHETIC" for p in _TOP])
 
 
+@export(v1=[f"{p}.load_dataset" for p in _TOP])
+def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = False) -> Any:
+    """A data set that is read from files: `dbpedia` or `mnist`."""
+    from penstock.programs.tutorials import input_data, text_datasets
+    if name == "dbpedia":
+        return text_datasets.load_dbpedia(size, test_with_fake_data)
+    if name == "mnist":
+        return input_data.read_data_sets("MNIST-data")
+    raise ValueError(f"Name of dataset is not found: {name}. There are dbpedia and mnist.")
+
+
 @export(v1=[f"{p}.make_dataset" for p in _TOP])
 def make_dataset(name: str, n_samples: int = 100, noise: float | None = None, seed: int = 42, *args: Any,
                  **kwargs: Any) -> Dataset:
@@ -127,8 +89,3 @@ def make_dataset(name: str, n_samples: int = 100, noise: float | None = None, se
         raise ValueError(f"Synthetic dataset not found or not able to generate {name}")
     return SYNTHETIC[name](n_samples=n_samples, noise=noise, seed=seed, **kwargs)
 
-
-for _place in ("contrib.learn.datasets.mnist", "contrib.learn.python.learn.datasets.mnist"):
-    for _name in ("read_data_sets", "DataSet", "extract_images", "extract_labels", "dense_to_one_hot"):
-        export.later(lambda _name=_name: getattr(importlib.import_module("penstock.programs.tutorials.input_data"), _name),
-                     v1=[f"{_place}.{_name}"])

@@ -102,15 +102,58 @@ keras_export = estimator_export = tf_export
 contextmanager = contextlib.contextmanager
 
 
-def make_decorator(target: Callable, decorator_func: Callable, decorator_name: str | None = None, *args: Any,
-                   **kwargs: Any) -> Callable:
-    """`decorator_func`, with the name and signature of `target`."""
-    return functools.update_wrapper(decorator_func, target)
+class TFDecorator:
+    """A function around a function, with the name and the documentation of the inner one; a class of it is a decorator."""
+
+    def __init__(self, decorator_name: str, target: Callable, decorator_doc: str = "", decorator_argspec: Any = None):
+        self._decorated_target, self._decorator_name, self._decorator_doc = target, decorator_name, decorator_doc
+        self._decorator_argspec = decorator_argspec
+        functools.update_wrapper(self, target)  # type: ignore[arg-type]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._decorated_target(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self if instance is None else functools.partial(self.__call__, instance)
+
+    @property
+    def decorated_target(self) -> Callable:
+        """The function that is called inside."""
+        return self._decorated_target
+
+    @property
+    def decorator_name(self) -> str:
+        """Its name as a decorator."""
+        return self._decorator_name
+
+    @property
+    def decorator_doc(self) -> str:
+        """What it says of itself."""
+        return self._decorator_doc
+
+    @property
+    def decorator_argspec(self) -> Any:
+        """The arguments it takes, if they are not those of the function inside."""
+        return self._decorator_argspec
+
+
+def make_decorator(target: Callable, decorator_func: Callable, decorator_name: str | None = None, decorator_doc: str = "",
+                   decorator_argspec: Any = None) -> Callable:
+    """`decorator_func`, with the name and signature of `target`, and a note of it for `unwrap`."""
+    made = functools.update_wrapper(decorator_func, target)
+    made._tf_decorator = TFDecorator(decorator_name or "", target, decorator_doc, decorator_argspec)  # type: ignore[attr-defined]
+    return made
 
 
 def unwrap(maybe_decorated: Callable) -> tuple[list, Callable]:
-    """No decorators of TensorFlow's, and the innermost function."""
-    return [], inspect.unwrap(maybe_decorated)
+    """The decorators around a function, outermost first, and the function inside."""
+    found, function = [], maybe_decorated
+    while True:
+        note = function if isinstance(function, TFDecorator) else getattr(function, "__dict__", {}).get("_tf_decorator")
+        if note is None:
+            return found, inspect.unwrap(function)
+        found.append(note)
+        function = note.decorated_target
 
 
 def keyword_args_only(function: Callable) -> Callable:

@@ -119,3 +119,9 @@ def get_meta_graph_def(saved_model_dir: str, tag_set: str) -> Any:
         if set(meta.meta_info_def.tags) == wanted:
             return meta
     raise RuntimeError(f"MetaGraphDef associated with tag-set {tag_set} could not be found in SavedModel")
+
+
+def get_saved_model_tag_sets(saved_model_dir: str) -> list[list[str]]:
+    """The tags of each graph of a SavedModel, in order."""
+    from penstock.saved_model.model_loader import parse_saved_model
+    return sorted(sorted(meta.meta_info_def.tags) for meta in parse_saved_model(saved_model_dir).meta_graphs)

@@ -6,16 +6,14 @@ import os
 import tempfile
 import time
 import urllib.request
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import penstock.compat.v1 as tf
+from penstock.contrib.learn.datasets import Dataset, Datasets  # noqa: F401
 
-Dataset = namedtuple("Dataset", ["data", "target"])
-Datasets = namedtuple("Datasets", ["train", "validation", "test"])
 TIMEOUT = 60                    # seconds that a server may be silent
 
 
