@@ -13,28 +13,33 @@ def _sorted_pairs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | 
     bits = n.bit_length()
     if n and max(int(x.max()), -int(x.min())) >= 1 << 62 - bits:
         return None
-    pairs = np.sort(x << bits | np.arange(n))
+    pairs = x << bits
+    pairs |= np.arange(n)
+    pairs.sort()
     number = pairs >> bits
     begins = np.ones(n, bool)
     np.not_equal(number[1:], number[:-1], out=begins[1:])
-    return number, pairs & (1 << bits) - 1, begins
+    pairs &= (1 << bits) - 1
+    return number, pairs, begins
 
 
-def distinct_numbers(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """For int64 numbers: where each distinct one is first, in the order of appearance; which of them each number is; how often
-    they occur. None for numbers that are too large."""
+def distinct_numbers(x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """For int64 numbers: where each distinct one is first, in the order of appearance, and which of them each number is. None
+    for numbers that are too large."""
     found = _sorted_pairs(x)
     if found is None:
         return None
     _, place, begins = found
-    firsts = place[begins]                                # in the order of the numbers
-    is_first = np.zeros(len(x), bool)
+    n, firsts = len(x), place[begins]                     # in the order of the numbers
+    if len(firsts) == n:
+        return np.arange(n), np.arange(n)
+    is_first = np.zeros(n, bool)
     is_first[firsts] = True
-    rank = np.cumsum(is_first) - 1
-    index = np.empty(len(x), np.int64)
-    index[place] = rank[firsts][np.cumsum(begins) - 1]
-    first = np.flatnonzero(is_first)
-    return first, index, np.bincount(index, minlength=len(first))
+    rank = is_first.cumsum()
+    rank -= 1
+    index = np.empty(n, np.int64)
+    index[place] = np.repeat(rank[firsts], np.diff(np.flatnonzero(begins), append=n))
+    return np.flatnonzero(is_first), index
 
 
 def first_places(x: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from penstock import dtypes, errors
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
 from penstock.kernels import arrays, bridge, indexing
+from penstock.kernels.host_memory import own_pages
 from penstock.ops.registry import get, op
 from penstock.static_shape import compatible, merge, show
 
@@ -48,7 +49,7 @@ class VariableResource:
     def _own(self, value: torch.Tensor) -> torch.Tensor:
         """A copy of `value`, laid out as this variable is."""
         if self.order is None or len(self.order) != value.ndim:
-            return value.clone(memory_format=torch.contiguous_format)
+            return own_pages(value).copy_(value)
         back = sorted(range(value.ndim), key=self.order.__getitem__)
         return value.permute(self.order).clone(memory_format=torch.contiguous_format).permute(back)
 
@@ -66,7 +67,8 @@ class VariableResource:
         if isinstance(self.value, np.ndarray):
             self.value = self.value.copy()
         elif not bridge.exclusive(self):
-            self.value = self.value.clone()      # type: ignore[union-attr]
+            value = self.value
+            self.value = self._own(value) if value.is_contiguous() else value.clone()   # type: ignore[union-attr,arg-type]
         return self.value
 
     def assign(self, value: Value) -> None:

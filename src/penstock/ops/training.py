@@ -4,6 +4,7 @@ A rule is written once, over tensors that it may change (the variable and its sl
 like) and the gradient. Rules of the common optimizers also take numbers that are on a GPU (`device=True`), so that no
 step waits for them. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
 them SparseApply* and ResourceSparseApply*, which run the rule on the rows that the indices name, repeated ones in turn.
+A rule that only adds may have a second form, `rows=`, that adds to distinct rows where they lie.
 """
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _GRADIENTS = ("grad", "delta")
 
 
 def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
-            device: bool = False) -> Callable:
+            device: bool = False, rows: Callable | None = None) -> Callable:
     """Declares the ops of a rule: `states` and `inputs` are their argument names in order."""
     def declare(rule: Callable) -> Callable:
         for is_sparse in (False, True) if sparse else (False,):
@@ -37,13 +38,13 @@ def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool =
                 names = ["grad" if n == "delta" else n for n in names]
                 names.insert(names.index("grad") + 1, "indices")
             for is_ref in (True, False) if ref else (False,):
-                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, device)
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, device, rows)
         return rule
     return declare
 
 
 def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
-             is_sparse: bool, device: bool) -> None:
+             is_sparse: bool, device: bool, rows: Callable | None) -> None:
     kinds = {"indices": "Tindices", "global_step": "int64"}
     args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
     args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
@@ -52,14 +53,14 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
               f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
               f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
               stateful=not is_ref, foldable=False).no_gradient()
-    made.kernel(_kernel(states, inputs, rule, is_ref, device))
+    made.kernel(_kernel(states, inputs, rule, is_ref, device, rows=rows))
     if device and not is_sparse and len(states) < 3:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
         made.absorb(functools.partial(_take_short_gradient, at))
     if not is_sparse:
         made.prepare(_preparing(states, inputs, rule, is_ref, device))
     else:
-        made.prepare(_preparing_rows(states, inputs, rule, is_ref, device))
+        made.prepare(_preparing_rows(states, inputs, rule, is_ref, device, rows))
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
@@ -79,7 +80,7 @@ def _wanting(fn: Callable, *keywords: str) -> Callable:
 
 # -- running a rule ---------------------------------------------------------------------------------------------------
 def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
-            distinct: bool = False) -> Callable:
+            distinct: bool = False, rows: Callable | None = None) -> Callable:
     options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     sparse = "indices" in inputs
@@ -98,14 +99,15 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
                 given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
                 rule(*tensors, *given, **chosen)
             else:
-                _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct)
+                _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct, rows)
         return held[0] if is_ref else None
     return _wanting(run, *options)
 
 
-def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
+def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
+                    rows: Callable | None) -> Callable:
     """The rule by which rows that surely are distinct are not compared."""
-    run = _kernel(states, inputs, rule, is_ref, device, distinct=True)
+    run = _kernel(states, inputs, rule, is_ref, device, distinct=True, rows=rows)
     options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
 
     def prepare(known: Any) -> Callable | None:
@@ -188,14 +190,18 @@ def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor |
 
 
 def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,
-             distinct: bool = False) -> None:
-    """The rule on some rows: taken out, changed, and put back."""
+             distinct: bool, in_place: Callable | None) -> None:
+    """The rule on some rows: taken out, changed, and put back; or where they lie, if it has a form for that."""
     if not indices.numel():
         return
     flat, grad = indices.long(), given[grad_at]
     for group in (slice(None),) if distinct else rounds(flat):
         whole = isinstance(group, slice)
         at = flat if whole else flat[group]
+        if in_place is not None and tensors[0].is_cpu and tensors[0].dtype in (torch.float32, torch.float64):
+            given[grad_at] = grad if whole else grad[group]
+            in_place(*tensors, at, *given, **chosen)
+            continue
         rows = [t.index_select(0, at) for t in tensors]
         given[grad_at] = grad if whole else grad[group]
         rule(*rows, *given, **chosen)
@@ -415,7 +421,13 @@ def _(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
     var.addcdiv_(m, v + epsilon, value=-_ratio(lr, 1 - beta1_power))
 
 
-@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, device=True)
+def _adagrad_rows(var, accum, at, lr, grad, *, update_slots):
+    if update_slots:
+        accum.index_add_(0, at, grad * grad)
+    var.index_add_(0, at, accum.index_select(0, at).rsqrt_().mul_(grad).mul_(-lr))
+
+
+@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, device=True, rows=_adagrad_rows)
 def _(var, accum, lr, grad, *, update_slots):
     if update_slots:
         accum.addcmul_(grad, grad)

@@ -60,8 +60,8 @@ unique_v2_op.shape(lambda x, axis, *, c: _along_axis(x, c))
 unique_counts_v2_op.shape(lambda x, axis, *, c: [*_along_axis(x, c), (None,)])
 
 
-def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor, torch.Tensor]:
-    """Distinct slices along an axis in the order of their first appearance, where each came from, and counts."""
+def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor]:
+    """Distinct slices along an axis in the order of their first appearance, and where each came from."""
     dims = arrays.dims_of(x)
     if not len(dims):
         raise errors.invalid("unique expects a 1D vector.")
@@ -69,8 +69,8 @@ def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor, torch.Tensor]:
     if isinstance(x, torch.Tensor) and len(dims) == 1 and n and x.is_cpu and x.dtype in (torch.int32, torch.int64):
         found = distinct_numbers(x.numpy().astype(np.int64, copy=False))
         if found is not None:
-            first, index, counts = map(torch.from_numpy, found)
-            return x[first], index, counts
+            first, index = map(torch.from_numpy, found)
+            return x.index_select(0, first), index
     if not isinstance(x, torch.Tensor):
         _, inverse = np.unique(x, return_inverse=True)
         inverse = torch.from_numpy(np.array(inverse).reshape(-1).astype(np.int64))
@@ -88,7 +88,7 @@ def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor, torch.Tensor]:
     rank = torch.empty_like(order)
     rank[order] = torch.arange(kinds, device=inverse.device)
     index = rank[inverse]
-    return arrays.take(x, first[order], axis), index, torch.bincount(index, minlength=kinds)
+    return arrays.take(x, first[order], axis), index
 
 
 def _vector(x: Any) -> int:
@@ -109,26 +109,30 @@ def _chosen_axis(x: Any, axis: torch.Tensor) -> int:
 
 @unique_op.kernel
 def _(x, *, out_idx):
-    y, index, _ = distinct(x, _vector(x))
+    y, index = distinct(x, _vector(x))
     return y, index.to(out_idx.torch)
 
 
 @unique_v2_op.kernel
 def _(x, axis, *, out_idx):
-    y, index, _ = distinct(x, _chosen_axis(x, axis))
+    y, index = distinct(x, _chosen_axis(x, axis))
     return y, index.to(out_idx.torch)
+
+
+def _counted(y: Any, index: torch.Tensor, dtype: torch.dtype) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    return y, index.to(dtype), torch.bincount(index).to(dtype)
 
 
 @unique_counts_op.kernel
 def _(x, *, out_idx):
-    y, index, count = distinct(x, _vector(x))
-    return y, index.to(out_idx.torch), count.to(out_idx.torch)
+    y, index = distinct(x, _vector(x))
+    return _counted(y, index, out_idx.torch)
 
 
 @unique_counts_v2_op.kernel
 def _(x, axis, *, out_idx):
-    y, index, count = distinct(x, _chosen_axis(x, axis))
-    return y, index.to(out_idx.torch), count.to(out_idx.torch)
+    y, index = distinct(x, _chosen_axis(x, axis))
+    return _counted(y, index, out_idx.torch)
 
 
 @export("unique")
