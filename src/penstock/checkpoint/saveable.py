@@ -143,7 +143,7 @@ def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
         yield op
     elif isinstance(op, (list, tuple, PartitionedVariable)):
         yield from _of_parts(list(op), name)
-    elif hasattr(op, "_gather_saveables_for_checkpoint") and not isinstance(op, Variable):
+    elif hasattr(op, "_gather_saveables_for_checkpoint") and not _is_plain_variable(op):
         for attribute, factory in op._gather_saveables_for_checkpoint().items():
             full = name if attribute == VALUE_KEY else f"{name}_{attribute}"
             made = factory(full) if callable(factory) else factory
@@ -158,6 +158,11 @@ def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
             raise TypeError("names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a variable: "
                             f"{tensor}")
         yield _of_variable(tensor, "", name)
+
+
+def _is_plain_variable(x: Any) -> bool:
+    """Whether something is a variable that is saved as its value is; copies on several devices say themselves how."""
+    return isinstance(x, Variable) and not x._own_saveable
 
 
 def _as_reference(op: Any) -> Any:
@@ -201,7 +206,7 @@ def op_list_to_dict(op_list: Any, convert_variable_to_tensor: bool = True) -> di
             if not isinstance(found.setdefault(whole, []), list):
                 raise ValueError(f"Mixing slices and non-slices with the same name: {whole}")
             found[whole].append(var)
-        elif hasattr(var, "_gather_saveables_for_checkpoint") and not isinstance(var, Variable):
+        elif hasattr(var, "_gather_saveables_for_checkpoint") and not _is_plain_variable(var):
             made = [f() if callable(f) else f for f in var._gather_saveables_for_checkpoint().values()]
             found.update(op_list_to_dict(made))
         elif not getattr(var, "_in_graph_mode", True):

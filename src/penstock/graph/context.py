@@ -24,6 +24,7 @@ class _ThreadState(threading.local):
         self.scope_name: str = ""       # eager name scope
         self.watching = False           # inside of process.watch
         self.autograph = False          # functions that are traced are rewritten first
+        self.strategies: tuple = ()     # tf.distribute: strategies and replicas that are entered, outermost first
 
 
 state = _ThreadState()

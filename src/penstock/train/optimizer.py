@@ -27,12 +27,16 @@ from penstock.variables.variable import Variable, VariableV1
 
 
 def _var_key(var: Any) -> Any:
+    """The name under which the slots of a variable are kept; copies on several devices share that of the variable."""
+    container = getattr(var, "_distributed_container", None)
+    if container is not None:
+        var = container()
     return (var.op.graph, var.op.name) if hasattr(var, "op") else var._unique_id
 
 
 def is_resource(var: Any) -> bool:
     """Whether a variable has a handle."""
-    return not isinstance(var, Tensor) and hasattr(var, "handle")
+    return not isinstance(var, Tensor) and (hasattr(var, "_handle") or hasattr(var, "handle"))
 
 
 def is_eager_variable(var: Any) -> bool:
@@ -148,6 +152,9 @@ class Optimizer(Trackable):
         var_list = [v for g, v in pairs if g is not None]
         if not var_list:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+        replica = replica_of_strategy("Use `_distributed_apply()` instead of `apply_gradients()` in a cross-replica context.")
+        if replica is not None:
+            return replica.merge_call(self._distributed_apply, args=(pairs, global_step, name))
         with init_scope():
             self._create_slots(var_list)
         name = name if name is not None else self.get_name()
@@ -156,12 +163,29 @@ class Optimizer(Trackable):
             updates = [self._update_one(g, v) for g, v in pairs if g is not None]
             done = self._finish(updates, scope) if global_step is None else \
                 self._count(global_step, updates, scope)
-            if not context.executing_eagerly():
-                done = done.op if isinstance(done, Tensor) else done
-                collection = context.current_graph().get_collection_ref(GraphKeys.TRAIN_OP)
-                if done not in collection:
-                    collection.append(done)
-            return done
+            return _collected(done)
+
+    def _distributed_apply(self, distribution: Any, grads_and_vars: Any, global_step: Any = None,
+                           name: str | None = None) -> Any:
+        """Applies the sum of the replicas' gradients to all copies of the variables."""
+        extended = distribution.extended
+        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
+        var_list = [v for _, v in pairs]
+        reduced = extended.batch_reduce_to("SUM", pairs)
+        with init_scope():
+            self._create_slots(var_list)
+        with name_scope(name if name is not None else self.get_name(), self._name) as scope:
+            self._prepare()
+            updates = [u for g, v in zip(reduced, var_list, strict=True)
+                       for u in extended.update(v, lambda copy, grad: self._update_one(grad, copy), args=(g,), group=False)]
+            finished = extended.update_non_slot(extended.non_slot_devices(var_list), lambda: self._finish(updates, "update"),
+                                                group=False)
+            if global_step is None:
+                return _collected(group(*finished, name=scope))
+            with control_dependencies([f for f in nest.flatten(finished) if f is not None]):
+                counted = extended.update(global_step, lambda copy, one: copy.assign_add(one, read_value=False), args=(1,),
+                                          group=False)
+            return _collected(group(*counted, name=scope))
 
     def _count(self, global_step: Any, updates: list, scope: str) -> Any:
         finished = self._finish(updates, "update")
@@ -317,6 +341,29 @@ class Optimizer(Trackable):
 
     def _finish(self, update_ops: list, name_scope: str) -> Any:
         return group(*update_ops, name=name_scope)
+
+
+def replica_of_strategy(otherwise: str) -> Any:
+    """The replica that this thread works for, under a strategy; None without one. RuntimeError across replicas."""
+    if not context.state.strategies:
+        return None
+    from penstock.distribute.contexts import active_strategy, get_replica_context
+    if active_strategy() is None:
+        return None
+    found = get_replica_context()
+    if found is None:
+        raise RuntimeError(otherwise)
+    return found
+
+
+def _collected(done: Any) -> Any:
+    """The op that applies gradients, put into the graph's collection of such ops."""
+    if not context.executing_eagerly():
+        done = done.op if isinstance(done, Tensor) else done
+        collection = context.current_graph().get_collection_ref(GraphKeys.TRAIN_OP)
+        if done not in collection:
+            collection.append(done)
+    return done
 
 
 def _swapped(values: Any, indices: Any, handle: Any) -> tuple:

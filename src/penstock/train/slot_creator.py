@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.graph import context
-from penstock.graph.scopes import colocate_with
+from penstock.graph.scopes import colocate_with, handle_of
 from penstock.ops.registry import get
 from penstock.variables.initializers import Zeros
 from penstock.variables.scope import get_variable, get_variable_scope, variable_scope
@@ -28,7 +28,7 @@ def _slot(primary: Any, value: Any, name: str, validate_shape: bool, shape: Any,
     """The slot `name` in the name space of its primary; of the primary's kind, and cut as the primary is cut."""
     eager = context.executing_eagerly()
     prefix = primary._shared_name if eager else primary.op.name
-    use_resource = hasattr(primary, "handle") if isinstance(primary, Variable) else None
+    use_resource = handle_of(primary) is not None if isinstance(primary, Variable) else None
     with variable_scope(None, f"{prefix}/{name}"), _without_partitioner(), contextlib.ExitStack() as stack:
         if colocate:
             stack.enter_context(colocate_with(primary))

@@ -128,6 +128,8 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     _aggregation: Any = VariableAggregation.NONE
     _constraint: Any = None
     _distribute_strategy: Any = None
+    _distributed_container: Any = None         # of a copy: a reference to the variable that it belongs to
+    _own_saveable = False
 
     # what both kinds answer in the same way
     trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")

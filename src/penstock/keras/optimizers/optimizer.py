@@ -29,7 +29,7 @@ from penstock.keras.optimizers.averages import MovingAverages
 from penstock.ops import clip
 from penstock.ops.core import group, identity
 from penstock.ops.registry import get
-from penstock.train.optimizer import cast, deduplicated, is_resource
+from penstock.train.optimizer import cast, deduplicated, is_resource, replica_of_strategy
 from penstock.train.schedules import LearningRateSchedule
 from penstock.variables.policy import VariableAggregation, VariableSynchronization
 from penstock.variables.variable import Variable, VariableV1
@@ -46,8 +46,9 @@ class CallableList(list):
 
 def _var_key(var: Any) -> str:
     """The name under which the slots of a variable are kept."""
-    if hasattr(var, "_distributed_container"):
-        var = var._distributed_container()
+    container = getattr(var, "_distributed_container", None)
+    if container is not None:
+        var = container()
     return var._unique_id if is_resource(var) else var.op.name
 
 
@@ -195,15 +196,53 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         pairs = self._filter_grads(grads_and_vars)
         if not pairs:
             return group()
+        replica = replica_of_strategy("`apply_gradients() cannot be called in cross-replica context. Use `tf.distribute.Strategy"
+                                      ".run` to enter replica context.")
+        if replica is not None:
+            aggregate = kwargs.get("experimental_aggregate_gradients", not kwargs.get("skip_gradients_aggregation", False))
+            return replica.merge_call(self._distributed_apply, args=(pairs,), kwargs={"name": name, "aggregate": aggregate})
         var_list = [v for _, v in pairs]
         with name_scope(self._name):
             self.build(var_list)
-            if self._modern:
-                with name_scope("clip"):
-                    pairs = list(zip(self._clip([g for g, _ in pairs]), var_list, strict=True))
+            pairs = self._clipped_at_last(pairs)
             state = self._prepare(var_list)
             with name_scope(name or self._name):
                 return self._finish(self._updates(pairs, state), var_list)
+
+    def _clipped_at_last(self, pairs: list) -> list:
+        """The gradients of the newer optimizers are cut when they are applied."""
+        if not self._modern:
+            return pairs
+        with name_scope("clip"):
+            return list(zip(self._clip([g for g, _ in pairs]), [v for _, v in pairs], strict=True))
+
+    def _distributed_apply(self, strategy: Any, pairs: Any, name: str | None = None, aggregate: bool = True) -> Any:
+        """Applies the sum of the replicas' gradients to all copies of the variables."""
+        extended = strategy.extended
+        if aggregate:
+            summed = extended.batch_reduce_to("SUM", pairs)
+            pairs = [(g, v) for g, (_, v) in zip(summed, pairs, strict=True)]
+        var_list = [v for _, v in pairs]
+        with name_scope(self._name):
+            self.build(var_list)
+            state = self._prepare([copy for v in var_list for copy in strategy.experimental_local_results(v)])
+            pairs = self._clipped_across(strategy, pairs)
+
+            def update(copy: Any, grad: Any) -> Any:
+                return self._update_one(grad, copy, state)
+            with name_scope(name or self._name):
+                done = [u for g, v in pairs for u in extended.update(v, update, args=(g,), group=False)]
+                return self._finish(done, var_list)
+
+    def _clipped_across(self, strategy: Any, pairs: list) -> list:
+        """As `_clipped_at_last`, for each copy of the gradients."""
+        if not self._modern or not any(hasattr(self, o) for o in _OPTIONS):
+            return pairs
+        copies = [strategy.experimental_local_results(g) for g, _ in pairs]
+        cut = [self._clipped_at_last([(c[min(i, len(c) - 1)], None) for c in copies])
+               for i in range(max(map(len, copies)))]
+        from penstock.distribute.cross_device_ops import mirrored
+        return [(mirrored([row[k][0] for row in cut]), v) for k, (_, v) in enumerate(pairs)]
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         """Applies gradients in the order of the variables, as Keras 3 has it."""

@@ -1,0 +1,20 @@
+"""tf.distribute: one program over many devices.
+
+A Strategy (`strategy.py`) says where replicas run and where variables live; its `extended` (`extended.py`) does the work.
+`contexts.py` knows which strategy and replica a thread works for. `replicas.py` runs a function for each replica;
+`variables.py` and `values.py` hold what replicas have; `cross_device_ops.py` brings values together; `datasets.py` cuts
+batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_storage.py`.
+"""
+from penstock import api as _api
+from penstock.distribute import (  # noqa: F401
+    central_storage,
+    contexts,
+    cross_device_ops,
+    datasets,
+    mirrored,
+    one_device,
+    steps,
+)
+from penstock.distributed import server  # noqa: F401  (tf.distribute.Server)
+
+_api.install(__name__, "v2", "distribute.")
