@@ -53,7 +53,7 @@ def test_run_in_order_without_overlap(strategy):
             assert len(running) == 1
             seen.append((phase, i))
             running.pop()
-            context.merge_call(lambda s: seen.append((phase, "merge")))
+            context.merge_call(lambda s, phase: seen.append((phase, "merge")), args=(phase,))
     strategy.run(step)
     n = strategy.num_replicas_in_sync
     assert seen == [(p, who) for p in range(3) for who in (*range(n), "merge")]
@@ -149,13 +149,13 @@ def test_different_programs_are_refused(mirrored):
     def different_structures():
         i = int(tf.distribute.get_replica_context().replica_id_in_sync_group)
         return {"a": tf.ones([2])} if i == 0 else {"a": tf.ones([2]), "b": tf.zeros([3], tf.int32)}
-    with pytest.raises(ValueError, match=r"same structure.*replica 0: \{a: tensor float32\(2,\)\}; replica 1: .*b: tensor int32\(3,\)"):
+    with pytest.raises(ValueError, match=r"same structure.* 0: \{a: tensor float32\(2,\)\}; .* 1: .*b: tensor int32\(3,\)"):
         mirrored.run(different_structures)
 
     def different_shapes():
         i = int(tf.distribute.get_replica_context().replica_id_in_sync_group)
         return tf.distribute.get_replica_context().all_reduce("sum", tf.ones([2 + i]))
-    with pytest.raises(ValueError, match=r"cannot be reduced \(SUM\): replica 0 has float32\(2,\).*; replica 1 has float32\(3,\)"):
+    with pytest.raises(ValueError, match=r"reduced \(SUM\): replica 0 has float32\(2,\).*; replica 1 has float32\(3,\)"):
         mirrored.run(different_shapes)
 
 
@@ -164,7 +164,7 @@ def test_shapes_in_graphs_are_named_with_their_ops(mirrored):
         def step():
             i = tf.distribute.get_replica_context()._local_index
             return tf.distribute.get_replica_context().all_reduce("sum", tf.fill([2 + i], 1.0, name="filled"))
-        with pytest.raises(ValueError, match=r"float32\(2,\) by Fill 'filled'; replica 1 has float32\(3,\) by Fill 'replica_1/filled'"):
+        with pytest.raises(ValueError, match=r"\(2,\) by Fill 'filled'; replica 1 has .*\(3,\) by Fill 'replica_1/filled'"):
             mirrored.run(step)
 
 

@@ -26,7 +26,8 @@ class CentralStorageExtended(MirroredExtended):
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
         kwargs.pop("colocate_with", None)
         _, aggregation = creation.kind_of(kwargs)
-        return creation.create_aggregating(self._container_strategy(), next_creator, kwargs, self._parameter_device, aggregation)
+        return creation.create_aggregating(self._container_strategy(), next_creator, kwargs, self._parameter_device,
+                                           aggregation)
 
     def non_slot_devices(self, var_list: Any) -> Any:
         """The device of the variables."""

@@ -25,7 +25,7 @@ class Frame:
         self.strategy, self.replica, self.copy = strategy, replica, copy
         self.root = _root()
 
-    cross = property(lambda self: self.strategy if self.replica is None else None, doc="The strategy, across replicas; or None.")
+    cross = property(lambda self: self.strategy if self.replica is None else None, doc="The strategy, across replicas.")
 
     @property
     def index(self) -> int | None:

@@ -18,7 +18,7 @@ def kind_of(kwargs: dict[str, Any]) -> tuple[type, Any]:
     synchronization, aggregation, trainable = validated(kwargs.get("synchronization"), kwargs.get("aggregation"),
                                                         kwargs.get("trainable"), name)
     if synchronization is VariableSynchronization.NONE:
-        raise ValueError(f"`NONE` variable synchronization mode is not supported with tf.distribute strategy. Please change the "
+        raise ValueError("`NONE` variable synchronization mode is not supported with tf.distribute strategy. Please change the "
                          f"`synchronization` for variable: {name}")
     on_read = synchronization is VariableSynchronization.ON_READ
     kwargs.update(aggregation=aggregation, trainable=trainable,

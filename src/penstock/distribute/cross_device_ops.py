@@ -56,7 +56,8 @@ def divided(value: Any, count: int) -> Any:
     """A value, or the values of IndexedSlices, divided by a number."""
     if isinstance(value, IndexedSlices):
         return IndexedSlices(divided(value.values, count), value.indices, value.dense_shape)
-    return get("RealDiv" if value.dtype.is_floating or value.dtype.is_complex else "FloorDiv")(value, convert(count, value.dtype))
+    fractions = value.dtype.is_floating or value.dtype.is_complex
+    return get("RealDiv" if fractions else "FloorDiv")(value, convert(count, value.dtype))
 
 
 def finished(value: Any, op: ReduceOp, count: int) -> Any:
@@ -166,7 +167,7 @@ class AllReduceCrossDeviceOps(CrossDeviceOps):
         if all_reduce_alg not in _ALGORITHMS:
             raise ValueError(f"all_reduce_alg must be one of {sorted(_ALGORITHMS)}, not {all_reduce_alg!r}.")
         if num_packs < 0:
-            raise ValueError("HierarchicalCopy requires num_packs >= 0, but {} is specified".format(num_packs)
+            raise ValueError(f"HierarchicalCopy requires num_packs >= 0, but {num_packs} is specified"
                              if all_reduce_alg == "hierarchical_copy" else
                              f"NCCL all-reduce requires num_packs >= 0, but {num_packs} is specified")
         self._all_reduce_alg, self._num_packs = all_reduce_alg, num_packs

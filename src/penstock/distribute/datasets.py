@@ -62,8 +62,8 @@ def split_batches(dataset: Any, count: int) -> Any:
             return tuple(nest.pack_sequence_as(value, [c[i] for c in cut]) for i in range(count))
         rows = fixed if fixed is not None else _row_count(flat[0])
         each = (rows + count - 1) // count
-        return tuple(nest.pack_sequence_as(value, [_rows_of(x, _least(i * each, rows), _least((i + 1) * each, rows)) for x in flat])
-                     for i in range(count))
+        ends = [_least(i * each, rows) for i in range(count + 1)]
+        return tuple(nest.pack_sequence_as(value, [_rows_of(x, ends[i], ends[i + 1]) for x in flat]) for i in range(count))
     return dataset.map(split)
 
 
@@ -127,7 +127,9 @@ class _Source:
 
 
 def _tensors(value: Any) -> list:
-    return [] if context.executing_eagerly() else [t for t in nest.flatten(value, expand_composites=True) if isinstance(t, Tensor)]
+    if context.executing_eagerly():
+        return []
+    return [t for t in nest.flatten(value, expand_composites=True) if isinstance(t, Tensor)]
 
 
 def _next_or_empty(iterator: Any, spec: Any, like: Any) -> Any:

@@ -280,7 +280,7 @@ class StrategyExtended:
         made.CopyFrom(config_proto)
         return made
 
-    experimental_require_static_shapes = property(lambda self: self._require_static_shapes, doc="Whether shapes must be static.")
+    experimental_require_static_shapes = property(lambda self: self._require_static_shapes, doc="Whether shapes must be known.")
     should_checkpoint = property(lambda self: True, doc="Whether this process writes checkpoints.")
     should_save_summary = property(lambda self: True, doc="Whether this process writes summaries.")
     _global_batch_size = property(lambda self: True, doc="Whether datasets have global batches.")

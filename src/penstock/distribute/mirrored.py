@@ -34,7 +34,8 @@ class MirroredExtended(StrategyExtendedV1):
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
         beside = kwargs.pop("colocate_with", None)
         kind, aggregation = creation.kind_of(kwargs)
-        return creation.create(self._container_strategy(), self._devices_beside(beside), next_creator, kwargs, kind, aggregation)
+        where = self._devices_beside(beside)
+        return creation.create(self._container_strategy(), where, next_creator, kwargs, kind, aggregation)
 
     def _devices_beside(self, variable: Any) -> tuple:
         """Where a variable goes that shall be beside another one: to the same devices."""

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.api import export
 from penstock.distribute.cross_device_ops import copy_to, devices_of
 from penstock.distribute.devices import canonical
-from penstock.distribute.extended import StrategyExtended, StrategyExtendedV1
+from penstock.distribute.extended import StrategyExtendedV1
 from penstock.distribute.replica import ReplicaContext
 from penstock.distribute.strategy import Strategy, StrategyV1
 from penstock.distribute.values import local_values

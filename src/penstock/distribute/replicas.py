@@ -77,8 +77,8 @@ class _SharedVariables:
             if replica == 0 and i >= len(known):
                 known.append(next_creator(**kwargs))
             if i >= len(known):
-                raise RuntimeError(f"Tried to create variable {name} with mismatching name on device {replica}: the first replica "
-                                   f"made {len(known)} of that name. All replicas must make the same variables.")
+                raise RuntimeError(f"Tried to create variable {name} with mismatching name on device {replica}: the first "
+                                   f"replica made {len(known)} of that name. All replicas must make the same variables.")
             return known[i]
         return create
 
@@ -212,12 +212,14 @@ def _merge(strategy: Any, replicas: list[_Replica]) -> None:
     ended = [r.index for r in replicas if r.done]
     if ended:
         waiting = [r.index for r in replicas if not r.done]
-        raise RuntimeError(f"Some replicas called a different number of replica_context().merge_call()s: replicas {waiting} wait "
-                           f"in one (all_reduce, apply_gradients, a variable's assign), replicas {ended} have ended without it.")
+        raise RuntimeError("Some replicas called a different number of replica_context().merge_call()s: replicas "
+                           f"{waiting} wait in one (all_reduce, apply_gradients, a variable's assign), replicas {ended} have "
+                           "ended without it.")
     calls = [r.merge for r in replicas]
     names = {getattr(c[0], "__qualname__", type(c[0]).__name__) for c in calls if c is not None}
     if len(names) > 1:
-        raise RuntimeError(f"The replicas meet in different merge calls: {sorted(names)}. All must make the same ones, in one order.")
+        raise RuntimeError(f"The replicas meet in different merge calls: {sorted(names)}. All must make the same ones, in one "
+                           "order.")
     first = replicas[0]
     with name_scope(first.scope_name or None), control_dependencies([c for r in replicas for c in r.control]):
         args = regroup([c[1] for c in calls if c is not None])

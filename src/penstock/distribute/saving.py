@@ -33,5 +33,6 @@ class CopiesSaveable(SaveableObject):
             shape = restored_shapes[0]
             value = get("Reshape")(value, shape.as_list() if hasattr(shape, "as_list") else shape)
         if not self._variable.shape.is_compatible_with(value.shape):
-            raise ValueError(f"Shapes {self._variable.shape} and {value.shape} are incompatible: {self.name} cannot be restored")
+            raise ValueError(f"Shapes {self._variable.shape} and {value.shape} are incompatible: {self.name} cannot be "
+                             "restored")
         return self._variable._restored(value)

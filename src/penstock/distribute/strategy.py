@@ -14,7 +14,7 @@ from penstock.distribute import contexts
 from penstock.distribute.contexts import Frame
 from penstock.distribute.input_context import InputReplicationMode
 from penstock.distribute.reduce_op import ReduceOp
-from penstock.distribute.values import DistributedValues, PerReplica
+from penstock.distribute.values import PerReplica
 from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.graph.scopes import device

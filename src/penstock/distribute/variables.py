@@ -68,8 +68,8 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
     def handle(self) -> Any:
         """The handle of the copy that is meant; ValueError across replicas, where changing one copy would leave the others."""
         if self._index() is None and len(self._values) > 1:
-            raise ValueError("`handle` is not available outside the replica context or a `tf.distribute.Strategy.update()` call: "
-                             f"variable '{self.name}' has {len(self._values)} copies.")
+            raise ValueError("`handle` is not available outside the replica context or a `tf.distribute.Strategy.update()` "
+                             f"call: variable '{self.name}' has {len(self._values)} copies.")
         return self._handle
 
     @property
@@ -204,6 +204,13 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return f"{type(self).__name__}:{{\n{shown}\n}}"
 
 
+_NO_AGGREGATION = (
+    "You must specify an aggregation method to update a MirroredVariable in Replica Context: {how} of '{name}' could give every "
+    "copy another value. Pass an explicit value for argument `aggregation` to tf.Variable, for example "
+    "`aggregation=tf.VariableAggregation.SUM`, or update the variable across replicas, in "
+    "`tf.distribute.get_replica_context().merge_call(merge_fn, ...)`, with `strategy.extended.update()`.")
+
+
 class MirroredVariable(DistributedVariable):
     """Copies that are always the same. A write inside of replicas meets the others, and is aggregated first."""
 
@@ -217,17 +224,7 @@ class MirroredVariable(DistributedVariable):
         if self._aggregation == VariableAggregation.NONE:
             if strategy.num_replicas_in_sync == 1:
                 return change(self._copy(), value)
-            raise ValueError(f"You must specify an aggregation method to update a MirroredVariable in Replica Context. You can do "
-                             f"so by passing an explicit value for argument `aggregation` to tf.Variable(..). e.g. "
-                             f"`tf.Variable(..., aggregation=tf.VariableAggregation.SUM)`. `tf.VariableAggregation` lists the "
-                             f"possible aggregation methods. This is required because MirroredVariable should always be kept in "
-                             f"sync. When updating them or assigning to them in a replica context, we automatically try to "
-                             f"aggregate the values before updating the variable. For this aggregation, we need to know the "
-                             f"aggregation method. Another alternative is to not try to update such MirroredVariable in replica "
-                             f"context, but in cross replica context. You can enter cross replica context by calling "
-                             f"`tf.distribute.get_replica_context().merge_call(merge_fn, ..)`. Inside `merge_fn`, you can then "
-                             f"update the MirroredVariable using `tf.distribute.StrategyExtended.update()`. "
-                             f"({how} of '{self.name}')")
+            raise ValueError(_NO_AGGREGATION.format(how=how, name=self.name))
         return found.replica.merge_call(self._merged, args=(value,), kwargs={"change": change})
 
     def _merged(self, strategy: Any, value: Any, change: Any) -> Any:
