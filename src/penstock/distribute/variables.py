@@ -205,7 +205,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
 
 
 _NO_AGGREGATION = (
-    "You must specify an aggregation method to update a MirroredVariable in Replica Context: {how} of '{name}' could give every "
+    "You must specify an aggregation method to update a MirroredVariable in Replica Context: {how} of '{name}' could give each "
     "copy another value. Pass an explicit value for argument `aggregation` to tf.Variable, for example "
     "`aggregation=tf.VariableAggregation.SUM`, or update the variable across replicas, in "
     "`tf.distribute.get_replica_context().merge_call(merge_fn, ...)`, with `strategy.extended.update()`.")
