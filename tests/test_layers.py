@@ -61,7 +61,7 @@ MAY_IMPORT = {
                             "saved_model", "session", "summary", "train", "variables"},
     "contrib": LIBRARY | {"checkpoint", "data", "distributions", "eager", "estimator", "feature_column", "image", "keras",
                           "layers", "losses", "metrics", "rnn", "saved_model", "session", "summary", "train", "variables"},
-    "distribute": LIBRARY | {"checkpoint", "data", "device_config", "distributed", "keras", "place", "session", "summary",
+    "distribute": LIBRARY | {"checkpoint", "data", "device_config", "distributed", "eager", "keras", "place", "session", "summary",
                              "train", "variables"},
     "programs": LIBRARY | {"contrib"},
     "profiler": CORE | {"execute"}, "sysconfig": BASE, "resource_loader": BASE, "compiled_libraries": BASE, "xla": BASE,

@@ -32,6 +32,7 @@ _LATER = {
     "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
     "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
     "autograph": "autograph.convert", "distribute": "distribute",
+    "distribute.experimental.compression": "distribute.compression",
     "distributions": "distributions", "contrib": "contrib",
     "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
     "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",

@@ -85,3 +85,18 @@ def test_configurations_and_hyperparameters():
         tf.train.experimental.FixedLossScale(0.5)
     with pytest.raises(ValueError, match="initial_scale"):
         Scaled(tf.keras.optimizers.SGD(), dynamic=False)
+
+
+def test_checkpoints_keep_the_slots_of_the_optimizer_inside(tmp_path):
+    """The slots are saved once, with the optimizer around."""
+    def made():
+        return tf.Variable([1.0, 2.0]), Scaled(tf.keras.optimizers.Adam(0.1))
+    v, opt = made()
+    opt.minimize(lambda: tf.reduce_sum(v * v), [v])
+    path = tf.train.Checkpoint(v=v, opt=opt).write(str(tmp_path / "c"))
+    w, other = made()
+    tf.train.Checkpoint(v=w, opt=other).restore(path)
+    for var, optimizer in ((v, opt), (w, other)):
+        optimizer.minimize(lambda var=var: tf.reduce_sum(var * var), [var])
+    np.testing.assert_allclose(v.numpy(), w.numpy(), rtol=1e-6)
+    assert v.numpy()[0] < 0.82

@@ -187,7 +187,7 @@ def _slots(objects: list, numbers: dict[int, int], ways: dict[int, str]) -> dict
     """The slots of the optimizers among the objects, for variables among them; they become objects too."""
     found: dict[int, list] = {}
     reference = TrackableObjectGraph.TrackableObject.SlotVariableReference
-    originals = list(objects)
+    originals, before = list(objects), set(numbers)
     for obj in originals:
         if not callable(getattr(obj, "_create_or_restore_slot_variable", None)):
             continue
@@ -197,7 +197,7 @@ def _slots(objects: list, numbers: dict[int, int], ways: dict[int, str]) -> dict
                     slot = obj.get_slot(variable, slot_name)
                 except (AttributeError, KeyError):
                     slot = None
-                if slot is None:
+                if slot is None or id(slot) in numbers and id(slot) not in before:      # the optimizer around this one has it
                     continue
                 slot._maybe_initialize_trackable()
                 if slot._checkpoint_dependencies or id(slot) in numbers:

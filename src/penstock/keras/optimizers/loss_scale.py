@@ -6,13 +6,14 @@ from typing import Any
 
 from penstock.api import export
 from penstock.graph.scopes import init_scope
+from penstock.keras.optimizers.around import OptimizerAround
 from penstock.keras.optimizers.optimizer import Optimizer
 from penstock.ops.core import group
 from penstock.train.loss_scale import DynamicLossScale, FixedLossScale, LossScale, apply_if, as_loss_scale, scaled, unscaled
 
 
 @export("keras.mixed_precision.experimental.LossScaleOptimizer", v1=["keras.mixed_precision.LossScaleOptimizer"])
-class LossScaleOptimizerV1(Optimizer):
+class LossScaleOptimizerV1(OptimizerAround):
     """An optimizer whose losses are multiplied by a loss scale, and whose gradients are divided by it.
 
     >>> opt = tf.keras.mixed_precision.experimental.LossScaleOptimizer(tf.keras.optimizers.SGD(), "dynamic")
@@ -36,43 +37,7 @@ class LossScaleOptimizerV1(Optimizer):
         self._track_trackable(opt, "base_optimizer")
         self._track_trackable(scale, "loss_scale")
 
-    # -- what is the inner optimizer's -----------------------------------------------------------------------------
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in self._own:
-            raise AttributeError(name)
-        return getattr(self.__dict__["_optimizer"], name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_self_") or name in self._own:
-            self.__dict__[name] = value
-        else:
-            setattr(self._optimizer, name, value)
-
-    iterations = property(lambda self: self._optimizer.iterations,
-                          lambda self, value: setattr(self._optimizer, "iterations", value), doc="The variable of steps.")
-    learning_rate = property(lambda self: self._optimizer.learning_rate,
-                             lambda self, value: setattr(self._optimizer, "learning_rate", value), doc="The learning rate.")
-    lr = learning_rate
-    weights = property(lambda self: self._optimizer.weights, doc="The variables of the optimizer.")
-    variables = property(lambda self: self._optimizer.variables, doc="The variables of the optimizer.")
-    built = property(lambda self: self._optimizer.built)
-    name = property(lambda self: self._optimizer.name, doc="The name of the optimizer.")
     loss_scale = property(lambda self: self._loss_scale, doc="The loss scale.")
-
-    def get_slot(self, var: Any, slot_name: str) -> Any:
-        """The slot of a variable."""
-        return self._optimizer.get_slot(var, slot_name)
-
-    def get_slot_names(self) -> list[str]:
-        """The names of the slots."""
-        return self._optimizer.get_slot_names()
-
-    def build(self, var_list: Any) -> None:
-        """Makes the variables of the optimizer."""
-        self._optimizer.build(var_list)
-
-    def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
-        self._optimizer._create_or_restore_slot_variable(slot_variable_position, slot_name, variable)
 
     # -- scaling ---------------------------------------------------------------------------------------------------
     def get_scaled_loss(self, loss: Any) -> Any:
