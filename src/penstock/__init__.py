@@ -45,6 +45,7 @@ _LATER = {
     "load_file_system_library": "compiled_libraries",
     "estimator": "estimator", "keras.estimator": "estimator",
     "feature_column": "feature_column", "keras.layers.DenseFeatures": "feature_column.dense_features",
+    "keras.experimental.SequenceFeatures": "feature_column.dense_features",
     "xla": "xla", "config.optimizer.set_jit": "xla", "config.optimizer.get_jit": "xla", "vectorized_map": "ops.vectorized",
 }
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import penstock.compat.v1 as tf
 
+_PARENTS = ("key", "source_column", "categorical_column", "weight_feature_key")
+
 
 class FeatureColumn:
     """The base of all columns."""
@@ -21,6 +23,24 @@ class FeatureColumn:
         """What tf.io.parse_example needs for the column."""
         raise NotImplementedError(f"{type(self).__name__} has to define parse_example_spec")
 
+    @property
+    def parents(self) -> list:
+        """The columns and the keys of raw features that the column is made of."""
+        fields = self._asdict()                                                   # type: ignore[attr-defined]
+        return [*fields.get("keys", ()), *(fields[f] for f in _PARENTS if f in fields)]
+
+    def get_config(self) -> dict[str, Any]:
+        """The fields of the column as plain values."""
+        from penstock.feature_column import serialization
+        return serialization.config_of(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None, columns_by_name: Any = None) -> Any:
+        """The column that `get_config` has described."""
+        from penstock.feature_column import serialization
+        return serialization.column_of(cls, config, custom_objects, columns_by_name)
+
+    _get_config, _from_config = get_config, from_config
     _parse_example_spec = property(lambda self: self.parse_example_spec)
     _var_scope_name = property(lambda self: self.name)
 
@@ -93,25 +113,35 @@ class Batch:
         value = self._features[key]
         if hasattr(value, "to_sparse") and hasattr(value, "row_splits"):
             value = value.to_sparse()
-        if not isinstance(value, tf.SparseTensor):
-            value = tf.convert_to_tensor(value)
+        value = tf.convert_to_tensor_or_sparse_tensor(value)
         rank = value.shape.rank
         if rank == 0:
             raise ValueError(f"Feature (key: {key}) cannot have rank 0. Given: {value}")
-        if rank == 1 or rank is None and not isinstance(value, tf.SparseTensor):
-            return _wider(value, rank)
-        return value
+        return value if rank is not None and rank > 1 else _wider(value, key)
 
 
-def _wider(value: Any, rank: int | None) -> Any:
-    """[rows] as [rows, 1]."""
-    if isinstance(value, tf.SparseTensor):
-        zeros = tf.zeros_like(value.indices[:, :1])
-        return tf.SparseTensor(tf.concat([value.indices, zeros], 1), value.values,
-                               tf.concat([value.dense_shape, tf.constant([1], tf.int64)], 0))
+def _wider(value: Any, key: str) -> Any:
+    """[rows] as [rows, 1]; other ranks stay, unless it turns out to be 0."""
+    sparse, rank = isinstance(value, tf.SparseTensor), value.shape.rank
+    wide = _wider_sparse if sparse else lambda v: tf.expand_dims(v, -1)
     if rank == 1:
-        return tf.expand_dims(value, -1)
-    return tf.cond(tf.equal(tf.rank(value), 1), lambda: tf.expand_dims(value, -1), lambda: value)
+        return wide(value)
+    rank = tf.size(value.dense_shape) if sparse else tf.rank(value)
+    with tf.control_dependencies([tf.assert_positive(rank, message=f"Feature (key: {key}) cannot have rank 0.")]):
+        if not sparse:
+            return tf.cond(tf.equal(rank, 1), lambda: wide(value), lambda: value)
+        parts = tf.cond(tf.equal(rank, 1), lambda: _parts(wide(value)), lambda: _parts(value))
+        return tf.SparseTensor(*parts)
+
+
+def _wider_sparse(value: Any) -> Any:
+    zeros = tf.zeros_like(value.indices[:, :1])
+    return tf.SparseTensor(tf.concat([value.indices, zeros], 1), value.values,
+                           tf.concat([value.dense_shape, tf.constant([1], tf.int64)], 0))
+
+
+def _parts(value: Any) -> list:
+    return [tf.identity(value.indices), tf.identity(value.values), tf.identity(value.dense_shape)]
 
 
 def to_sparse(value: Any, ignored: Any = None) -> Any:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import math
+import weakref
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -33,10 +34,12 @@ class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", ("c
 
     def dense(self, batch: Batch, weights: Any) -> Any:
         """The numbers."""
+        refuse_sequence(self, "indicator_column")
         return batch.get(self)
 
     def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
         """[rows, steps, categories], and the number of steps of each row."""
+        need_sequence(self, "indicator_column")
         ids = self.categorical_column.sparse(batch).id_tensor
         dense = tf.sparse_tensor_to_dense(ids, default_value=-1, validate_indices=False)
         return tf.reduce_sum(tf.one_hot(dense, self.categorical_column.num_buckets, 1.0, 0.0), [-2]), lengths(ids)
@@ -55,6 +58,28 @@ def _categorical(column: Any) -> Any:
     if not isinstance(column, CategoricalColumn):
         raise ValueError(f"categorical_column must be a categorical column. Given: {column}")
     return column
+
+
+class SequenceColumn(CategoricalColumn):
+    """A categorical column with categories per time step."""
+
+    __slots__ = ()
+
+
+def refuse_sequence(column: Any, kind: str) -> None:
+    """ValueError if a column that gives one vector per row stands on categories per time step."""
+    if isinstance(column.categorical_column, SequenceColumn):
+        raise ValueError(f"In {kind}: {column.name}. categorical_column must not be of type SequenceCategoricalColumn. Use "
+                         "another categorical column, or SequenceFeatures instead of DenseFeatures. "
+                         f"Given (type {type(column.categorical_column)}): {column.categorical_column}")
+
+
+def need_sequence(column: Any, kind: str) -> None:
+    """ValueError unless a column stands on categories per time step."""
+    if not isinstance(column.categorical_column, SequenceColumn):
+        raise ValueError(f"In {kind}: {column.name}. categorical_column must be of type SequenceCategoricalColumn to use "
+                         "SequenceFeatures. Use one of sequence_categorical_column_with_*. "
+                         f"Given (type {type(column.categorical_column)}): {column.categorical_column}")
 
 
 def lengths(ids: Any) -> Any:
@@ -88,12 +113,14 @@ class EmbeddingColumn(DenseColumn, collections.namedtuple("EmbeddingColumn", ("c
 
     def dense(self, batch: Batch, weights: Any) -> Any:
         """The combined vectors of each row."""
+        refuse_sequence(self, "embedding_column")
         ids, strengths = batch.get(self)
         return tf.nn.safe_embedding_lookup_sparse(self._table(weights), ids, strengths, combiner=self.combiner,
                                                   max_norm=self.max_norm, name=f"{self.name}_weights")
 
     def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
         """[rows, steps, dimension], and the number of steps of each row."""
+        need_sequence(self, "embedding_column")
         ids, strengths = self.categorical_column.sparse(batch)
         out = tf.nn.safe_embedding_lookup_sparse(self._table(weights), ids, strengths, combiner=self.combiner,
                                                  max_norm=self.max_norm)
@@ -135,10 +162,32 @@ class SharedEmbeddingColumn(EmbeddingColumn):
         """The name, marked as shared."""
         return f"{self.categorical_column.name}_shared_embedding"
 
-    _var_scope_name = property(lambda self: _SHARED[self.initializer])
+    _var_scope_name = property(lambda self: self.initializer.name)
 
 
-_SHARED: dict[Any, str] = {}           # the name of the table, by the initializer that columns of one call have in common
+class SharedTable:
+    """What the columns of one call have in common: the name of their table, how it begins, and the table of each graph."""
+
+    def __init__(self, name: str, initializer: Any):
+        self.name, self.initializer = name, initializer
+        self._eager: Any = None
+        self._graphs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.initializer(*args, **kwargs)
+
+    def variable(self, shape: Any, dtype: Any, trainable: bool) -> Any:
+        """The table, made if it is not there."""
+        with tf.init_scope(), tf.name_scope(None):
+            graph = None if tf.executing_eagerly() else tf.get_default_graph()
+            found = self._eager if graph is None else self._graphs.get(graph)
+            if found is None:
+                found = tf.Variable(lambda: self(shape, dtype=dtype), trainable=trainable, name=self.name, use_resource=True)
+                if graph is None:
+                    self._eager = found
+                else:
+                    self._graphs[graph] = found
+            return found
 
 
 def _shared(columns: Any, dimension: int, combiner: str, initializer: Any, name: str | None, ckpt: Any, tensor: Any,
@@ -149,10 +198,8 @@ def _shared(columns: Any, dimension: int, combiner: str, initializer: Any, name:
         raise ValueError("To use shared_embedding_column, all categorical_columns must have the same number of buckets. Given: "
                          f"{[(c.name, c.num_buckets) for c in columns]}")
 
-    def own(*args: Any, **kwargs: Any) -> Any:
-        return initializer(*args, **kwargs)
-    _SHARED[own] = name or "_".join(sorted(c.name for c in columns)) + "_shared_embedding"
-    return [SharedEmbeddingColumn(c, dimension, combiner, own, ckpt, tensor, max_norm, trainable) for c in columns]
+    table = SharedTable(name or "_".join(sorted(c.name for c in columns)) + "_shared_embedding", initializer)
+    return [SharedEmbeddingColumn(c, dimension, combiner, table, ckpt, tensor, max_norm, trainable) for c in columns]
 
 
 @export(v1=["feature_column.shared_embedding_columns"])

@@ -12,6 +12,8 @@ def sorted_columns(columns: Any, kind: Any) -> list:
     """Columns by name, checked."""
     if isinstance(columns, FeatureColumn):
         columns = [columns]
+    if isinstance(columns, dict):
+        raise ValueError("Expected feature_columns to be iterable, found dict.")
     columns = list(columns)
     for c in columns:
         if not isinstance(c, kind):
@@ -71,7 +73,17 @@ def input_layer(features: dict[str, Any], feature_columns: Any, weight_collectio
                 cols_to_vars[column] = variables
             if cols_to_output_tensors is not None:
                 cols_to_output_tensors[column] = flat
+        check_rows(columns, outputs)
         return tf.concat(outputs, 1)
+
+
+def check_rows(columns: list, outputs: list) -> None:
+    """ValueError if two columns are known to have different numbers of rows."""
+    known = [(c.name, t.shape[0]) for c, t in zip(columns, outputs, strict=True) if tf.Dimension(t.shape[0]).value is not None]
+    for name, rows in known[1:]:
+        if rows != known[0][1]:
+            raise ValueError("Batch size (first dimension) of each feature must be same. Batch size of columns "
+                             f"({known[0][0]}, {name}): ({known[0][1]}, {rows})")
 
 
 def _scope_of(column: Any) -> Any:

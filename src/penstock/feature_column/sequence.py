@@ -7,12 +7,12 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock.api import export
 from penstock.feature_column import categorical
-from penstock.feature_column.base import Batch, CategoricalColumn, DenseColumn, IdWeightPair, as_shape, check_key, to_sparse
-from penstock.feature_column.combined import lengths
+from penstock.feature_column.base import Batch, DenseColumn, IdWeightPair, as_shape, check_key, to_sparse
+from penstock.feature_column.combined import SequenceColumn, lengths
 from penstock.feature_column.layers import _weights, sorted_columns
 
 
-class SequenceCategoricalColumn(CategoricalColumn,
+class SequenceCategoricalColumn(SequenceColumn,
                                 collections.namedtuple("SequenceCategoricalColumn", ("categorical_column",))):
     """Categories per time step."""
 
@@ -62,7 +62,7 @@ class SequenceNumericColumn(DenseColumn, collections.namedtuple(
         value = batch.get(self)
         size = self.variable_shape.num_elements()
         dense = tf.sparse_tensor_to_dense(value, default_value=self.default_value)
-        steps = tf.cast(lengths(value), tf.float32) / size
+        steps = tf.cast(lengths(value), tf.float32) / (size if value.shape.rank == 2 else 1)
         return tf.reshape(dense, [tf.shape(dense)[0], -1, *self.shape]), tf.cast(tf.ceil(steps), tf.int64)
 
 
