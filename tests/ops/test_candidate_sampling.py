@@ -4,6 +4,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
+from penstock.kernels import philox
 
 TRUE = np.array([[1], [0], [4]], np.int64)
 
@@ -97,3 +98,19 @@ def test_losses_train():
         with tf1.Session() as sess:
             values = sess.run([loss, *grads])
         assert values[0].shape == (4,) and all(np.isfinite(v).all() for v in values)
+
+
+def test_words_computed_ahead_are_those_of_their_place():
+    ahead, plain = philox.Stream(5, 7), philox.Stream(5, 7)
+    for i in range(20):
+        first = 5 if i != 11 else 9                        # another length in between
+        place, words = ahead.reserve_words(100, first)
+        assert place == plain.reserve(100)
+        np.testing.assert_array_equal(words[:4 * first], place.words(first).numpy().reshape(-1))
+
+
+def test_accidental_hits_of_repeated_candidates():
+    true, drawn = np.array([[1, 2], [3, 1]], np.int64), np.array([1, 5, 1, 3], np.int64)
+    rows, ids, weights = tf.nn.compute_accidental_hits(true, drawn, 2)
+    assert (rows.numpy().tolist(), ids.numpy().tolist()) == ([0, 1, 1], [2, 3, 2])
+    np.testing.assert_array_equal(weights.numpy(), np.full(3, np.finfo(np.float32).min))

@@ -19,6 +19,17 @@ def test_gather_checks_indices(indices, text):
         tf2.gather([1, 2, 3, 4, 5], indices)
 
 
+@pytest.mark.parametrize("bad", [5, -1])
+def test_a_step_checks_indices_of_rows(graph, bad):
+    table = tf.placeholder_with_default(np.eye(5, dtype=np.float32), [5, 5])
+    rows = tf.gather(table, tf.placeholder(tf.int32, [None], name="at"))
+    with tf.Session() as sess:
+        np.testing.assert_array_equal(sess.run(rows, {"at:0": [4, 0]}), np.eye(5)[[4, 0]])
+        assert sess.run(rows, {"at:0": []}).shape == (0, 5)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"indices\[1\] = {bad} is not in \[0, 5\)"):
+            sess.run(rows, {"at:0": [0, bad]})
+
+
 def test_many_indices_are_checked_too():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[42\] = 5"):
         tf2.gather([1, 2, 3, 4, 5], [0] * 42 + [5] + [0] * 20)

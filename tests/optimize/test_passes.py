@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock.optimize.arithmetic import simplify_arithmetic
 from penstock.optimize.common import merge_common
 from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import fold_constants
@@ -165,6 +166,14 @@ def test_what_changes_nothing_goes(build):
     same([tf.exp(build(x))], {x: np.arange(6.).reshape(2, 3)})
 
 
+def test_a_product_with_ones_of_a_known_shape_goes():
+    x = tf.placeholder(tf.float32, [3, 2])
+    y = tf.broadcast_to(1., [3, 2]) * x
+    assert after(simplify_arithmetic, [y + 1.], feeds=[x]) == ["Const", "AddV2"]
+    assert "Mul" in after(simplify_arithmetic, [tf.broadcast_to(2., [3, 2]) * x + 1.], feeds=[x])
+    assert "Mul" in after(simplify_arithmetic, [tf.broadcast_to(1., [4, 3, 2]) * x + 1.], feeds=[x])
+
+
 @pytest.mark.parametrize("build", [
     lambda x: x + 0., lambda x: x * 0., lambda x: x * [[1.], [2.]], lambda x: x - tf.zeros([4, 2, 3]), lambda x: 1. / x,
     lambda x: tf.transpose(x), lambda x: tf.reshape(x, [3, 2])])
@@ -281,6 +290,25 @@ def test_a_gradient_that_is_a_product_goes_into_the_variable(use_resource):
         before = sess.run(v)
         sess.run(train, {x: np.ones((4, 3))})
         np.testing.assert_array_equal(sess.run(v), before - 2.)
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_rows_times_a_number_are_subtracted_at_once(use_resource):
+    table = tf.Variable(np.arange(12, dtype=np.float32).reshape(6, 2), use_resource=use_resource)
+    ids, rate = tf.placeholder(tf.int64, [None]), tf.placeholder_with_default(0.5, [])
+    loss = tf.reduce_sum(tf.square(tf.gather(table, ids)))
+    steps = [tf.train.GradientDescentOptimizer(r).minimize(loss) for r in (0.5, rate)]
+    rows = np.array([3, 0, 3])
+    for step in steps:
+        assert any(t.endswith("ScatterSubScaled") for t in types([step], [ids]))
+        want = np.arange(12, dtype=np.float32).reshape(6, 2)
+        np.subtract.at(want, rows, want[rows])
+        with tf.Session() as sess:
+            sess.run(table.initializer)
+            sess.run(step, {ids: rows})
+            np.testing.assert_array_equal(sess.run(table), want)
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[1\] = 6 is not in \[0, 6\)"):
+                sess.run(step, {ids: [0, 6]})
 
 
 # -- switches ---------------------------------------------------------------------------------------------------------

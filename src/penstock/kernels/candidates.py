@@ -141,12 +141,15 @@ def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(p, np.float32), np.array(other, np.int64)
 
 
-def sample(distribution: Distribution, gen: philox.Philox, count: int, unique: bool) -> tuple[np.ndarray, int]:
+def sample(distribution: Distribution, source: philox.Stream, count: int, unique: bool) -> tuple[np.ndarray, int]:
     """`count` values, and the number of draws that it took to get them."""
     words = distribution.words_per_draw * count * (2 if unique else 1) + 8         # distinct values take more draws
+    gen, drawn = source.reserve_words(512 * count, -(-min(words, _MOST_WORDS) // 4))
     while words <= _MOST_WORDS and (count <= distribution.possible or not unique):
         counters = -(-words // 4)
-        values = distribution.draw(gen.words(counters).reshape(-1).numpy().astype(np.uint64))
+        if len(drawn) < 4 * counters:
+            drawn = gen.words(counters).reshape(-1).numpy().view(np.uint64)
+        values = distribution.draw(drawn[:4 * counters])
         if not unique:
             if len(values) >= count:
                 return values[:count], count

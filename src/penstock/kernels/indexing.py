@@ -64,6 +64,17 @@ def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 
     return _gathered(params, indices, axis, batch_dims).reshape(shape)
 
 
+def rows(params: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Slices of `params` along its first axis. On the host torch compares each index anyway, and is asked alone."""
+    if params.is_cpu and indices.dim() == 1 and params.dim() and params.numel():
+        try:
+            return params.index_select(0, indices)
+        except IndexError:
+            check(indices, params.shape[0])
+            raise
+    return gather(params, indices)
+
+
 def _gathered(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) -> Any:
     if batch_dims == 0:
         return arrays.take(params, indices.reshape(-1), axis)

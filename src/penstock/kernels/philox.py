@@ -21,6 +21,7 @@ _MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
 _WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
 _32 = np.uint64(32)
 _CHUNK = 1 << 14                 # counters worked on at a time: what fits a cache
+_AHEAD = 8                       # executions whose words are computed at once
 RESERVED = 256                   # counters set aside per output by every op
 
 
@@ -102,6 +103,8 @@ class Stream:
 
     def __init__(self, seed: int, seed2: int):
         self._lock, self._next = threading.Lock(), Philox.seeded(seed, seed2)
+        self._ahead: dict[Philox, np.ndarray] = {}
+        self._stretches = 1
 
     def reserve(self, count: int) -> Philox:
         """Takes `count` counters."""
@@ -109,6 +112,22 @@ class Stream:
             here = self._next
             self._next = here.skip(count)
         return here
+
+    def reserve_words(self, count: int, first: int) -> tuple[Philox, np.ndarray]:
+        """Takes `count` counters, and gives the words of at least the `first` of them too, a flat array. They are computed for
+        several executions at once: numpy is quicker with many."""
+        with self._lock:
+            here = self._next
+            self._next = here.skip(count)
+            words = self._ahead.pop(here, None)
+            if words is None or len(words) < 4 * first:
+                many = self._stretches if first <= _CHUNK // _AHEAD else 1
+                self._stretches = _AHEAD
+                offsets = torch.arange(many).mul_(count).unsqueeze(1) + torch.arange(first)
+                made = here.at(offsets.view(-1)).numpy().view(np.uint64).reshape(many, -1)
+                self._ahead = {here.skip(count * i): made[i] for i in range(1, many)}
+                words = made[0]
+        return here, words
 
 
 # -- from words to numbers --------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from penstock.static_shape import TensorShape, as_dims, broadcast, rank_is, show
 
 broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: type, Tidx: type in {index} = int32",
                      export_as="broadcast_to")
+broadcast_to_op.repeats = 0
 
 
 @broadcast_to_op.shape

@@ -22,6 +22,7 @@ from penstock.static_shape import TensorShape, rank_is
 _SMALL = 1000          # elements up to which zeros and ones of a static shape are a constant of the graph
 
 fill_op = op("Fill", "dims: index_type, value: T -> output: T", "T: type, index_type: type in {index} = int32")
+fill_op.repeats = 1
 
 
 @fill_op.shape

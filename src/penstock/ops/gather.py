@@ -62,6 +62,14 @@ def _(params, indices, axis, *, batch_dims):
     return indexing.gather(params, indices, int(axis), batch_dims)
 
 
+@gather_v2_op.prepare
+def _(known):
+    axis = known.const(2)
+    if axis is None or axis.size != 1 or int(axis) != 0 or known.attrs["batch_dims"] or not known.floating(0):
+        return None
+    return lambda params, indices, axis: indexing.rows(params, indices)
+
+
 gather_op.shape(lambda params, indices: None if params is None or indices is None else
                 gathered_dims(rank_at_least(params, 1), indices, 0))
 gather_op.kernel(lambda params, indices: indexing.gather(params, indices))

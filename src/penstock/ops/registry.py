@@ -176,6 +176,7 @@ class OpDef:
         # gives the elements of its first input in the same order, in another shape; that shape is its second input
         self.reshapes, self.takes_shape = reshapes or takes_shape, takes_shape
         self.neutral: dict[int, Any] | None = None      # numbers that, as that input, leave the other one as it is
+        self.repeats: int | None = None                 # the input whose elements, and no others, it gives
         # whether, by its attributes, it gives its inputs on as they are
         self.forwards = (lambda attrs: True) if forwards is True else forwards or None
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do

@@ -142,7 +142,7 @@ def _(features, labels):
     if features.ndim != 2:
         raise errors.invalid("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
     log_p = torch.log_softmax(features, 1)
-    return -(labels * log_p).sum(1), torch.sub(log_p.exp(), labels)
+    return (labels * log_p).sum(1).neg_(), log_p.exp_().sub_(labels)
 
 
 @xent.gradient

@@ -4,6 +4,7 @@ Every family is declared twice, as TensorFlow has it: on a reference, which it r
 """
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock import errors
+from penstock import dtypes, errors
 from penstock.kernels import arrays, indexing, strided
 from penstock.kernels.strided import MASK_NAMES, MASKS
-from penstock.ops.registry import OpDef, op
+from penstock.ops.registry import OpDef, get, internal, op
 from penstock.ops.state import VariableResource, handle_dims
 from penstock.static_shape import Dims, compatible, show
 
@@ -35,10 +36,16 @@ def _scatter_rows(resource: VariableResource, indices: torch.Tensor, updates: An
                                  f"updates.shape {arrays.show(found)}, indices.shape {arrays.show(indices.shape)}, "
                                  f"params.shape {arrays.show(dims)}")
         indexing.check(indices, dims[0])
+        if how == "add" and found and indices.ndim == 1 and resource.dtype in _ADDED_AT_ONCE:
+            resource.writable().index_add_(0, indices, updates)
+            return
         flat = indices.reshape(-1).long()
         rows = arrays.expand(updates, wanted).reshape((flat.numel(), *dims[1:]))
         if flat.numel():
             _write(resource.writable(), flat, rows, how)
+
+
+_ADDED_AT_ONCE = (dtypes.float32, dtypes.float64)
 
 
 def _write(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
@@ -158,11 +165,56 @@ def _rows_family(title: str, types: str, resource_types: str, locking: bool = Fa
              "resource", "dtype")
 
 
+def _add_scaled_rows() -> None:
+    """Rows that are subtracted after a multiplication by a number, as gradient descent does, are multiplied and added: a pass
+    over them less, with the same result."""
+    for name, state, out, flags in (("ScatterSub", "Ref(T)", "out: Ref(T)", {"foldable": False}),
+                                    ("ResourceScatterSub", "resource", "", {"stateful": True})):
+        made = internal(f"_{name}Scaled", f"ref: {state}, indices: Tindices, updates: T, factor: T -> {out}",
+                        "T: type in {float32 float64}, Tindices: type in {index}", **flags)
+        kernel = _subtract_scaled if out else _subtract_scaled_from_resource
+        made.kernel(kernel)
+        made.prepare(functools.partial(_by_a_number, kernel=kernel))
+        get(name).fuse(functools.partial(_fuse_factor, into=made.name))
+
+
+def _subtract_scaled(ref: Any, indices: Any, updates: Any, factor: Any) -> Any:
+    _scatter_rows(ref, indices, updates * -factor, "add")
+    return ref
+
+
+def _subtract_scaled_from_resource(ref: Any, indices: Any, updates: Any, factor: Any) -> None:
+    _scatter_rows(ref, indices, updates * -factor, "add")
+
+
+def _by_a_number(known: Any, *, kernel: Callable) -> Callable | None:
+    factor = known.const(3)
+    if factor is None:
+        return None
+    number = factor.item()
+    return lambda ref, indices, updates, factor: kernel(ref, indices, updates, number)
+
+
+def _fuse_factor(op: Any, f: Any, *, into: str) -> Any:
+    ref, indices, updates = op._inputs
+    product = f.only(updates, op)
+    if product is None or not product.opdef.multiplies or updates._dtype.base_dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    rows, factor = product._inputs
+    if factor._dims != ():
+        rows, factor = factor, rows
+    if factor._dims != () or rows._dims is None or not rows._dims:
+        return None
+    attrs = {"T": updates._dtype.base_dtype, "Tindices": op.attrs["Tindices"]}
+    return f.make(into, [ref, indices, rows, factor], attrs, op)
+
+
 _rows_family("Update", "", "", locking=True)
 for _title in ("Add", "Sub", "Mul", "Div"):
     _rows_family(_title, _NUMERIC, _NUMERIC)
 for _title in ("Min", "Max"):
     _rows_family(_title, _ORDERED, _NUMERIC)
+_add_scaled_rows()
 
 
 # -- coordinates ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Arithmetic: what can be said with fewer ops and the same result, to the bit.
 
-- an operand that changes nothing (`neutral`: x * 1, x - 0, x / 1) goes;
+- an operand that changes nothing (`neutral`: x * 1, x - 0, x / 1), or that only repeats such a number (`repeats`), goes;
 - an op that undoes itself (`involution`: -(-x), not not x) goes with its twin;
 - a reshape of something that only has another shape (`reshapes`) takes the original, and one to the shape that is there goes;
 - transposes behind each other become one, or none.
@@ -48,7 +48,7 @@ def _same_as(op: Operation, step: StepGraph) -> Tensor | None:
     opdef, out = op.opdef, op.outputs[0]
     for i, number in (opdef.neutral or {}).items():
         other = op._inputs[1 - i]
-        value = _const(op._inputs[i], step)
+        value = _elements(op._inputs[i], step)
         if value is not None and other._dims is not None and None not in other._dims and other._dims == out._dims and \
                 _all(value, number):
             return other
@@ -91,6 +91,14 @@ def _shorten(op: Operation, step: StepGraph, made: list[Operation]) -> bool:
 
 def _const(t: Tensor, step: StepGraph) -> np.ndarray | None:
     return t._op.attrs["value"] if is_const(t) and id(t) not in step.fed else None
+
+
+def _elements(t: Tensor, step: StepGraph) -> np.ndarray | None:
+    """The elements of a tensor, once or several times, if they are constant."""
+    maker = t._op
+    if maker.opdef.repeats is not None and id(t) not in step.fed and not maker._control_inputs:
+        return _const(maker._inputs[maker.opdef.repeats], step)
+    return _const(t, step)
 
 
 def _all(value: np.ndarray, number: Any) -> bool:

@@ -30,4 +30,4 @@ class GradientDescentOptimizer(RuleOptimizer):
         return var.scatter_sub(delta, use_locking=self._use_locking)
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
-        return get("ResourceScatterAdd")(handle.handle, indices, get("Neg")(self._step(grad)))
+        return get("ResourceScatterSub")(handle.handle, indices, self._step(grad))
