@@ -14,10 +14,10 @@ import sys as _sys
 from penstock import api as _api
 from penstock.version import __version__ as __version__
 
-# What torch's libraries read when they are loaded, unless the user has chosen. Threads that wait for each other sleep soon
-# instead of spinning: on cores that others use too, spinning makes a step tens of times slower.
+# What torch's libraries read when they are loaded, unless the user has chosen: threads that wait for each other spin for some
+# milliseconds, longer than what lies between two kernels of a step; execute/waiting.py sees to it that they do so only alone.
 if "OMP_WAIT_POLICY" not in _os.environ:
-    _os.environ.setdefault("GOMP_SPINCOUNT", "4000")
+    _os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 # The modules that export public names and are light enough to load at once; ops declares every op.
 _MODULES = (

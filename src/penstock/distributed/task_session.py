@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock import errors
 from penstock.compile.program import Program, compile_lane
+from penstock.execute import waiting
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.dataflow import Executor
 from penstock.execute.failure import typed
@@ -47,6 +48,7 @@ class Part:
 
     def run(self, ctx: StepContext, values: Any) -> tuple:
         """One step; gives what is fetched."""
+        waiting.look()
         try:
             results = self.runnable.run(ctx, *values)
             if ctx.deadline is not None:

@@ -13,6 +13,8 @@ import threading
 
 import torch
 
+from penstock.execute import waiting
+
 _A_WHILE = 64                # steps
 
 
@@ -30,6 +32,7 @@ _total = 0                               # threads for a kernel when nothing is 
 def begin(token: int) -> None:
     """A step that computes begins on this thread."""
     _computing[token] = None
+    waiting.look()
     if _total or len(_computing) > 1:
         _limit(len(_computing))
 

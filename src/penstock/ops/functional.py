@@ -250,8 +250,10 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
     from penstock.eager.execute import EagerOp
     from penstock.eager.tape import record
     from penstock.eager.tensor import EagerTensor
+    from penstock.execute import waiting
     from penstock.execute.context import eager_context
     from penstock.graph.convert import convert
+    waiting.look()
     args = [a if isinstance(a, EagerTensor) else convert(a, p.dtype)
             for a, p in zip(args, function.inputs, strict=True)]
     watching = sum(1 for t in context.state.tapes if any(id(a) in t._watched for a in args))
