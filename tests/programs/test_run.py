@@ -208,3 +208,35 @@ def test_names_from_before_1_0(tmp_path):
         sess.run(init)
         print(sess.run(x), len(sess.run(merged)) > 0)
         """) == "[ 6.  4. -1.] True\n"
+
+
+@pytest.mark.timeout(300)
+def test_processes_that_a_program_starts_find_penstock_too(tmp_path):
+    program(tmp_path, "import tensorflow as tf\nprint('worker', tf.Session().run(tf.constant(2) * 3), tf.__version__[0])\n",
+            "worker.py")
+    text = """
+        import multiprocessing, os, subprocess, sys
+        import tensorflow as tf
+
+        def squared(x):
+            return int(tf.Session().run(tf.square(tf.constant(x))))
+
+        if __name__ == "__main__":
+            print(tf.Session().run(tf.constant(1)), flush=True)
+            subprocess.run([sys.executable, "worker.py"], check=True)
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(squared, [2, 3]), flush=True)
+            subprocess.run([sys.executable, "-c", "import sys; print('torch' in sys.modules)"], check=True)
+    """
+    assert output(tmp_path, text, timeout=280).split("\n")[:4] == ["1", "worker 6 1", "[4, 9]", "False"]
+
+
+@pytest.mark.timeout(300)
+def test_a_sitecustomize_of_the_user_still_runs_in_children(tmp_path):
+    program(tmp_path, "import builtins\nbuiltins.mine = 5\n", "site/sitecustomize.py")
+    text = """
+        import os, subprocess, sys
+        os.environ["PYTHONPATH"] += os.pathsep + "site"
+        subprocess.run([sys.executable, "-c", "import tensorflow; print(mine, tensorflow.__version__[0])"], check=True)
+    """
+    assert output(tmp_path, text, timeout=280).startswith("5 2")
