@@ -67,3 +67,19 @@ def test_vectorized_map():
         value, slope = sess.run([y, tf.gradients(y, a)[0]], {a: x})
         np.testing.assert_allclose(value, (x * x).sum(1))
         np.testing.assert_allclose(slope, 2 * x)
+
+
+def test_log_dir_is_the_programs_flag():
+    """absl's logging defines a flag of this name, too."""
+    import absl.flags
+    import absl.logging  # noqa: F401
+    before = absl.flags.FLAGS["log_dir"]
+    try:
+        tf.flags.DEFINE_string("log_dir", "./logs", "where summaries go")
+        assert absl.flags.FLAGS["log_dir"].value == "./logs"
+        with pytest.raises(absl.flags.DuplicateFlagError):
+            tf.flags.DEFINE_integer("stderrthreshold", 3, "absl's own")
+    finally:
+        before.allow_override = True
+        absl.flags.FLAGS["log_dir"] = before
+        before.allow_override = False

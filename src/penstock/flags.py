@@ -20,7 +20,10 @@ def _with_old_names(define: Any) -> Any:
         if any(old in kwargs for old in _RENAMED):
             warnings.warn("Use of the keyword argument names (flag_name, default_value, docstring) is deprecated, please "
                           "use (name, default, help) instead.", DeprecationWarning, stacklevel=2)
-        return define(*args, **{_RENAMED.get(k, k): v for k, v in kwargs.items()})
+        kwargs = {_RENAMED.get(k, k): v for k, v in kwargs.items()}
+        if "log_dir" in (*args[:1], kwargs.get("name")) and FLAGS.find_module_defining_flag("log_dir") == "absl.logging":
+            kwargs["allow_override"] = True         # programs had this flag before absl's logging took the name
+        return define(*args, **kwargs)
     return wrapper
 
 

@@ -4,6 +4,7 @@ from penstock.api import export as _export
 from penstock.estimator import (  # noqa: F401
     canned,
     canned_v2,
+    clustering,
     early_stopping,
     estimator,
     exporter,
