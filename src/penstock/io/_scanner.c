@@ -663,45 +663,109 @@ static PyObject *scan_sequences(PyObject *module, PyObject *args)
     return out;
 }
 
-/* The places of the values of lists with some counts: pairs of a row and a number in it; and [rows, longest]. */
-static PyObject *places(PyObject *module, PyObject *arg)
+/* Counts that were given as a buffer: how many there are, their sum and the largest. */
+typedef struct { Py_buffer view; const int64_t *each; Py_ssize_t length; int64_t sum, most; } Counts;
+
+static int counts_take(PyObject *given, Counts *counts)
 {
-    Py_buffer view;
-    if (PyObject_GetBuffer(arg, &view, PyBUF_SIMPLE) < 0)
-        return NULL;
-    const int64_t *counts = view.buf;
-    Py_ssize_t rows = view.len / (Py_ssize_t)sizeof(int64_t);
-    uint64_t total = 0;
-    int64_t longest = 0;
-    for (Py_ssize_t i = 0; i < rows; i++) {
-        total += counts[i] > 0 ? (uint64_t)counts[i] : 0;
-        longest = counts[i] > longest ? counts[i] : longest;
-        if (longest > PY_SSIZE_T_MAX / 64 || total > PY_SSIZE_T_MAX / 64)
-            break;
-    }
-    Buffer pairs = {0}, shape = {0};
-    if (total > PY_SSIZE_T_MAX / 64 || reserve(&pairs, 16 * (size_t)total + 1) != FINE || reserve(&shape, 16) != FINE) {
-        PyBuffer_Release(&view);
-        PyMem_RawFree(pairs.data);
-        return PyErr_NoMemory();
-    }
-    int64_t *to = (int64_t *)pairs.data, *dims = (int64_t *)shape.data;
-    for (Py_ssize_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < counts[i]; k++) {
-            *to++ = i;
-            *to++ = k;
+    if (PyObject_GetBuffer(given, &counts->view, PyBUF_SIMPLE) < 0)
+        return 0;
+    counts->each = counts->view.buf;
+    counts->length = counts->view.len / (Py_ssize_t)sizeof(int64_t);
+    counts->sum = counts->most = 0;
+    for (Py_ssize_t i = 0; i < counts->length; i++) {
+        int64_t n = counts->each[i];
+        if (n > PY_SSIZE_T_MAX / 64 - counts->sum) {
+            PyBuffer_Release(&counts->view);
+            PyErr_NoMemory();
+            return 0;
         }
-    PyBuffer_Release(&view);
-    pairs.size = 16 * (size_t)total;
-    shape.size = 16;
-    dims[0] = rows;
-    dims[1] = longest;
-    PyObject *first = as_block(&pairs), *second = as_block(&shape);
-    PyMem_RawFree(pairs.data);
-    PyMem_RawFree(shape.data);
-    PyObject *out = first == NULL || second == NULL ? NULL : PyTuple_Pack(2, first, second);
+        counts->sum += n > 0 ? n : 0;
+        counts->most = n > counts->most ? n : counts->most;
+    }
+    return 1;
+}
+
+/* Places and a shape as a tuple of blocks; they are freed if that fails. */
+static PyObject *places_made(Buffer *places, Buffer *shape)
+{
+    PyObject *first = as_block(places), *second = first == NULL ? NULL : as_block(shape);
+    PyObject *out = second == NULL ? NULL : PyTuple_Pack(2, first, second);
     Py_XDECREF(first);
     Py_XDECREF(second);
+    PyMem_RawFree(places->data);
+    PyMem_RawFree(shape->data);
+    return out;
+}
+
+static int places_begin(Buffer *places, Buffer *shape, size_t rank, int64_t count)
+{
+    places->size = rank * sizeof(int64_t) * (size_t)count;
+    shape->size = rank * sizeof(int64_t);
+    places->data = PyMem_RawMalloc(places->size + 1);
+    shape->data = PyMem_RawMalloc(shape->size);
+    if (places->data != NULL && shape->data != NULL)
+        return 1;
+    PyMem_RawFree(places->data);
+    PyMem_RawFree(shape->data);
+    PyErr_NoMemory();
+    return 0;
+}
+
+/* Where the values of lists with some counts are: pairs of a row and a number in it; and the shape [rows, longest]. */
+static PyObject *places(PyObject *module, PyObject *arg)
+{
+    Counts counts;
+    Buffer pairs = {0}, shape = {0};
+    if (!counts_take(arg, &counts))
+        return NULL;
+    PyObject *out = NULL;
+    if (places_begin(&pairs, &shape, 2, counts.sum)) {
+        int64_t *to = (int64_t *)pairs.data, *dims = (int64_t *)shape.data;
+        for (Py_ssize_t i = 0; i < counts.length; i++)
+            for (int64_t k = 0; k < counts.each[i]; k++) {
+                *to++ = i;
+                *to++ = k;
+            }
+        dims[0] = counts.length;
+        dims[1] = counts.most;
+        out = places_made(&pairs, &shape);
+    }
+    PyBuffer_Release(&counts.view);
+    return out;
+}
+
+/* The same for sequences: a row, a step, a number in it; counts has one number for each step. */
+static PyObject *step_places(PyObject *module, PyObject *args)
+{
+    PyObject *given_steps, *given_counts, *out = NULL;
+    Counts steps, counts;
+    Buffer triples = {0}, shape = {0};
+    if (!PyArg_ParseTuple(args, "OO:step_places", &given_steps, &given_counts) || !counts_take(given_steps, &steps))
+        return NULL;
+    if (!counts_take(given_counts, &counts)) {
+        PyBuffer_Release(&steps.view);
+        return NULL;
+    }
+    if (steps.sum != counts.length)
+        PyErr_SetString(PyExc_ValueError, "there must be a count for each step");
+    else if (places_begin(&triples, &shape, 3, counts.sum)) {
+        int64_t *to = (int64_t *)triples.data, *dims = (int64_t *)shape.data;
+        const int64_t *count = counts.each;
+        for (Py_ssize_t i = 0; i < steps.length; i++)
+            for (int64_t step = 0; step < steps.each[i]; step++, count++)
+                for (int64_t k = 0; k < *count; k++) {
+                    *to++ = i;
+                    *to++ = step;
+                    *to++ = k;
+                }
+        dims[0] = steps.length;
+        dims[1] = steps.most;
+        dims[2] = counts.most;
+        out = places_made(&triples, &shape);
+    }
+    PyBuffer_Release(&steps.view);
+    PyBuffer_Release(&counts.view);
     return out;
 }
 
@@ -712,6 +776,7 @@ static PyMethodDef methods[] = {
     {"scan_sequences", scan_sequences, METH_VARARGS,
      "scan_sequences(context, lists, rows, make): values of the context and of the lists; None if a row is irregular."},
     {"places", places, METH_O, "places(counts): where the values of lists are in a sparse tensor, and its shape."},
+    {"step_places", step_places, METH_VARARGS, "step_places(steps, counts): the same for lists of steps."},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

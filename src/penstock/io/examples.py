@@ -140,6 +140,16 @@ def places(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([np.repeat(np.arange(len(counts)), counts), place], 1), np.array([len(counts), longest])
 
 
+def step_places(steps: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same for sequences, [rows, steps, values]: `steps` of each row, `counts` of each step."""
+    if scanner is not None:
+        triples, shape = scanner.step_places(steps, counts)
+        return np.frombuffer(triples, np.int64).reshape(-1, 3), np.frombuffer(shape, np.int64)
+    (rows, step), (of_step, place) = places(steps)[0].T, places(counts)[0].T
+    indices = np.stack([rows[of_step], step[of_step], place], 1)
+    return indices, np.array([len(steps), steps.max(initial=0), counts.max(initial=0)])
+
+
 def scanned(kind: int, flat: Any) -> np.ndarray:
     """What the scanner found, as `packed` would give it."""
     return flat if kind == BYTES else np.frombuffer(flat, "<f4" if kind == FLOAT else np.int64)

@@ -11,12 +11,12 @@ import torch
 from penstock import errors
 from penstock.graph.functions import GraphFunction, as_function, raise_typed
 from penstock.graph.prune import needed
+from penstock.ops.dataset_blocks import BlockPlan
 from penstock.ops.registry import op
 from penstock.pipelines.mapping import stage_of
 
 ARGUMENTS = "Targuments: list(type) >= 0"
 OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
-_MOST_OPS = 200                        # in a function that is called on whole blocks
 
 __all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "on_host", "stage_of", "text"]
 
@@ -82,6 +82,7 @@ class Body:
     def __init__(self, function: GraphFunction, captured: list):
         self.function, self.captured = function, tuple(captured)
         self._at_once: bool | None = None
+        self._plan: BlockPlan | None = None
         self._pure: bool | None = None
 
     @property
@@ -112,26 +113,17 @@ class Body:
     def vectorized(self, ctx: Any) -> Callable | None:
         """A callable f(ctx, columns) -> columns of the outputs; None if elements have to be called one by one."""
         if self._at_once is None:
-            self._at_once = self._may_see_blocks()
-        if not self._at_once:
+            self._at_once = self.pure
+            if self._at_once:
+                self._plan = BlockPlan(self.function, self._ops(), len(self.captured))
+                self._at_once = self._plan.fits
+        if not self._at_once or self._plan is None:
             return None
-        run, captured = self.function.program(ctx.within(ctx.streams)).run, self.captured
-
-        def call(ctx: Any, columns: tuple) -> tuple:
-            return torch.func.vmap(lambda *element: run(ctx, *element, *captured))(*columns)
-        return call
+        return self._plan.compiled(ctx.within(ctx.streams), self.captured)
 
     def give_up(self) -> None:
         """Calls the function on single elements from now on."""
         self._at_once = False
-
-    def _may_see_blocks(self) -> bool:
-        """Whether the function may be called on a block at once: pure ops over numbers."""
-        f = self.function
-        if any(t.dtype.torch is None for t in (*f.inputs, *f.outputs)) or len(f.inputs) == len(self.captured):
-            return False
-        ops = self._ops()
-        return self.pure and len(ops) <= _MOST_OPS and all(t.dtype.torch is not None for o in ops for t in o.outputs)
 
 
 def body(function: Any, node: Any, captured: list) -> Body:

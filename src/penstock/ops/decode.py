@@ -60,6 +60,9 @@ def _(bytes, *, out_type, little_endian):
     return _numbers(b"".join(items), out_type, little_endian, (*bytes.shape, size // out_type.size))
 
 
+decode_raw_op.rows()
+
+
 @decode_padded_raw.kernel(device="cpu")
 def _(input_bytes, fixed_length, *, out_type, little_endian):
     if fixed_length.ndim:
@@ -72,6 +75,9 @@ def _(input_bytes, fixed_length, *, out_type, little_endian):
     strings.check_bytes(length * input_bytes.size, "DecodePaddedRaw")
     data = b"".join([s[:length].ljust(length, b"\0") for s in input_bytes.ravel().tolist()])
     return _numbers(data, out_type, little_endian, (*input_bytes.shape, length // out_type.size))
+
+
+decode_padded_raw.rows()
 
 
 @export(v1=["decode_raw", "io.decode_raw"])
@@ -138,6 +144,7 @@ def _(records, record_defaults, *, OUT_TYPE, field_delim, use_quote_delim, na_va
             for f, each in enumerate(zip(columns, record_defaults, OUT_TYPE, strict=True))]
 
 
+decode_csv_op.rows()
 _NOT_PLAIN = re.compile(rb"[\r\n\x1c-\x1f_\x80-\xff]")           # lines, and what Python's numbers know beyond C's
 
 

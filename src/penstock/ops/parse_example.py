@@ -291,13 +291,19 @@ def _(serialized, names, sparse_keys, dense_keys, ragged_keys, dense_defaults, *
             [torch.zeros(0, dtype=s.dtype) if single else s for _, s in ragged])
 
 
+def _wanted_once(sparse_keys: Sequence, dense_keys: Sequence, sparse_types: Sequence, types: Sequence, given: Sequence,
+                 defaults: list) -> tuple[list, list[Dense], Request]:
+    """What ParseSingleExample asks for: lists, dense features, and the request."""
+    lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
+    dense = [dense_feature(strings.raw(k), t, s._dims) for k, t, s in zip(dense_keys, types, given, strict=True)]
+    check_defaults(dense, defaults)
+    return lists, dense, Request(lists, dense, lambda _, key, text: f"Key: {strings.show(key)}.  {text}")
+
+
 @parse_single.kernel(device="cpu")
 def _(serialized, dense_defaults, *, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes):
     row = strings.scalar(serialized, "Expected serialized to be a scalar: it")
-    lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
-    dense = [dense_feature(strings.raw(k), t, s._dims) for k, t, s in zip(dense_keys, Tdense, dense_shapes, strict=True)]
-    check_defaults(dense, dense_defaults)
-    request = Request(lists, dense, lambda _, key, text: f"Key: {strings.show(key)}.  {text}")
+    lists, dense, request = _wanted_once(sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes, dense_defaults)
     values = request.values([row])
     found = []
     for feature, default, v in zip(dense, dense_defaults, values[len(lists):], strict=True):
@@ -305,3 +311,13 @@ def _(serialized, dense_defaults, *, sparse_keys, dense_keys, sparse_types, Tden
             fixed(request, feature, v, default, 1, _required(None))
         found.append(arrays.part(made, (0,)))
     return *parts([listed(v, t, False) for v, t in zip(values, sparse_types, strict=False)]), found
+
+
+@parse_single.rows
+def _(serialized, dense_defaults, *, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes):
+    lists, dense, request = _wanted_once(sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes, dense_defaults)
+    if lists or any(feature.varies for feature in dense):
+        raise errors.UnimplementedError(None, None, "Rows of different sizes are no column")
+    values = request.values(serialized.tolist())
+    return [], [], [], [fixed(request, feature, v, default, len(serialized), _required(None))
+                        for feature, default, v in zip(dense, dense_defaults, values, strict=True)]

@@ -16,7 +16,7 @@ from penstock import errors
 from penstock import static_shape as shapes
 from penstock.api import LazyModule
 from penstock.io.example_columns import BYTES, KINDS, MISSING, NAMES, Column, packed
-from penstock.io.examples import read_maps, scan_sequences
+from penstock.io.examples import read_maps, scan_sequences, step_places
 from penstock.kernels import arrays, strings
 from penstock.ops import parse_example as examples
 from penstock.ops.registry import op
@@ -186,13 +186,8 @@ def _dense(feature: examples.Dense, found: _Sequences, names: list[bytes], assum
 
 def _sparse(dtype: Any, found: _Sequences) -> tuple:
     """A feature list as a sparse tensor [rows, steps, values]."""
-    steps, counts = np.maximum(found.steps, 0), found.counts
-    total = int(counts.sum())
-    step = np.arange(len(counts)) - np.repeat(np.cumsum(steps) - steps, steps)
-    indices = np.stack([np.repeat(np.repeat(np.arange(len(steps)), steps), counts), np.repeat(step, counts),
-                        np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)], 1)
-    dims = [len(steps), int(steps.max()) if len(steps) else 0, int(counts.max()) if len(counts) else 0]
-    return torch.from_numpy(indices), examples.tensor(examples.KIND[dtype], found.flat, (total,)), torch.tensor(dims)
+    indices, dims = (torch.from_numpy(array) for array in step_places(found.steps, found.counts))
+    return indices, examples.tensor(examples.KIND[dtype], found.flat, (-1,)), dims
 
 
 def _parse(rows: list[bytes], names: list[bytes], wanted: _Wanted) -> tuple:

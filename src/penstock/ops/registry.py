@@ -181,6 +181,7 @@ class OpDef:
         self.forwards = (lambda attrs: True) if forwards is True else forwards or None
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
         self.kernels: dict[str, Kernel] = {}
+        self.rows_kernel: Kernel | None = None     # see `rows`
         self.shape_rule: Callable | None = None
         self.shape_wants: tuple[str, ...] = ()
         self.value_rule: Callable | None = None
@@ -279,6 +280,12 @@ class OpDef:
             self.kernels[device].type_attr = self.inputs[0].type_attr
             for t in types.split():
                 self.kernels[device].by_type[as_dtype(t)] = Kernel(fn)
+        return fn
+
+    def rows(self, fn: Callable | None = None) -> Any:
+        """Sets the kernel for a column: many values of its first input at once, stacked; the other inputs are the same for
+        all rows. Without an argument: the usual kernel works on columns, too."""
+        self.rows_kernel = self.kernel_for("cpu") if fn is None else Kernel(fn)
         return fn
 
     def gradient(self, fn: Callable) -> Callable:

@@ -42,6 +42,9 @@ def _(input, *, num_buckets):
     return bucket(hashing.fingerprint64(input.ravel().tolist()), num_buckets).reshape(input.shape)
 
 
+to_hash_bucket_fast_op.rows()
+
+
 @to_hash_bucket_strong_op.kernel(device="cpu")
 def _(input, *, num_buckets, key):
     if len(key) != 2:

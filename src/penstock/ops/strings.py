@@ -132,6 +132,9 @@ def _(string_tensor, *, out_type):
     return torch.tensor(values, dtype=out_type.torch).reshape(string_tensor.shape)
 
 
+string_to_number_op.rows()
+
+
 @export(v1=["strings.to_number", "string_to_number"])
 @dispatched
 def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None,
@@ -245,6 +248,9 @@ string_length_op.shape(lambda input: input)
 def _(input, *, unit):
     measure = len if unit == "BYTE" else strings.utf8_length
     return torch.tensor([measure(s) for s in input.ravel().tolist()], dtype=torch.int32).reshape(input.shape)
+
+
+string_length_op.rows()
 
 
 @export(v1=["strings.length"])
