@@ -35,3 +35,15 @@ def test_csv_queue_with_a_bad_line(tmp_path):
         f.write("1,2,three,4\n")
     with pytest.raises(tf.errors.InvalidArgumentError, match="Field 2 in record 0 is not a valid float: three"):
         example.train(files, epochs=1)
+
+
+def test_keras_digits(monkeypatch):
+    """The network of the talks learns the digits with compile and fit."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = load("keras_digits")
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        (x, y), (x_test, y_test) = example.digits.load()
+        model = example.network()
+        model.fit(x, tf.keras.utils.to_categorical(y, 10), batch_size=32, epochs=3, verbose=0)
+        assert model.evaluate(x_test, tf.keras.utils.to_categorical(y_test, 10), verbose=0)[1] > 0.8

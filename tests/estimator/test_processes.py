@@ -10,7 +10,7 @@ from penstock.distributed.launch import surroundings
 from tests.distributed.conftest import addresses, eventually
 from tests.distributed.nursery import ROOT
 
-pytestmark = pytest.mark.timeout(110)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def start(nursery, tmp_path):
     """`start(spec, job, i)` runs the example as a task; gives its process and a function for what it has printed."""
     made = []
 
-    def run(spec, job, i, life=0):
+    def run(spec, job, i, life=0, program="estimator_table.py"):
         log = tmp_path / f"{job}{i}_{life}.log"
         log.touch()
-        made.append(nursery.start(log, ROOT / "examples" / "estimator_table.py", f"--folder={tmp_path / 'model'}",
+        made.append(nursery.start(log, ROOT / "examples" / program, f"--folder={tmp_path / 'model'}",
                                   "--steps=300", "--save_steps=50", "--delay=0.05",
                                   env=surroundings(spec, job, i, "secret")))
         return made[-1], log.read_text
@@ -33,18 +33,19 @@ def start(nursery, tmp_path):
 
 @pytest.mark.distributed
 @pytest.mark.slow
-def test_a_cluster_trains_on_while_a_worker_is_killed_and_comes_back(start, tmp_path):
+@pytest.mark.parametrize("program", ["estimator_table.py", "keras_digits.py"])
+def test_a_cluster_trains_on_while_a_worker_is_killed_and_comes_back(start, tmp_path, program):
     spec = addresses(chief=1, worker=2, ps=2)
-    tasks = {(job, i): start(spec, job, i) for job, i in
+    tasks = {(job, i): start(spec, job, i, program=program) for job, i in
              (("ps", 0), ("ps", 1), ("chief", 0), ("worker", 0), ("worker", 1), ("evaluator", 0))}
     lost, said = tasks["worker", 1]
-    assert eventually(lambda: "worker 1 trains" in said(), 60), said()
+    assert eventually(lambda: "worker 1 trains" in said(), 120), said()
     lost.signal(signal.SIGKILL)
     assert lost.wait(10) == -signal.SIGKILL
-    tasks["worker", 1] = start(spec, "worker", 1, life=1)
+    tasks["worker", 1] = start(spec, "worker", 1, 1, program)
     for (job, _), (child, said) in tasks.items():
         if job != "ps":
-            assert child.wait(60) == 0, said()
+            assert child.wait(150) == 0, said()
     steps = [int(re.search(r"made (\d+) steps", tasks[t][1]()).group(1)) for t in (("chief", 0), ("worker", 0), ("worker", 1))]
     assert min(steps) > 0 and sum(steps) < 306                    # the second life of worker 1 had its part, too
     step, accuracy = re.search(r"evaluator 0: step (\d+) accuracy ([\d.]+)", tasks["evaluator", 0][1]()).groups()
