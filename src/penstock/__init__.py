@@ -33,6 +33,7 @@ _LATER = {
     "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
     "autograph": "autograph.convert", "distribute": "distribute",
     "distribute.experimental.compression": "distribute.compression",
+    "nn.compute_average_loss": "distribute.losses", "nn.scale_regularization_loss": "distribute.losses",
     "distributions": "distributions", "contrib": "contrib",
     "nn.rnn_cell": "rnn", "nn.dynamic_rnn": "rnn", "nn.bidirectional_dynamic_rnn": "rnn", "nn.raw_rnn": "rnn",
     "nn.static_rnn": "rnn", "nn.static_state_saving_rnn": "rnn", "nn.static_bidirectional_rnn": "rnn",

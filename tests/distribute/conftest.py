@@ -14,7 +14,7 @@ def _logical_cpus():
     contexts.default_frame.cache_clear()
     yield
     context.state.strategies = ()
-    contexts._Process.chosen = None
+    contexts._Process.chosen, context.process.strategy = None, False
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ from typing import Any
 
 from penstock.api import export
 from penstock.graph import context
-from penstock.graph.scopes import init_scope
 
 
 class Frame:
     """One entry of the stack: a strategy, and the replica (or the copy that is being updated) that the thread works for."""
 
-    __slots__ = ("strategy", "replica", "copy", "root")
+    __slots__ = ("strategy", "replica", "copy", "creator", "root")
 
-    def __init__(self, strategy: Any, replica: Any = None, copy: int | None = None):
+    def __init__(self, strategy: Any, replica: Any = None, copy: int | None = None, creator: Any = None):
         self.strategy, self.replica, self.copy = strategy, replica, copy
+        self.creator = creator                   # creator(next_creator, **kwargs) makes the variables
         self.root = _root()
 
     cross = property(lambda self: self.strategy if self.replica is None else None, doc="The strategy, across replicas.")
@@ -43,7 +43,7 @@ def _root() -> Any:
 
 
 class _Process:
-    chosen: Any = None                 # the frame of experimental_set_strategy
+    chosen: Any = None                 # the frame of experimental_set_strategy; it counts in every thread and graph
 
 
 @functools.cache
@@ -76,21 +76,13 @@ def entered(new: Frame) -> Iterator[Frame]:
         state.strategies = old
 
 
-@contextlib.contextmanager
-def creating(creator: Any) -> Iterator[None]:
-    """Lets `creator` make variables in the graph that is built now and, for those made in an init_scope, around functions."""
-    stacks = [context.current_graph()._stacks]
-    if not context.executing_eagerly() and context.current_graph().building_function:
-        with init_scope():
-            stacks.append(context.current_graph()._stacks)
-    before = [s.variable_creators for s in stacks]
-    for s in stacks:
-        s.variable_creators = (*s.variable_creators, creator)
-    try:
-        yield
-    finally:
-        for s, old in zip(stacks, before, strict=True):
-            s.variable_creators = old
+def with_creators(make: Any) -> Any:
+    """A function that makes a variable, with what the strategies and replicas of this thread put around it."""
+    root = _root()
+    for entry in context.state.strategies or (() if _Process.chosen is None else (_Process.chosen,)):
+        if entry.creator is not None and (entry.root is root or entry is _Process.chosen):
+            make = functools.partial(entry.creator, make)
+    return make
 
 
 # -- what programs ask ------------------------------------------------------------------------------------------------
@@ -129,7 +121,7 @@ def has_strategy() -> bool:
 
 def active_strategy() -> Any:
     """The strategy that this thread is under, or None; costs nothing where there is none."""
-    if not context.state.strategies and _Process.chosen is None:
+    if not context.state.strategies and not context.process.strategy:
         return None
     found = frame().strategy
     return None if found is default_frame().strategy else found
@@ -143,21 +135,10 @@ def experimental_set_strategy(strategy: Any) -> None:
     """
     if context.state.strategies and frame() is not _Process.chosen:
         raise RuntimeError("Must not be called inside a `tf.distribute.Strategy` scope.")
-    before = _Process.chosen
-    if before is not None:
-        before.scope_object.__exit__(None, None, None)
-        _Process.chosen = None
-    if strategy is None or strategy is default_frame().strategy:
-        return
-    scope = strategy.scope()
-    scope.__enter__()
-    _Process.chosen = chosen = _Chosen(strategy)
-    chosen.scope_object = scope
-    context.state.strategies = context.state.strategies[:-1]     # counts for every thread, and for every graph
-
-
-class _Chosen(Frame):
-    __slots__ = ("scope_object",)
+    _Process.chosen = None
+    context.process.strategy = strategy is not None and strategy is not default_frame().strategy
+    if context.process.strategy:
+        _Process.chosen = Frame(strategy, creator=strategy.extended._creator)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------

@@ -93,17 +93,17 @@ class StrategyExtended:
 
     # -- variables ----------------------------------------------------------------------------------------------------
     def _scope(self, strategy: Any) -> Any:
-        def creator(next_creator: Any, **kwargs: Any) -> Any:
-            contexts.require_scope(strategy)
-            kwargs["use_resource"] = True
-            return self._create_variable(next_creator, **kwargs)
-
         def without_partitions(getter: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._allow_variable_partition() and kwargs.pop("partitioner", None) is not None:
                 logging.log_first_n(logging.WARN, "Partitioned variables are disabled when using current "
                                     "tf.distribute.Strategy.", 1)
             return getter(*args, **kwargs)
-        return Scope(strategy, creator, without_partitions, self._default_device)
+        return Scope(strategy, self._creator, without_partitions, self._default_device)
+
+    def _creator(self, next_creator: Any, **kwargs: Any) -> Any:
+        contexts.require_scope(self._container_strategy())
+        kwargs["use_resource"] = True
+        return self._create_variable(next_creator, **kwargs)
 
     def _allow_variable_partition(self) -> bool:
         return False

@@ -26,6 +26,7 @@ class ReplicaContext:
         self._strategy, self._replica_id_in_sync_group = strategy, replica_id_in_sync_group
         self._local_index = 0 if isinstance(replica_id_in_sync_group, Tensor) else \
             strategy.extended._local_index(replica_id_in_sync_group)
+        self._creator: Any = None
         self._before: list[tuple] = []
 
     strategy = property(lambda self: self._strategy, doc="The strategy.")
@@ -47,7 +48,7 @@ class ReplicaContext:
     def __enter__(self) -> ReplicaContext:
         from penstock.graph import context
         self._before.append(context.state.strategies)
-        context.state.strategies = (*context.state.strategies, Frame(self._strategy, self))
+        context.state.strategies = (*context.state.strategies, Frame(self._strategy, self, creator=self._creator))
         return self
 
     def __exit__(self, *exc: Any) -> None:

@@ -13,11 +13,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.distribute import contexts
 from penstock.distribute.replica import ReplicaContext
 from penstock.distribute.values import regroup, select_replica
 from penstock.graph import context
-from penstock.graph.scopes import control_dependencies, device, init_scope, name_scope
+from penstock.graph.scopes import control_dependencies, device, name_scope
 from penstock.variables.scope import get_variable_scope, variable_scope
 
 
@@ -34,9 +33,7 @@ class Surroundings:
         state = context.state
         self._graphs = list(state.graphs)
         self._fields = {k: getattr(state, k) for k in ("tapes", "device", "scope_name", "watching", "autograph", "strategies")}
-        with init_scope():
-            around = context.current_graph()
-        everywhere = {id(g): g for g in (*self._graphs, context.current_graph(), around) if g is not None}
+        everywhere = {id(g): g for g in (*self._graphs, context.current_graph()) if g is not None}
         self._stacks = [(g, g._stacks.copied()) for g in everywhere.values()]
         self._variables = get_variable_scope()
         self._session = get_default_session()
@@ -88,7 +85,7 @@ class MergingContext(ReplicaContext):
 
     def __init__(self, strategy: Any, replica_id: int, turn: _Replica):
         super().__init__(strategy, replica_id)
-        self._turn = turn
+        self._turn, self._creator = turn, turn.shared.creator(turn.index)
 
     def _merge_call(self, merge_fn: Any, args: tuple, kwargs: dict) -> Any:
         self._turn.check_graph()
@@ -100,7 +97,7 @@ class _Replica:
 
     def __init__(self, strategy: Any, index: int, where: str, call: tuple, around: Surroundings, shared: _SharedVariables):
         self._strategy, self.index, self._where, self._call = strategy, index, where, call
-        self._around, self._shared = around, shared
+        self._around, self.shared = around, shared
         self._graph = None if context.executing_eagerly() else context.current_graph()
         self._go, self._paused = threading.Event(), threading.Event()
         self._stop = False
@@ -132,8 +129,7 @@ class _Replica:
         try:
             fn, args, kwargs = self._call
             with self._around.opened(reuse=self.index > 0), _replica_scope(self.index), device(self._where or None), \
-                    MergingContext(self._strategy, self._strategy.extended._replica_id(self.index), self), \
-                    contexts.creating(self._shared.creator(self.index)):
+                    MergingContext(self._strategy, self._strategy.extended._replica_id(self.index), self):
                 self.result = fn(*args, **kwargs)
         except _Stopped:
             pass

@@ -59,16 +59,15 @@ class _Opened:
     """The scopes that one strategy scope has opened, and how they are closed again."""
 
     def __init__(self, scope: Scope):
-        self._graph_stacks, self._device_before = context.current_graph()._stacks, _device_scope()
+        self._graph_stacks = context.current_graph()._stacks
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
             self._variables = variable_scope(get_variable_scope(), custom_getter=scope._getter, auxiliary_name_scope=False)
             parts.enter_context(self._variables)
-            parts.enter_context(contexts.creating(scope._creator))
             if scope._device is not None:
                 parts.enter_context(device(scope._device))
             self._creators, self._device_inside = self._graph_stacks.variable_creators, _device_scope()
-            self._frame = Frame(scope._strategy)
+            self._frame = Frame(scope._strategy, creator=scope._creator)
             context.state.strategies = (*context.state.strategies, self._frame)
             self._parts = parts.pop_all()
 

@@ -52,6 +52,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return self._values[0]
 
     _handle = property(lambda self: self._copy()._handle, doc="The handle of the copy that is meant.")
+    handle = property(lambda self: self._copy()._handle, doc="The same. Writing through it changes one copy alone.")
     _graph_element = property(lambda self: self._get()._graph_element, doc="What a session fetches for it.")
     op = property(lambda self: self._copy().op, doc="The operation that makes the handle of the copy that is meant.")
     graph = property(lambda self: self._values[0].graph, doc="The graph of the variable.")
@@ -63,14 +64,6 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         """The copy that is meant where this is called; the first one across replicas."""
         i = self._index()
         return self._values[0 if i is None else i]
-
-    @property
-    def handle(self) -> Any:
-        """The handle of the copy that is meant; ValueError across replicas, where changing one copy would leave the others."""
-        if self._index() is None and len(self._values) > 1:
-            raise ValueError("`handle` is not available outside the replica context or a `tf.distribute.Strategy.update()` "
-                             f"call: variable '{self.name}' has {len(self._values)} copies.")
-        return self._handle
 
     @property
     def initializer(self) -> Any:
@@ -157,6 +150,13 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
     def count_up_to(self, limit: int) -> Any:
         """Not for copies: each would count by itself."""
         raise NotImplementedError(f"count_up_to is not supported by {type(self).__name__}.")
+
+    def _scattered(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:
+        """What tf.scatter_add and its kin do."""
+        if kind.startswith("nd_"):
+            return getattr(self, f"scatter_{kind}")(indices, updates, name)
+        from penstock.graph.indexed_slices import IndexedSlices
+        return getattr(self, f"scatter_{kind}")(IndexedSlices(updates, convert(indices)), name=name)
 
     def _scatter(self, op_name: str, delta: Any, use_locking: bool, name: str | None) -> Any:
         kind = op_name.removeprefix("ResourceScatter").lower()

@@ -11,7 +11,6 @@ from penstock.graph.convert import convert
 from penstock.graph.gradients import UnconnectedGradients, gradient_function, is_trainable
 from penstock.graph.indexed_slices import IndexedSlices, add_gradients
 from penstock.graph.node import Tensor
-from penstock.graph.scopes import handle_of
 from penstock.ops.registry import get
 
 
@@ -79,9 +78,9 @@ class GradientTape:
     def watch(self, tensor: Any) -> None:
         """Watches a tensor (or nest of them): gradients with respect to it can be asked for."""
         for t in nest.flatten(tensor, expand_composites=True):
-            if not (isinstance(t, Tensor) or handle_of(t) is not None or hasattr(t, "_ref")):
+            if not (isinstance(t, Tensor) or hasattr(t, "handle") or hasattr(t, "_ref")):
                 raise ValueError(f"Passed in object of type {type(t)}, not tf.Tensor")
-            if not isinstance(t, Tensor) and handle_of(t) is not None:
+            if hasattr(t, "handle"):
                 self._watch_variable(t)
             else:
                 if not is_trainable(t):
@@ -91,7 +90,7 @@ class GradientTape:
                 self._watched[id(t)] = t
 
     def _watch_variable(self, variable: Any) -> None:
-        handle = handle_of(variable)
+        handle = variable.handle
         self._watched[id(handle)] = handle
         self._variables[id(variable)] = variable
 
@@ -303,7 +302,7 @@ def _target(t: Any) -> Any:
 def _source(s: Any) -> Any:
     if isinstance(s, Tensor):
         return s
-    return handle_of(s) if handle_of(s) is not None else s._ref() if hasattr(s, "_ref") else s.values \
+    return s.handle if hasattr(s, "handle") else s._ref() if hasattr(s, "_ref") else s.values \
         if isinstance(s, IndexedSlices) else convert(s)
 
 

@@ -202,14 +202,9 @@ def control_dependencies(control_inputs: Any) -> Any:
 @export(v1=["colocate_with"])
 def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
     """A context manager: ops made inside share the device of `op`."""
-    if context.executing_eagerly() or hasattr(handle_of(op), "_value"):      # an eager variable
+    if context.executing_eagerly() or hasattr(getattr(op, "handle", None), "_value"):      # an eager variable
         return contextlib.nullcontext()
     return context.current_graph().colocate_with(op, ignore_existing)
-
-
-def handle_of(variable: Any) -> Any:
-    """The handle of a resource variable, or None; of one with copies on several devices, that of the copy that is meant."""
-    return variable._handle if hasattr(variable, "_handle") else getattr(variable, "handle", None)
 
 
 @export(v1=["container"])

@@ -29,14 +29,13 @@ from penstock.variables.variable import Variable, VariableV1
 def _var_key(var: Any) -> Any:
     """The name under which the slots of a variable are kept; copies on several devices share that of the variable."""
     container = getattr(var, "_distributed_container", None)
-    if container is not None:
-        var = container()
+    var = getattr(var if container is None else container(), "_primary", var)
     return (var.op.graph, var.op.name) if hasattr(var, "op") else var._unique_id
 
 
 def is_resource(var: Any) -> bool:
     """Whether a variable has a handle."""
-    return not isinstance(var, Tensor) and (hasattr(var, "_handle") or hasattr(var, "handle"))
+    return not isinstance(var, Tensor) and hasattr(var, "handle")
 
 
 def is_eager_variable(var: Any) -> bool:
@@ -231,7 +230,7 @@ class Optimizer(Trackable):
         """A variable that belongs to no other, made once per graph."""
         key = (name, None if context.executing_eagerly() else colocate_with.graph)
         if key not in self._non_slot_dict:
-            with scopes.colocate_with(colocate_with):
+            with slot_creator.beside(colocate_with):
                 restored = self._preload_simple_restoration(name) if context.executing_eagerly() else None
                 made = VariableV1(initial_value if restored is None else restored, name=name, trainable=False,
                                   use_resource=is_resource(colocate_with))
@@ -345,7 +344,7 @@ class Optimizer(Trackable):
 
 def replica_of_strategy(otherwise: str) -> Any:
     """The replica that this thread works for, under a strategy; None without one. RuntimeError across replicas."""
-    if not context.state.strategies:
+    if not context.state.strategies and not context.process.strategy:
         return None
     from penstock.distribute.contexts import active_strategy, get_replica_context
     if active_strategy() is None:

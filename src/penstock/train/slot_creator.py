@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.graph import context
-from penstock.graph.scopes import colocate_with, handle_of
+from penstock.graph.scopes import colocate_with
 from penstock.ops.registry import get
 from penstock.variables.initializers import Zeros
 from penstock.variables.scope import get_variable, get_variable_scope, variable_scope
@@ -24,14 +24,30 @@ def _without_partitioner() -> Iterator[None]:
         scope.set_partitioner(old)
 
 
+@contextlib.contextmanager
+def beside(variable: Any) -> Iterator[None]:
+    """Makes variables where another one is; of one with copies on several devices, on all of these."""
+    strategy = getattr(variable, "_distribute_strategy", None)
+    if strategy is None:
+        with colocate_with(variable):
+            yield
+        return
+    from penstock.distribute.contexts import active_strategy
+    with contextlib.ExitStack() as stack:
+        if active_strategy() is None:                      # a slot that a checkpoint restores, outside of the scope
+            stack.enter_context(strategy.scope())
+        stack.enter_context(strategy.extended.colocate_vars_with(variable))
+        yield
+
+
 def _slot(primary: Any, value: Any, name: str, validate_shape: bool, shape: Any, dtype: Any, colocate: bool) -> Any:
     """The slot `name` in the name space of its primary; of the primary's kind, and cut as the primary is cut."""
     eager = context.executing_eagerly()
     prefix = primary._shared_name if eager else primary.op.name
-    use_resource = handle_of(primary) is not None if isinstance(primary, Variable) else None
+    use_resource = hasattr(primary, "handle") if isinstance(primary, Variable) else None
     with variable_scope(None, f"{prefix}/{name}"), _without_partitioner(), contextlib.ExitStack() as stack:
         if colocate:
-            stack.enter_context(colocate_with(primary))
+            stack.enter_context(beside(primary))
         slot = get_variable("", initializer=value, trainable=False, use_resource=use_resource,
                             shape=shape if callable(value) else None, dtype=dtype, validate_shape=validate_shape)
     info = primary._save_slice_info if isinstance(primary, Variable) else None

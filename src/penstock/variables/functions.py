@@ -56,6 +56,8 @@ def _scatter(kind: str, locking: bool, doc: str) -> Callable:
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = locking, name: str | None = None) -> Any:
         if _is_ref(ref):
             return get(f"Scatter{title}")(ref, indices, updates, use_locking=use_locking, name=name)
+        if ref._own_saveable:                                # copies on several devices
+            return ref._scattered(kind, indices, convert(updates, ref.dtype), name)
         return ref._lazy_read(get(f"ResourceScatter{title}")(ref.handle, indices, convert(updates, ref.dtype),
                                                              name=name))
     scatter.__name__, scatter.__doc__ = f"scatter_{kind}", doc

@@ -50,6 +50,9 @@ def _chain(creator: Callable, following: Callable) -> Callable:
 def create(kwargs: dict[str, Any], default: Callable) -> Any:
     """A variable made by the open creators, innermost first, and at last by `default`."""
     make = default
+    if context.state.strategies or context.process.strategy:
+        from penstock.distribute.contexts import with_creators
+        make = with_creators(default)
     for creator in context.current_graph()._stacks.variable_creators:
         make = _chain(creator, make)
     return make(**kwargs)
@@ -129,7 +132,7 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     _constraint: Any = None
     _distribute_strategy: Any = None
     _distributed_container: Any = None         # of a copy: a reference to the variable that it belongs to
-    _own_saveable = False
+    _own_saveable = False                      # copies on several devices say themselves how they are saved and written
 
     # what both kinds answer in the same way
     trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")

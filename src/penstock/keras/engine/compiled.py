@@ -9,6 +9,7 @@ from penstock import tf_logging as logging
 from penstock.api import LazyModule
 from penstock.graph import context
 from penstock.graph.scopes import name_scope
+from penstock.keras.engine.replicas import current_replica, share_of_rows
 
 losses = LazyModule("penstock.keras.losses")
 metrics = LazyModule("penstock.keras.metrics")
@@ -218,8 +219,9 @@ class Compiled:
     def loss(self, y: list, y_pred: list, sample_weights: list, extra: Any = (), follow: bool = True) -> Any:
         """The sum of the losses of all outputs and of those that layers added."""
         from penstock import add_n, cast
-        total = None
+        total = shown = None                                 # what is minimized, and what is reported
         size = None
+        replica = current_replica()
         self.output_losses: list = []
         with name_scope("loss"):
             for i, f in enumerate(self.losses):
@@ -233,23 +235,30 @@ class Compiled:
                 if value.shape.rank not in (0, None):
                     from penstock import reduce_mean
                     value = reduce_mean(value)
-                self.output_losses.append(value)
+                value, seen = (value, value) if replica is None else _of_replica(f, value, replica)
+                self.output_losses.append(seen)
                 size = _batch_size(y_pred[i]) if size is None else size
                 if follow and self.output_trackers[i] is not None:
-                    self._follow(self.output_trackers[i], value, size)
+                    self._follow(self.output_trackers[i], seen, size)
                 weight = self.weights[i]
                 value = value if weight is None else value * cast(weight, value.dtype)
                 total = value if total is None else total + value
+                if replica is not None:
+                    seen = seen if weight is None else seen * cast(weight, seen.dtype)
+                    shown = seen if shown is None else shown + seen
             extra = list(extra)
             if extra:
                 added = add_n([cast(x, total.dtype if total is not None else x.dtype) for x in extra])
+                if replica is not None:
+                    shown = added if shown is None else shown + added
+                    added = added / replica.num_replicas_in_sync
                 total = added if total is None else total + added
         if total is None:
             raise ValueError("The model cannot be compiled because it has no loss to optimize.")
         if size is None and y_pred:
             size = _batch_size(y_pred[0])
         if follow:
-            self._follow(self.tracker, total, size)
+            self._follow(self.tracker, total if shown is None else shown, size)
         return total
 
     def _follow(self, tracker: Any, value: Any, size: Any) -> None:
@@ -290,6 +299,18 @@ class Compiled:
         """Forgets losses and metrics of an epoch."""
         for m in (*self.loss_metrics, *self.metrics):
             m.reset_states()
+
+
+def _of_replica(function: Any, value: Any, replica: Any) -> tuple[Any, Any]:
+    """What a replica's loss adds to that of the whole batch, and what is reported for it.
+
+    A mean counts for as much as the replica has of the rows; sums add up.
+    """
+    from penstock import cast
+    if getattr(function, "reduction", None) == "sum":
+        return value, value * replica.num_replicas_in_sync
+    share = share_of_rows(replica)
+    return value * (share if isinstance(share, float) else cast(share, value.dtype)), value
 
 
 def _batch_size(x: Any) -> Any:

@@ -11,6 +11,7 @@ from penstock.api import LazyModule
 from penstock.graph import context
 from penstock.keras.engine import data_adapter
 from penstock.keras.engine.data_adapter import Batch, Source
+from penstock.keras.engine.replicas import check_batch_size
 
 callbacks_module = LazyModule("penstock.keras.callbacks")
 
@@ -166,6 +167,8 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
                              f"Sequences. Received: x={x}")
         arrays = data_adapter.arrays_of(x, y, sample_weight)
         (x, y, sample_weight), validation_data = data_adapter.split(arrays, validation_split)
+    if not chooses_batches(x):
+        check_batch_size(model, batch_size)
     options = {"workers": workers, "use_multiprocessing": use_multiprocessing, "max_queue_size": max_queue_size}
     source = data_adapter.source(model, x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight,
                                  steps_name="steps_per_epoch", **options)

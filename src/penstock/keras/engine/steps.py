@@ -39,9 +39,14 @@ class FunctionStep:
             with eager_learning_phase_scope(int(mode == "train")):
                 return model._quiet_step(mode, data) if default else method(data)
 
-        self._model, self._mode, self._step = model, mode, step
+        self._model, self._mode = model, mode
+        self._step = step = self._wrapped(step)
         self._function = None if eagerly else Function(step, f"{mode}_function")
         self._concrete: dict[Any, Any] = {}
+
+    def _wrapped(self, step: Any) -> Any:
+        """What is compiled: the step itself, or what a subclass puts around it."""
+        return step
 
     def __call__(self, flat: list) -> Any:
         """Runs the step; what it gives are tensors, or nothing where metrics are asked for later."""
@@ -61,7 +66,6 @@ class FunctionStep:
         whole = not self._concrete
         self._prepare()
         return self._function.get_concrete_function(*[_spec(x, whole) for x in flat])        # type: ignore[union-attr]
-
 
     def _prepare(self) -> None:
         """Lets the optimizer make its variables now: a trace in which variables are made has to be traced again."""

@@ -20,6 +20,7 @@ from penstock.keras.engine.compiled import Compiled, LossContainer, MetricsConta
 from penstock.keras.engine.data_adapter import Layout, make_batch, unpack_x_y_sample_weight
 from penstock.keras.engine.layer_weights import unique
 from penstock.keras.engine.network import Network
+from penstock.keras.engine.replicas import ReplicaStep, check_strategy, current_strategy
 from penstock.keras.engine.steps import FunctionStep, GraphStep
 from penstock.keras.saving.model_files import Saved
 
@@ -49,6 +50,7 @@ class Model(Saved, Network):
         own.setdefault("_compiled", Compiled())
         own.setdefault("_run_eagerly", None)
         own.setdefault("stop_training", False)
+        own.setdefault("_distribution_strategy", current_strategy())
         own.update(_steps={}, _graph_parts={})
 
     @no_automatic_dependency_tracking
@@ -68,6 +70,12 @@ class Model(Saved, Network):
 
         >>> model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
         """
+        if self._distribution_strategy is not None and current_strategy() is None:
+            with self._distribution_strategy.scope():
+                self.compile(optimizer, loss, metrics, loss_weights, sample_weight_mode, weighted_metrics, target_tensors,
+                             distribute, **kwargs)
+            return
+        check_strategy(self)
         self._run_eagerly = kwargs.pop("run_eagerly", None)
         for k in ("experimental_run_tf_function", "steps_per_execution", "experimental_steps_per_execution", "jit_compile",
                   "auto_scale_loss", "cloning", "pss_evaluation_shards"):
@@ -314,9 +322,17 @@ class Model(Saved, Network):
         key = mode, layout.key, None if eager else id(context.current_graph()), eager and self.run_eagerly
         found = self._steps.get(key)
         if found is None:
-            found = self._steps[key] = FunctionStep(self, mode, layout, bool(self.run_eagerly)) if eager else \
+            check_strategy(self)
+            kind = FunctionStep if self._distribution_strategy is None else ReplicaStep
+            found = self._steps[key] = kind(self, mode, layout, bool(self.run_eagerly)) if eager else \
                 GraphStep(self, mode, layout, flat)
         return found
+
+    @property
+    def distribute_strategy(self) -> Any:
+        """The strategy that the model was made under; the default one, if it was made under none."""
+        from penstock.distribute.contexts import default_frame
+        return self._distribution_strategy or default_frame().strategy
 
     def make_train_function(self, force: bool = False) -> Any:
         """The function of an iterator that takes one training step, as custom loops use it."""

@@ -12,6 +12,7 @@ from penstock.graph.node import Tensor
 from penstock.keras import backend as K
 from penstock.keras.engine.base_layer import Layer
 from penstock.keras.engine.input_spec import InputSpec
+from penstock.keras.engine.replicas import current_replica
 from penstock.keras.layers.parts import described, dims_of, named, read, when
 
 
@@ -19,6 +20,7 @@ class BatchNormalizationBase(Layer):
     """What both versions share. In the 2.x one, a layer that is not trainable predicts while others train."""
 
     _v2 = True
+    _synchronized = False
 
     def __init__(self, axis: Any = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
                  beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", moving_mean_initializer: Any = "zeros",
@@ -26,6 +28,7 @@ class BatchNormalizationBase(Layer):
                  beta_constraint: Any = None, gamma_constraint: Any = None, renorm: bool = False, renorm_clipping: Any = None,
                  renorm_momentum: float = 0.99, fused: bool | None = None, trainable: bool = True,
                  virtual_batch_size: int | None = None, adjustment: Any = None, name: str | None = None, **kwargs: Any):
+        self._synchronized = bool(kwargs.pop("synchronized", self._synchronized))
         super().__init__(name=name, trainable=trainable, **kwargs)
         if not isinstance(axis, (int, list, tuple)):
             raise TypeError(f"axis must be int or list, type given: {type(axis)}")
@@ -49,6 +52,8 @@ class BatchNormalizationBase(Layer):
             self.renorm_clipping, self.renorm_momentum = clipping, renorm_momentum
 
     def _why_not_fused(self) -> str | None:
+        if self._synchronized:
+            return "Passing fused=True is unsupported when statistics are synchronized across replicas."
         if self.renorm:
             return "Passing both fused=True and renorm=True is unsupported"
         if not isinstance(self.axis, int) and len(self.axis) > 1:
@@ -210,8 +215,8 @@ class BatchNormalizationBase(Layer):
                 scale, offset = _composed(
                     when(training, lambda: adjust_scale, lambda: tf.ones_like(adjust_scale)),
                     when(training, lambda: adjust_offset, lambda: tf.zeros_like(adjust_offset)), scale, offset)
-            batch_mean, batch_variance = tf.nn.moments(tf.cast(inputs, self._param_dtype), over,
-                                                       keep_dims=self.virtual_batch_size is not None or len(self.axis) > 1)
+            batch_mean, batch_variance = self._moments(tf.cast(inputs, self._param_dtype), over,
+                                                       self.virtual_batch_size is not None or len(self.axis) > 1)
             mean = when(training, lambda: batch_mean, lambda: tf.convert_to_tensor(self.moving_mean))
             variance = when(training, lambda: batch_variance, lambda: tf.convert_to_tensor(self.moving_variance))
             new_mean, new_variance = mean, variance
@@ -229,6 +234,17 @@ class BatchNormalizationBase(Layer):
         if not context.executing_eagerly():
             outputs.set_shape(inputs.shape)
         return outputs
+
+    def _moments(self, x: Any, over: list, keep_dims: bool) -> tuple:
+        """Mean and variance of a batch; of a synchronized layer, over the batches of all replicas."""
+        replica = current_replica() if self._synchronized else None
+        if replica is None:
+            return tf.nn.moments(x, over, keep_dims=keep_dims)
+        count = tf.cast(tf.reduce_prod(tf.gather(tf.shape(x), over)), x.dtype)
+        total, count = replica.all_reduce("sum", [tf.reduce_sum(x, over, keepdims=True), count])
+        mean = total / count
+        squares = tf.reduce_sum(tf.math.squared_difference(x, mean), over, keepdims=keep_dims)
+        return mean if keep_dims else tf.squeeze(mean, over), replica.all_reduce("sum", squares) / count
 
     def _move_variance(self, value: Any) -> Any:
         if not self.renorm:
@@ -269,6 +285,8 @@ class BatchNormalizationBase(Layer):
             "beta_constraint", "gamma_constraint"))
         if self.renorm:
             config.update(renorm=True, renorm_clipping=self.renorm_clipping, renorm_momentum=self.renorm_momentum)
+        if self._synchronized and not type(self)._synchronized:
+            config["synchronized"] = True
         if self.virtual_batch_size is not None:
             config["virtual_batch_size"] = self.virtual_batch_size
             if self.built:
@@ -322,3 +340,13 @@ class BatchNormalization(BatchNormalizationBase):
     >>> tf.keras.layers.BatchNormalization()(x, training=True)
     """
 
+
+
+@export("keras.layers.experimental.SyncBatchNormalization", v2=["keras.layers.SyncBatchNormalization"])
+class SyncBatchNormalization(BatchNormalization):
+    """Batch normalization over the batches of all replicas of a strategy together, as one device would do it.
+
+    >>> with strategy.scope(): layer = tf.keras.layers.experimental.SyncBatchNormalization()
+    """
+
+    _synchronized = True

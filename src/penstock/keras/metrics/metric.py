@@ -18,6 +18,7 @@ from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import control_dependencies, init_scope
 from penstock.keras import backend as K
 from penstock.keras.engine.base_layer import Layer
+from penstock.keras.engine.replicas import current_replica
 from penstock.keras.initializers import Zeros
 from penstock.ops.core import group, identity
 from penstock.variables.policy import VariableAggregation, VariableSynchronization
@@ -134,7 +135,8 @@ def _resulting(cls: type) -> Any:
     method = cls.result  # type: ignore[attr-defined]
 
     def result(self: Any) -> Any:
-        found = method(self)
+        replica = current_replica()
+        found = method(self) if replica is None else replica.merge_call(lambda strategy: method(self))
         found = found if isinstance(found, dict) or found is None else identity(found)
         self.__dict__["_call_result"] = found
         return found

@@ -31,6 +31,7 @@ from penstock.ops.core import group, identity
 from penstock.ops.registry import get
 from penstock.train.optimizer import cast, deduplicated, is_resource, replica_of_strategy
 from penstock.train.schedules import LearningRateSchedule
+from penstock.train.slot_creator import beside
 from penstock.variables.policy import VariableAggregation, VariableSynchronization
 from penstock.variables.variable import Variable, VariableV1
 
@@ -489,7 +490,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         if slot_name not in slots:
             if isinstance(initializer, str) or callable(initializer):
                 initializer = functools.partial(initializers.get(initializer), shape=var.shape, dtype=var.dtype.base_dtype)
-            with scopes.colocate_with(var):
+            with beside(var):
                 made = VariableV1(initializer, name=f"{var._shared_name}/{slot_name}", dtype=var.dtype.base_dtype,
                                   trainable=False, use_resource=is_resource(var))
             backend.track_variable(made)

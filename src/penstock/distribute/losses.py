@@ -1,0 +1,57 @@
+"""Losses of replicas: scaled so that the sum over all replicas is the loss of the global batch."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import dtypes
+from penstock.api import export
+from penstock.distribute.contexts import get_strategy, in_cross_replica_context
+from penstock.graph.convert import convert
+from penstock.ops.registry import get
+
+
+@export("nn.compute_average_loss")
+def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None,
+                         max_sequence_length: Any = None) -> Any:
+    """The sum of a replica's losses, divided by the number of examples of all replicas.
+
+    >>> loss = tf.nn.compute_average_loss(per_example_loss, global_batch_size=64)
+    """
+    losses = convert(per_example_loss)
+    dtype = losses.dtype
+    if sample_weight is not None:
+        from penstock.keras.losses.reduction import compute_weighted_loss
+        losses = compute_weighted_loss(losses, sample_weight, reduction="none")
+    if global_batch_size is None:
+        if in_cross_replica_context():
+            raise RuntimeError("You are calling `compute_average_loss` in cross replica context, while it was expected to be "
+                               "called in replica context.")
+        if losses.shape.rank == 0:
+            raise ValueError("The loss of each example is needed to know how many there are: per_example_loss has no "
+                             "dimension. Pass global_batch_size.")
+        global_batch_size = get("Shape")(losses)[0] * get_strategy().num_replicas_in_sync
+    count = convert(global_batch_size)
+    if count.shape.rank not in (0, None):
+        raise ValueError(f"global_batch_size must be one number, but its shape is {count.shape}.")
+    if not (count.dtype.is_integer or count.dtype.is_floating):
+        raise TypeError(f"global_batch_size must be a number, not {count.dtype.name}.")
+    flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
+                      get("Range")(0, get("Rank")(losses), 1))
+    found = get("RealDiv")(flat, get("Cast")(count, DstT=losses.dtype))
+    if max_sequence_length is not None:
+        found = get("RealDiv")(found, get("Cast")(convert(max_sequence_length), DstT=losses.dtype))
+    return found if found.dtype == dtype else get("Cast")(found, DstT=dtype)
+
+
+@export("nn.scale_regularization_loss")
+def scale_regularization_loss(regularization_loss: Any) -> Any:
+    """The sum of regularization losses, divided by the number of replicas: all of them have the same one.
+
+    >>> loss += tf.nn.scale_regularization_loss(tf.add_n(model.losses))
+    """
+    if in_cross_replica_context():
+        raise RuntimeError("You are calling `scale_regularization_loss` in cross replica context, while it was expected to be "
+                           "called in replica context.")
+    loss = convert(regularization_loss)
+    total = get("Sum")(loss, convert(list(range(loss.shape.rank or 0)), dtypes.int32)) if loss.shape.rank else loss
+    return total / get_strategy().num_replicas_in_sync
