@@ -210,3 +210,10 @@ def test_stop_initial_epoch_and_summary(capsys):
     model.summary()
     out = capsys.readouterr().out
     assert "Total params: 49" in out and "(None, 8)" in out
+
+
+def test_one_row_as_a_list():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=[3])])
+    assert model.predict([[100, 70, 101]], verbose=0).tolist() == [[271.0]]
+    assert model.predict([[1, 2, 3], [4, 5, 6]], verbose=0).tolist() == [[6.0], [15.0]]
+    assert model.predict([np.ones([2, 3])], verbose=0).tolist() == [[3.0], [3.0]]

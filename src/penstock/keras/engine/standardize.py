@@ -49,6 +49,8 @@ def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool =
             found = [np.asarray(data)]
         elif len(data) != len(names) and len(names) == 1 and data and not hasattr(data[0], "shape"):
             found = [np.asarray(data)]
+        elif len(names) == 1 and _is_one_row(data, shapes[0] if shapes else None):
+            found = [np.asarray(data)]
         else:
             found = [as_array(x) for x in data]
     else:
@@ -61,6 +63,14 @@ def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool =
         for x, name, shape in zip(found, names, shapes, strict=True):
             _check_shape(x, name, shape, what)
     return found
+
+
+def _is_one_row(data: Any, shape: Any) -> bool:
+    """Whether [[1, 2, 3]] is one row of an input with three columns, not a list with one array of three rows."""
+    if shape is None or len(shape) < 2 or not isinstance(data[0], (list, tuple)):
+        return False
+    row = np.shape(data)
+    return len(row) == len(shape) and all(n is None or n == m for n, m in zip(shape[1:], row[1:], strict=True))
 
 
 def _wrong_number(found: list, names: list[str], what: str) -> None:
