@@ -192,6 +192,7 @@ class RecordReader:
         self._file = Inflated(raw, compression, path, self._piece) if compression else raw
         self._buffer, self._at = b"", 0
         self._start = 0                  # where in the (uncompressed) file the buffer begins
+        self._known: dict[int, int] = {}           # checksums of lengths: records are often of one size
         if offset:
             self.seek(offset)
 
@@ -256,40 +257,53 @@ class RecordReader:
         self._at = end + 4
         return data
 
-    def read_many(self, n: int) -> list[bytes]:
-        """At most n records, fewer only at the end."""
-        out = []
-        while len(out) < n:
+    def read_into(self, found: list, limit: int) -> None:
+        """Adds records until there are `limit`, fewer only at the end."""
+        while len(found) < limit:
             record = self.read()
             if record is None:
-                break
-            out.append(record)
+                return
+            found.append(record)
+            if len(found) < limit:
+                found += self._buffered(limit - len(found))
+
+    def read_many(self, n: int) -> list[bytes]:
+        """At most n records, fewer only at the end."""
+        out: list[bytes] = []
+        self.read_into(out, n)
         return out
+
+    def _buffered(self, limit: int) -> list[bytes]:
+        """At most `limit` records that are whole in the buffer, as far as they are sound: `read` does the rest."""
+        masked, header, checksum, known = crc.masked, _HEADER.unpack_from, _CRC.unpack_from, self._known
+        buffer, at, found = self._buffer, self._at, []
+        last = len(buffer) - 16
+        while at <= last:
+            length, stored = header(buffer, at)
+            end = at + 12 + length
+            if end - 12 > last or known.get(length) != stored:
+                if end - 12 > last or len(known) > 1000 or masked(buffer[at:at + 8]) != stored:
+                    break
+                known[length] = stored
+            data = buffer[at + 12:end]
+            if masked(data) != checksum(buffer, end)[0]:
+                break
+            at = end + 4
+            found.append(data)
+            if len(found) == limit:
+                break
+        self._at = at
+        return found
 
     def _lost(self, what: str) -> errors.OpError:
         return errors.DataLossError(None, None, f"{what} at {self.offset} of {paths.as_text(self.path)}")
 
     def __iter__(self) -> Iterator[bytes]:
-        """All records. Those that are whole in the buffer are taken from it in a tight loop; `read` does the rest."""
-        masked, header, checksum = crc.masked, _HEADER.unpack_from, _CRC.unpack_from
-        known: dict[int, int] = {}                # checksums of lengths: records are often of one size
+        """All records."""
         try:
             while (record := self.read()) is not None:
                 yield record
-                buffer, at = self._buffer, self._at
-                last = len(buffer) - 16
-                while at <= last:
-                    length, stored = header(buffer, at)
-                    end = at + 12 + length
-                    if end - 12 > last or known.get(length) != stored:
-                        if end - 12 > last or len(known) > 1000 or masked(buffer[at:at + 8]) != stored:
-                            break
-                        known[length] = stored
-                    data = buffer[at + 12:end]
-                    if masked(data) != checksum(buffer, end)[0]:
-                        break
-                    self._at = at = end + 4
-                    yield data
+                yield from self._buffered(len(self._buffer))
         finally:
             self.close()
 

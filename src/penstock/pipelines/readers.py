@@ -30,7 +30,7 @@ class Files(Stage):
         self.files, self.compression, self.piece = files, compression, buffer_size or _PIECE
 
     def open(self, path: bytes) -> Any:
-        """A reader of one file: `read_many(n)` and `skip_to(offset)`, `offset` and `close()`."""
+        """A reader of one file: `read_into(found, limit)` and `seek(offset)`, `offset` and `close()`."""
         raise NotImplementedError
 
     goes_on = False                 # whether a file is read on behind an error
@@ -118,21 +118,7 @@ class Records(Files):
     """The records of TFRecord files."""
 
     def open(self, path: bytes) -> Any:
-        return _Records(path, self.compression, self.piece)
-
-
-class _Records(RecordReader):
-    def __init__(self, path: bytes, compression: str, piece: int):
-        super().__init__(path, compression, piece)
-
-    def read_into(self, found: list, limit: int) -> None:
-        """Adds records until there are `limit`."""
-        read, add = self.read, found.append
-        for _ in range(limit - len(found)):
-            record = read()
-            if record is None:
-                return
-            add(record)
+        return RecordReader(path, self.compression, self.piece)
 
 
 class Lines(Files):

@@ -54,6 +54,13 @@ class Queue(Shared):
     def _pop(self) -> Row:
         raise NotImplementedError
 
+    def _push_all(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._push(row)
+
+    def _pop_some(self, count: int) -> list[Row]:
+        return [self._pop() for _ in range(count)]
+
     def _give_back(self, rows: list[Row]) -> None:
         """Takes back rows that were popped last, in that order."""
         raise NotImplementedError
@@ -76,7 +83,7 @@ class Queue(Shared):
         self._check_types(components)
         size = self._check_batch(components)
         if size:
-            rows = list(zip(itertools.repeat([kept(c) for c in components]), range(size)))  # noqa: B905
+            rows = list(zip(itertools.repeat(Batch(kept(c) for c in components)), range(size)))  # noqa: B905
             self.waiting.run(_Enqueue(self, rows), self.enqueues, ctx)
 
     def dequeue(self, ctx: Any) -> Sequence[Any]:
@@ -117,7 +124,11 @@ class Queue(Shared):
         source = rows[0][0]
         if rows[0][1] >= 0 and all(r[0] is source for r in rows):
             return [_taken(c, [i for _, i in rows]) for c in source]
+        if self._alike and all(type(r[0]) is Batch for r in rows):
+            return [_picked(i, rows) for i in range(len(source))]
         return [self._stack(i, values) for i, values in enumerate(zip(*map(values_of, rows), strict=True))]
+
+    _alike = True                                       # whether all values of a component have its shape
 
     def _stack(self, i: int, values: Sequence[Any]) -> Any:
         return arrays.stack(values, 0)
@@ -176,8 +187,7 @@ class _Enqueue(Attempt):
         room = min(queue.capacity - len(queue), len(self.rows) - self.next)
         if room <= 0:
             return False
-        for row in self.rows[self.next:self.next + room]:
-            queue._push(row)
+        queue._push_all(self.rows if room == len(self.rows) else self.rows[self.next:self.next + room])
         self.next += room
         return self.finish() if self.next == len(self.rows) else True
 
@@ -219,8 +229,7 @@ class _Dequeue(Attempt):
         ready = queue._ready(missing)
         if ready <= 0:
             return False
-        for _ in range(ready):
-            rows.append(queue._pop())
+        rows.extend(queue._pop_some(ready))
         return self.finish(rows) if ready == missing else True
 
     def undo(self) -> None:
@@ -250,6 +259,36 @@ def _taken(batch: Any, places: list[int]) -> Any:
         part = batch[first:first + count]
         return part if count == len(batch) or not isinstance(batch, torch.Tensor) else part.clone()
     return arrays.take(batch, torch.tensor(places), 0)
+
+
+class Batch(list):
+    """The components of rows that came together. `rows_of` is kept: rows are taken one by one, in any order."""
+
+    __slots__ = ("_rows",)
+
+    def rows_of(self, component: int) -> np.ndarray:
+        """The rows of a component as rows of bytes, in place."""
+        if not hasattr(self, "_rows"):
+            self._rows: dict[int, np.ndarray] = {}
+        if component not in self._rows:
+            self._rows[component] = _bytes(self[component])
+        return self._rows[component]
+
+
+def _picked(component: int, rows: list[Row]) -> Any:
+    """A component of rows that came in several batches: each is copied from its batch to its place."""
+    first = rows[0][0][component]
+    if not isinstance(first, torch.Tensor) or first.device.type != "cpu" or not first[0].numel():
+        return arrays.stack([values_of(row)[component] for row in rows], 0)
+    out = first.new_empty((len(rows), *first.shape[1:]))
+    to = _bytes(out)
+    for i, (batch, at) in enumerate(rows):
+        to[i] = batch.rows_of(component)[at]             # type: ignore[attr-defined]
+    return out
+
+
+def _bytes(batch: torch.Tensor) -> np.ndarray:
+    return batch.detach().reshape(len(batch), -1).view(torch.uint8).numpy()
 
 
 def slices(batch: Any) -> Sequence[Any]:

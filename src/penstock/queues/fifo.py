@@ -20,6 +20,7 @@ class FIFOQueue(Queue):
         super().__init__(*args, **kwargs)
         self.rows: collections.deque[Row] = collections.deque()
         self._push = self.rows.append                   # type: ignore[method-assign]
+        self._push_all = self.rows.extend               # type: ignore[method-assign]
         self._pop = self.rows.popleft                   # type: ignore[method-assign]
         self._tokens: Any = None                        # the batch that put_tokens has added last
 

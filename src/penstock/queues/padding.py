@@ -17,6 +17,7 @@ class PaddingFIFOQueue(FIFOQueue):
     """A FIFO queue whose shapes may have unknown dimensions; a batch pads those with zeros to the largest row."""
 
     kind = "PaddingFIFOQueue"
+    _alike = False
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)

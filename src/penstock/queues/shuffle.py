@@ -35,15 +35,28 @@ class RandomShuffleQueue(Queue):
     def _push(self, row: Row) -> None:
         self.rows.append(row)
 
+    def _push_all(self, rows: Sequence[Row]) -> None:
+        self.rows.extend(rows)
+
     def _pop(self) -> Row:
-        rows = self.rows
-        if not self._words:
-            self._words = self._stream.words(_BLOCKS).flatten().tolist()[::-1]
-            self._stream = self._stream.skip(_BLOCKS)
-        at = self._words.pop() % len(rows)
-        row, rows[at] = rows[at], rows[-1]
-        rows.pop()
-        return row
+        return self._pop_some(1)[0]
+
+    def _pop_some(self, count: int) -> list[Row]:
+        rows, found = self.rows, []
+        left = len(rows)
+        for _ in range(count):
+            if not self._words:
+                self._words = self._stream.words(_BLOCKS).flatten().tolist()[::-1]
+                self._stream = self._stream.skip(_BLOCKS)
+            at = self._words.pop() % left
+            last = rows.pop()
+            left -= 1
+            if at < left:
+                found.append(rows[at])
+                rows[at] = last
+            else:
+                found.append(last)
+        return found
 
     def _give_back(self, rows: list[Row]) -> None:
         self.rows.extend(reversed(rows))
