@@ -32,5 +32,15 @@ def test_checks():
     with pytest.raises(TypeError, match="Hypothesis must be a SparseTensor"):
         tf2.edit_distance([1], sparse(["a"]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="outside of"):
-        tf2.raw_ops.EditDistance(hypothesis_indices=[[0, 9]], hypothesis_values=[1], hypothesis_shape=[1, 2],
+        tf2.raw_ops.EditDistance(hypothesis_indices=[[9, 0]], hypothesis_values=[1], hypothesis_shape=[1, 2],
                                  truth_indices=[[0, 0]], truth_values=[1], truth_shape=[1, 2])
+
+
+def test_sequences_may_be_longer_than_the_shape_says():
+    """Programs give [1, 1, 1] as the shape of a word: only which sequence a letter belongs to counts."""
+    def word(text):
+        return tf.SparseTensor([[0, 0, k] for k in range(len(text))], list(text), [1, 1, 1])
+    with tf.Graph().as_default(), tf.Session() as sess:
+        assert sess.run(tf.edit_distance(word("bear"), word("beers"), normalize=False)).tolist() == [[2.0]]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="outside"):
+            sess.run(tf.edit_distance(tf.SparseTensor([[0, 3, 0]], ["a"], [1, 1, 1]), word("b")))

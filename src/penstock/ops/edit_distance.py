@@ -63,8 +63,9 @@ def _check(name: str, indices: torch.Tensor, values: Any, shape: list[int]) -> N
                              f"has shape {arrays.show(indices.shape)}")
     if any(d < 0 for d in shape):
         raise errors.invalid(f"{name}_shape has a negative size: {shape}")
-    limit = torch.tensor(shape, dtype=torch.int64, device=indices.device)
-    if indices.numel() and bool(((indices < 0) | (indices >= limit)).any()):
+    which = indices[:, :-1]                     # of which sequence; the last column only tells that there is one more element
+    limit = torch.tensor(shape[:-1], dtype=torch.int64, device=indices.device)
+    if which.numel() and bool(((which < 0) | (which >= limit)).any()):
         raise errors.invalid(f"{name}_indices are outside of {name}_shape {arrays.show(shape)}")
 
 
