@@ -94,7 +94,8 @@ def test_what_is_made_of_saved_values_is_computed_before_the_loop():
     text = source(grads, [n])
     before, _, inside = text.rpartition("while True:")
     assert "_StackAll" in before and "SigmoidGrad: SigmoidGrad" in before
-    assert "SigmoidGrad: SigmoidGrad" not in inside and "Sigmoid_grad/SigmoidGrad: Mul" in inside
+    assert "SigmoidGrad: SigmoidGrad" not in inside and "split_grad/ConcatV2: Mul" in inside
+    assert "SigmoidGrad: Mul" not in inside                                   # products side by side are one
     assert "TensorArrayWriteV3_grad/StackPop" not in text                     # the index is what the gradient counts itself
     off = source(grads, [n], loop_optimization=False)
     assert "_StackAll" not in off and "_Turned" not in off
@@ -107,9 +108,19 @@ def test_only_the_wanted_rows_of_the_weights_are_multiplied_by():
     assert "_Turned" in with_x and "SplitV" in with_x
 
 
+def test_a_number_added_to_a_gate_is_added_to_the_bias():
+    n, loss, (x, w, b) = recurrent()
+    text = source([loss, *tf.gradients(loss, [w, b])], [n])
+    before, _, _ = text.partition("while True:")
+    assert "AddV2 -> float32[8]" in before and "while/add_1:" not in text
+    assert "while/add_1: AddV2" in source([loss], [n], loop_optimization=False)
+
+
 def test_a_sum_over_rows_is_done_after_the_loop():
     n, loss, (x, w, b) = recurrent()
     assert "RowSum()" in source(tf.gradients(loss, [b]), [n])
+    both = source(tf.gradients(loss, [w, b]), [n])
+    assert "RowSum()" not in both and ".rows()" in both                       # the product puts the rows together anyway
 
 
 def test_a_conditional_in_the_loop():

@@ -21,13 +21,19 @@ _BYTES = 32 << 20            # that they may take
 class OuterSum:
     """A sum of products aᵀb."""
 
-    __slots__ = ("_a", "_b", "_rows", "_bytes", "_sum")
+    __slots__ = ("_a", "_b", "_rows", "_bytes", "_sum", "_beside")
 
     def __init__(self) -> None:
         self._a: list[torch.Tensor] = []
         self._b: list[torch.Tensor] = []
         self._rows = self._bytes = 0
         self._sum: torch.Tensor | None = None
+        self._beside: RowSum | None = None
+
+    def rows(self) -> RowSum:
+        """The sum over the rows of all b, which are put together once for both."""
+        self._beside = RowSum(self.finish)
+        return self._beside
 
     def add(self, a: torch.Tensor, b: torch.Tensor) -> None:
         """One more product."""
@@ -46,24 +52,31 @@ class OuterSum:
             self._sum = torch.mm(a.t(), b)
         else:
             self._sum.addmm_(a.t(), b)
+        if self._beside is not None:
+            self._beside.add(b)
         self._a, self._b, self._rows, self._bytes = [], [], 0, 0
 
     def total(self, start: torch.Tensor) -> torch.Tensor:
         """`start` and the sum."""
+        self.finish()
+        return start if self._sum is None else self._sum.add_(start)
+
+    def finish(self) -> None:
+        """Multiplies what waits."""
         if self._a:
             self._multiply()
-        return start if self._sum is None else self._sum.add_(start)
 
 
 class RowSum:
-    """A sum over the rows of matrices."""
+    """A sum over the rows of matrices; `before` is called before it is looked at."""
 
-    __slots__ = ("_b", "_rows", "_bytes", "_sum")
+    __slots__ = ("_b", "_rows", "_bytes", "_sum", "_before")
 
-    def __init__(self) -> None:
+    def __init__(self, before: Callable[[], None] | None = None) -> None:
         self._b: list[torch.Tensor] = []
         self._rows = self._bytes = 0
         self._sum: torch.Tensor | None = None
+        self._before = before
 
     def add(self, b: torch.Tensor) -> None:
         """The rows of one more matrix."""
@@ -80,6 +93,8 @@ class RowSum:
 
     def total(self, start: torch.Tensor) -> torch.Tensor:
         """`start` and the sum."""
+        if self._before is not None:
+            self._before()
         if self._b:
             self._add_up()
         return start if self._sum is None else self._sum.add_(start)

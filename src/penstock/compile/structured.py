@@ -63,7 +63,7 @@ class _Structured(BlockWriter):
         self.guards: dict[Any, Guard] = {}         # op or loop -> guard
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
-        self.sums: dict[Operation, tuple[str, str, outer_sum.Found] | None] = {}     # see _find_sums
+        self.sums: dict[Operation, tuple[str, str, outer_sum.Found | None] | None] = {}     # see _find_sums
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -372,12 +372,14 @@ class _Structured(BlockWriter):
                  for t in op.outputs if id(t) not in self.fed)
         self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
 
-    def _find_sums(self, loop: _Loop) -> dict[Operation, tuple[str, type]]:
-        """Loop variables that are sums of products or rows (compile/outer_sum.py), with names and classes of the sums.
+    def _find_sums(self, loop: _Loop) -> dict[Operation, tuple[str, str]]:
+        """Loop variables that are sums of products or rows (compile/outer_sum.py), with names of the sums and what makes them.
 
         Notes in `sums` what becomes of the ops: of an addition, (sum, variable, what was found); others do not run.
         """
-        out: dict[Operation, tuple[str, type]] = {}
+        out: dict[Operation, tuple[str, str]] = {}
+        products: dict[int, str] = {}              # what the second factors of products are -> the sum
+        rows: dict[Operation, outer_sum.Found] = {}
         if self.placed is not None:
             return out
         inside = {(id(loop.test), True)}
@@ -393,9 +395,19 @@ class _Structured(BlockWriter):
             if found is None or any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
                 continue
             name = self._new_name("s")
-            out[variable] = name, found.kind
+            self.scope[found.kind.__name__] = found.kind
+            out[variable] = name, f"{found.kind.__name__}()"
             self.sums.update(dict.fromkeys([found.product, *found.between]))
             self.sums[found.addition] = name, self.names[id(t)], found
+            if found.kind is outer_sum.OuterSum:
+                products[id(found.terms[1])] = name
+            else:
+                rows[variable] = found
+        for variable, found in rows.items():
+            if id(found.terms[0]) in products:     # a product puts these rows together: they are summed there
+                name, _ = out.pop(variable)
+                out[variable] = name, f"{products[id(found.terms[0])]}.rows()"
+                self.sums[found.addition] = name, self.names[id(variable.outputs[0])], None
         return out
 
     def _write_sum(self, op: Operation) -> None:
@@ -403,7 +415,8 @@ class _Structured(BlockWriter):
         noted = self.sums[op]
         if noted is not None:
             name, variable, found = noted
-            self._line(f"{name}.add({', '.join(self._value(t) for t in found.terms)})", found.product)
+            if found is not None:
+                self._line(f"{name}.add({', '.join(self._value(t) for t in found.terms)})", found.product)
             self.names[id(op.outputs[0])] = variable
 
     def _write_loop(self, loop: _Loop) -> None:
@@ -438,9 +451,8 @@ class _Structured(BlockWriter):
             if id(op._inputs[0]) in self.refs:
                 self.refs.add(id(op.outputs[0]))
         sums = self._find_sums(loop)
-        for name, kind in sums.values():
-            self.scope[kind.__name__] = kind
-            self._text(f"{name} = {kind.__name__}()")
+        for name, made in sums.values():
+            self._text(f"{name} = {made}")
         self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
         self._text(f"while True:  # {loop.frame.name}")
         self.depth += 1

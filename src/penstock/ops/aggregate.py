@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,32 @@ joined_rows = internal("_JoinedRows", "values: N * T -> output: T", "N: int >= 1
 joined_rows.kernel(torch.cat)
 
 
+add_product = internal("_AddProduct", "x: T, a: T, b: T -> z: T", "T: type in {float32 float64}")
+add_product.kernel(torch.addcmul)
+add_product.overwrites(0, torch.Tensor.addcmul_)
+add_product.elementwise = True
+_FEW = 1024                     # elements below which others do better (optimize/small.py)
+
+
+def fuse_product(op, f):
+    """x + a * b of tensors of one known shape is one op."""
+    dims = op.outputs[0]._dims
+    if len(op._inputs) != 2 or dims is None or None in dims or math.prod(dims) < _FEW or \
+            op._inputs[0]._dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    for x, product in (op._inputs, op._inputs[::-1]):
+        made = f.only(product, op)
+        if made is not None and made.opdef.multiplies and all(t._dims == dims for t in (x, *made._inputs)):
+            return f.make("_AddProduct", [x, *made._inputs], {"T": x._dtype}, op)
+    return None
+
+
 @add_n_op.fuse
 def _(op, f):
+    return fuse_product(op, f) or _fuse_rows(op, f)
+
+
+def _fuse_rows(op, f):
     """The sum of tensors that are zero but for rows of their own, which lie side by side, is these rows one after the other."""
     pieces = []
     for t in op._inputs:

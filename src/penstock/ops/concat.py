@@ -82,6 +82,7 @@ def join(values: list, axis: Any) -> Any:
 
 
 concat_v2.kernel(join)
+concat_v2.joins = True
 
 
 @concat_v2.prepare

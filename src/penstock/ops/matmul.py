@@ -13,6 +13,7 @@ from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
+from penstock.ops.aggregate import fuse_product
 from penstock.ops.composite import dispatched
 from penstock.ops.math import conj, unbroadcast
 from penstock.ops.registry import get, internal, op
@@ -172,7 +173,7 @@ def fuse_bias(op, f, value, bias):
 @get("Add").fuse
 def _(op, f):
     x, y = op._inputs
-    return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x)
+    return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x) or fuse_product(op, f)
 
 
 # -- in loops -----------------------------------------------------------------------------------------------------------
@@ -200,6 +201,32 @@ def _by_rows(product, loop, begin, end):
 @mat_mul.in_loop
 def _(op, loop):
     _by_rows(op, loop, 0, None)
+
+
+@get("Split").in_loop
+def _(op, loop):
+    """A number that is added to a part of what has a bias is added to the bias, once before the loop."""
+    axis, (_, value) = loop.constant(op._inputs[0]), op._inputs
+    add = loop.only(value, op)
+    if add is None or axis is None or value._dims is None or len(value._dims) != 2 or int(axis) not in (1, -1) or \
+            value._dtype not in (dtypes.float32, dtypes.float64) or not (add.opdef.sums or add.opdef is get("BiasAdd")):
+        return
+    width = value._dims[1]
+    at = next((i for i, t in enumerate(add._inputs) if loop.stays(t) and t._dims == (width,)), None)
+    if at is None or len(add._inputs) != 2:
+        return
+    shift = np.zeros(width, value._dtype.as_numpy_dtype)
+    for part, room in zip(op.outputs, np.split(shift, len(op.outputs)), strict=True):
+        user = loop.used(part)[0] if len(loop.used(part)) == 1 else None
+        if user is None or loop.only(part, user) is not op or not user.opdef.sums or len(user._inputs) != 2:
+            continue
+        number = next((n for t in user._inputs if t is not part and (n := loop.constant(t)) is not None and not n.ndim), None)
+        if number is not None and user.outputs[0]._dims == part._dims:
+            room[:] = number
+            loop.instead(user.outputs[0], part)
+    if shift.any():
+        bias = add._inputs[at]
+        add._inputs[at] = loop.once("AddV2", bias, {"T": bias._dtype}, bias._dims, shift)
 
 
 @get("SplitV").in_loop

@@ -196,6 +196,7 @@ class OpDef:
         self.loop_rule: Callable | None = None
         self.elementwise = False                   # works on each element alone, with broadcasting
         self.multiplies = False                    # gives the product of its two inputs, element by element
+        self.joins = False                         # gives its inputs side by side, along the axis that its last input says
         self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
         self.fills: int | None = None              # gives this number everywhere, in the shape of its input
         # (op, fed) -> (begin, end) if, with what is known of it, it gives its last input as these rows among zeros

@@ -5,7 +5,7 @@
 - The gradient of a loop goes through its iterations backwards and takes what the loop has saved from stacks. What is computed
   from saved values alone does not depend on the order: it is computed before the gradient's loop, from whole stacks, by one op
   for all iterations, and the loop reads its rows. More of it can be found by moving factors: where `d` is a derivative,
-  `d(y, g * a)` is `g * d(y, a)`, and `d(y, a)` is made of saved values.
+  `d(y, g * a)` is `g * d(y, a)`, and `d(y, a)` is made of saved values; products side by side are one product.
 
 Only loops that stand alone are looked at: no loops and no conditionals inside of them.
 """
@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from penstock import dtypes
 from penstock.graph.frames import Frame, Frames
 from penstock.graph.node import Operation, Tensor
+from penstock.optimize.folding import constant
 from penstock.optimize.forwarding import forward_values
 from penstock.optimize.step import StepGraph
 from penstock.static_shape import TensorShape
@@ -83,10 +86,11 @@ class Looping:
                 return op
             t = op._inputs[0]
 
-    def once(self, name: str, t: Tensor, attrs: dict[str, Any], dims: tuple) -> Tensor:
-        """What op `name` makes of a tensor that stays, computed before the loop."""
+    def once(self, name: str, t: Tensor, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Tensor:
+        """What op `name` makes of a tensor that stays, and of other values of its type, computed before the loop."""
         enter = t._op
-        made = self.step.make(name, [enter._inputs[0]], attrs, enter, [dims], [t._dtype], [])
+        others = [constant(self.step, v, t, []) for v in more]
+        made = self.step.make(name, [enter._inputs[0], *others], attrs, enter, [dims], [t._dtype], [])
         return _enter(self.step, made.outputs[0], enter)
 
     def instead(self, t: Tensor, other: Tensor) -> None:
@@ -206,6 +210,8 @@ class _Gradient:
             self._move_factor(op)
             if self._needs_no_loop(op):
                 self.ahead[id(op.outputs[0])] = op
+            elif op.opdef.joins:
+                self._join_factors(op)
         gone = {*counts, *self._read_rows(order)}
         for op in self.step.ops:                            # who waits for an op that is gone waits for what that waited for
             while any(c in gone for c in op._control_inputs):
@@ -290,23 +296,46 @@ class _Gradient:
         at = op.opdef.linear
         if at is None or not all(self._is_ahead(t) for i, t in enumerate(op._inputs) if i != at):
             return
-        t, user = op._inputs[at], op
+        found = self._product(op._inputs[at], op)
+        if found is None or found[1]._dims != op.outputs[0]._dims:
+            return
+        g, a, product = found
+        inputs = list(op._inputs)
+        inputs[at] = a
+        made = self.step.make(op.opdef, inputs, op.attrs, op, [a._dims], None, [])
+        self.ahead[id(made.outputs[0])] = made
+        op.opdef, op.attrs, op._inputs = product.opdef, product.attrs, [g, made.outputs[0]]
+
+    def _product(self, t: Tensor, user: Operation) -> tuple[Tensor, Tensor, Operation] | None:
+        """What `t` is a product of, if only `user` takes it: a value of the loop, a saved one of the same shape; and its op."""
+        op = user
         while len(self.users.get(id(t), ())) == 1 and self.users[id(t)][0] is user and id(t) not in self.wanted:
             user = t._op
             if not _passes_on(user):
                 break
             t = user._inputs[0]
-        product = user
-        if product is op or not product.opdef.multiplies or not t._dtype.is_floating:
+        if user is op or not user.opdef.multiplies or not t._dtype.is_floating:
+            return None
+        for g, a in (user._inputs, user._inputs[::-1]):
+            if self._is_ahead(a) and not self._is_ahead(g) and _known(a._dims) and a._dims == g._dims:
+                return g, a, user
+        return None
+
+    def _join_factors(self, op: Operation) -> None:
+        """Products with saved values, side by side, are one product with these values side by side."""
+        *parts, axis = op._inputs
+        found = [self._product(t, op) for t in parts]
+        dims = op.outputs[0]._dims
+        if len(parts) < 2 or not _known(dims) or not axis._op.opdef.constant or any(f is None for f in found):
             return
-        for g, a in (product._inputs, product._inputs[::-1]):
-            if self._is_ahead(a) and not self._is_ahead(g) and _known(a._dims) and a._dims == g._dims == op.outputs[0]._dims:
-                inputs = list(op._inputs)
-                inputs[at] = a
-                made = self.step.make(op.opdef, inputs, op.attrs, op, [a._dims], None, [])
-                self.ahead[id(made.outputs[0])] = made
-                op.opdef, op.attrs, op._inputs = product.opdef, product.attrs, [g, made.outputs[0]]
-                return
+        joined = []
+        for side in (0, 1):
+            made = self.step.make(op.opdef, [*(f[side] for f in found if f is not None), axis], op.attrs, op, [dims], None, [])
+            made._counts = op._counts
+            joined.append(made)
+        self.ahead[id(joined[1].outputs[0])] = joined[1]
+        product = found[0][2]                               # type: ignore[index]
+        op.opdef, op.attrs, op._counts, op._inputs = product.opdef, product.attrs, (), [j.outputs[0] for j in joined]
 
     # -- the loop reads rows --------------------------------------------------------------------------------------------
     def _read_rows(self, order: list[Operation]) -> list[Operation]:
@@ -349,13 +378,22 @@ class _Gradient:
                                       [t._dtype], [])
             elif id(t) in self.ahead:
                 inputs = [self._whole(s) for s in op._inputs]
+                if op.opdef.joins:
+                    inputs[-1] = self._next_axis(op._inputs[-1])
                 made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t._dims)], None, [])
+                made._counts = op._counts
             elif op.opdef.constant:
                 made = self.step.make(op.opdef, [], op.attrs, op, [t._dims], None, [])
             else:
                 return op._inputs[0]                        # what stays the same comes in from there
             self.outer[id(t)] = made.outputs[0]
         return self.outer[id(t)]
+
+
+    def _next_axis(self, axis: Tensor) -> Tensor:
+        """The number of an axis where there is one more in front."""
+        value = axis._op.attrs["value"]
+        return constant(self.step, value + (value >= 0).astype(value.dtype), axis, [])
 
 
 def _known(dims: Any) -> bool:
