@@ -100,6 +100,8 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
                           loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT) -> Any:
     """losses * weights, reduced and added to the collection."""
     ReductionV1.validate(reduction)
+    if not context.executing_eagerly():
+        context.current_graph()._last_loss_reduction = reduction
     with tf.name_scope(scope, "weighted_loss", (losses, weights)):
         losses = convert(losses)
         given, dtype = weights, losses.dtype

@@ -11,6 +11,7 @@ from penstock.distribute import (  # noqa: F401
     contexts,
     cross_device_ops,
     datasets,
+    losses,
     mirrored,
     one_device,
     steps,

@@ -88,8 +88,9 @@ def _placed(value: Any, where: str) -> Any:
 class _Source:
     """A dataset for several replicas: how an iterator over it gives one element to each."""
 
-    def __init__(self, dataset: Any, devices: tuple, cut: bool):
+    def __init__(self, dataset: Any, devices: tuple, cut: bool, fill: bool = True):
         self.given, self.devices, self._cut = dataset, devices, cut and len(devices) > 1
+        self._fill = fill                          # whether replicas for which nothing is left get batches without rows
         self.dataset = split_batches(dataset, len(devices)) if self._cut else dataset
 
     @property
@@ -99,12 +100,9 @@ class _Source:
         n = len(self.devices)
         if n == 1:
             return spec
-        specs = spec if self._cut else tuple(self._open(spec) for _ in range(n))
+        specs = spec if self._cut else (spec,) * n
         flat = [structure.flatten(s) for s in specs]
         return structure.pack(specs[0], [PerReplicaSpec(*column) for column in zip(*flat, strict=True)])
-
-    def _open(self, spec: Any) -> Any:
-        return spec
 
     def next(self, iterator: Any) -> Any:
         """The next element of each replica; OutOfRangeError when there is none."""
@@ -116,10 +114,11 @@ class _Source:
         return regroup([_placed(p, d) for p, d in zip(parts, self.devices, strict=True)])
 
     def _following(self, iterator: Any, first: Any) -> list:
-        """One element for each replica. At the end, replicas for which nothing is left get batches without rows."""
+        """One element for each replica. At the end, some get batches without rows, or what is left is dropped."""
         parts = [first]
         spec = self.dataset.element_spec
-        fill = all(isinstance(s, TensorSpec) and s.shape.rank and s.shape._dims[0] is None for s in structure.flatten(spec))
+        fill = self._fill and all(isinstance(s, TensorSpec) and s.shape.rank and s.shape._dims[0] is None
+                                  for s in structure.flatten(spec))
         for _ in self.devices[1:]:
             with control_dependencies(_tensors(parts[-1])):
                 parts.append(_next_or_empty(iterator, spec, first) if fill else iterator.get_next())
@@ -311,12 +310,12 @@ class DatasetIterator(DistributedIteratorV1):
 class InputFunctionIterator:
     """An iterator over what an input function returns: a dataset, or a function of no arguments that gives an element."""
 
-    def __init__(self, input_fn: Any, strategy: Any):
+    def __init__(self, input_fn: Any, strategy: Any, fill: bool = False):
         made = input_fn(strategy.extended._input_context())
         self._devices = strategy.extended._input_devices()
         self._from: Any = None
         if hasattr(made, "element_spec"):
-            self._from = DistributedIteratorV1(_Source(made, self._devices, False), strategy)
+            self._from = DistributedIteratorV1(_Source(made, self._devices, False, fill), strategy)
         elif not callable(made):
             raise ValueError("input_fn must return a tf.data.Dataset or a callable.")
         self._call = made

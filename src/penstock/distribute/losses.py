@@ -6,6 +6,8 @@ from typing import Any
 from penstock import dtypes
 from penstock.api import export
 from penstock.distribute.contexts import get_strategy, in_cross_replica_context
+from penstock.distribute.reduce_op import ReduceOp
+from penstock.graph import context
 from penstock.graph.convert import convert
 from penstock.ops.registry import get
 
@@ -41,6 +43,15 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     if max_sequence_length is not None:
         found = get("RealDiv")(found, get("Cast")(convert(max_sequence_length), DstT=losses.dtype))
     return found if found.dtype == dtype else get("Cast")(found, DstT=dtype)
+
+
+@export(v1=["distribute.get_loss_reduction"])
+def get_loss_reduction() -> ReduceOp:
+    """How the losses of replicas are put together: by their mean in an estimator, unless the last loss was a sum."""
+    if not get_strategy()._scale_loss_for_estimator:
+        return ReduceOp.SUM
+    last = getattr(context.current_graph(), "_last_loss_reduction", None)
+    return ReduceOp.SUM if last in ("sum", "weighted_sum") else ReduceOp.MEAN
 
 
 @export("nn.scale_regularization_loss")

@@ -22,7 +22,7 @@ class CopiesSaveable(SaveableObject):
 
     def _read(self) -> Any:
         with contexts.entered(Frame(self._variable._distribute_strategy)):
-            value = self._variable.read_value()
+            value = self._variable._saved_value()
         with device("/device:CPU:0"):
             return identity(value)
 

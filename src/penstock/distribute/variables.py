@@ -179,6 +179,10 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         from penstock.distribute.saving import CopiesSaveable
         return {VARIABLE_VALUE_KEY: lambda name=self._shared_name: CopiesSaveable(self, name)}
 
+    def _saved_value(self) -> Any:
+        """What a checkpoint gets: the value across replicas."""
+        return self._values[0].read_value()
+
     def _restored(self, value: Any) -> Any:
         """Sets all copies from a value of a checkpoint; gives the ops."""
         done = []
@@ -262,16 +266,27 @@ class AggregatingVariable(MirroredVariable):
 class SyncOnReadVariable(DistributedVariable):
     """Copies that replicas change on their own; read across replicas, it is their sum or mean."""
 
+    _sum_when_read = False                     # also inside of replicas: a variable of tf.metrics
+
+    def _get(self) -> Any:
+        replica = contexts.frame().replica if self._sum_when_read else None
+        if replica is None or self._index() is None:
+            return super()._get()
+        return _Reduced(self, replica)
+
     def _get_cross_replica(self) -> Any:
-        if self._aggregation == VariableAggregation.ONLY_FIRST_REPLICA or len(self._values) == 1:
+        if self._aggregation == VariableAggregation.ONLY_FIRST_REPLICA or len(self._values) == 1 or context.state.exporting:
             return self._values[0]
         return _Reduced(self)
 
     @property
     def _graph_element(self) -> Any:
-        if self._index() is None:
-            return self.value()
-        return self._get()._graph_element
+        i = self._index()
+        return self.value() if i is None else self._values[i]._graph_element
+
+    def _saved_value(self) -> Any:
+        whole = len(self._values) > 1 and self._aggregation in (VariableAggregation.SUM, VariableAggregation.MEAN)
+        return self._read_across() if whole else super()._saved_value()
 
     def _read_across(self) -> Any:
         strategy = self._distribute_strategy
@@ -307,11 +322,13 @@ class SyncOnReadVariable(DistributedVariable):
 class _Reduced:
     """A sync-on-read variable, seen across replicas: reading reduces the copies."""
 
-    def __init__(self, variable: SyncOnReadVariable):
-        self._variable = variable
+    def __init__(self, variable: SyncOnReadVariable, replica: Any = None):
+        self._variable, self._replica = variable, replica
 
     def value(self) -> Any:
         """The sum or mean of the copies."""
+        if self._replica is not None:
+            return self._replica.merge_call(lambda strategy: self._variable._read_across())
         return self._variable._read_across()
 
     read_value = _read_variable_op = value

@@ -17,6 +17,7 @@ import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock.api import export
+from penstock.estimator import replicas
 from penstock.estimator.run_config import RunConfig
 from penstock.estimator.spec import EstimatorSpec, ModeKeys
 from penstock.estimator.warm_start import WarmStartSettings, warm_start_settings
@@ -104,11 +105,11 @@ class Estimator:
         return self
 
     def _train_model(self, input_fn: Any, hooks: list, listeners: tuple) -> Any:
-        with tf.Graph().as_default() as graph, graph.device(self._device_fn):
+        strategy = self._config.train_distribute
+        with tf.Graph().as_default() as graph, graph.device(self._device_fn), replicas.scope(strategy):
             tf.set_random_seed(self._config.tf_random_seed if self._config.tf_random_seed is not None else 1)
             step = self._create_and_assert_global_step(graph)
-            features, labels, input_hooks = self._features_and_labels(input_fn, ModeKeys.TRAIN)
-            spec = self._call_model_fn(features, labels, ModeKeys.TRAIN, self._config)
+            spec, input_hooks = self._build(input_fn, ModeKeys.TRAIN, strategy)
             if self._warm_start_settings is not None and self.latest_checkpoint() is None:
                 self._warm_start_settings.apply()
             every = self._config.log_step_count_steps
@@ -172,12 +173,13 @@ class Estimator:
     def _evaluate(self, input_fn: Any, steps: int | None, hooks: list, checkpoint: str | None, name: str | None,
                   variables: dict[str, Any] | None = None) -> dict[str, Any]:
         """The metrics of a checkpoint, or of the values of variables."""
-        with tf.Graph().as_default() as graph, graph.device(self._device_fn):
+        strategy = self._config.eval_distribute
+        with tf.Graph().as_default() as graph, graph.device(self._device_fn), replicas.scope(strategy):
             tf.set_random_seed(self._config.tf_random_seed if self._config.tf_random_seed is not None else 1)
             self._create_and_assert_global_step(graph)
-            features, labels, input_hooks = self._features_and_labels(input_fn, ModeKeys.EVAL)
-            spec = self._call_model_fn(features, labels, ModeKeys.EVAL, self._config)
-            updates, values = _metric_ops(spec)
+            spec, input_hooks = self._build(input_fn, ModeKeys.EVAL, strategy)
+            pairs = replicas.metric_pairs(spec) if strategy is None else spec.eval_metric_ops
+            updates, values = tf.group(*[update for _, update in pairs.values()]), {k: v for k, (v, _) in pairs.items()}
             final = tf.train.FinalOpsHook({**values, "global_step": tf.train.get_global_step()})
             every = [*hooks, *input_hooks, *spec.evaluation_hooks, final]
             scaffold = spec.scaffold if variables is None else _with_values(spec.scaffold, variables)
@@ -293,6 +295,13 @@ class Estimator:
             raise ValueError("_create_global_step must make the global step of the graph, an integer")
         return step
 
+    def _build(self, input_fn: Any, mode: str, strategy: Any) -> tuple[EstimatorSpec, list]:
+        """The ops of the model for an input, on one device or for all replicas of a strategy; and hooks of the input."""
+        if strategy is not None:
+            return replicas.build(self, strategy, input_fn, mode), []
+        features, labels, hooks = self._features_and_labels(input_fn, mode)
+        return self._call_model_fn(features, labels, mode, self._config), hooks
+
     def _features_and_labels(self, input_fn: Any, mode: str) -> tuple[Any, Any, list]:
         taken = inspect.signature(input_fn).parameters if callable(input_fn) else {}
         arguments = {n: v for n, v in (("mode", mode), ("params", self.params), ("config", self.config)) if n in taken}
@@ -393,16 +402,6 @@ def _global_step_of(folder: Any) -> int:
         return int(tf.train.NewCheckpointReader(checkpoint).get_tensor(tf.GraphKeys.GLOBAL_STEP))
     except tf.errors.NotFoundError:
         return 0
-
-
-def _metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
-    """One op that updates all metrics, and their values."""
-    pairs = {k: (m.result(), tf.group(*m.updates)) if hasattr(m, "result") else m for k, m in spec.eval_metric_ops.items()}
-    if "loss" in pairs:
-        raise ValueError("Metric with name 'loss' is not allowed, because Estimator already defines a default metric with the "
-                         "same name.")
-    pairs["loss"] = tf.metrics.mean(spec.loss)
-    return tf.group(*[update for _, update in pairs.values()]), {k: value for k, (value, _) in pairs.items()}
 
 
 def _with_values(scaffold: Any, values: dict[str, Any]) -> Any:

@@ -24,6 +24,7 @@ class _ThreadState(threading.local):
         self.scope_name: str = ""       # eager name scope
         self.watching = False           # inside of process.watch
         self.autograph = False          # functions that are traced are rewritten first
+        self.exporting = False          # a SavedModel is being written: distributed variables are what one copy is
         self.strategies: tuple = ()     # tf.distribute: strategies and replicas that are entered, outermost first
 
 
@@ -112,6 +113,16 @@ def enter(graph: Graph | None) -> Iterator[Graph | None]:
             raise AssertionError(
                 "Nesting violated for default stack of <class 'penstock.Graph'> objects")
         stack.pop()
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """A block in which a SavedModel is written."""
+    old, state.exporting = state.exporting, True
+    try:
+        yield
+    finally:
+        state.exporting = old
 
 
 @contextlib.contextmanager

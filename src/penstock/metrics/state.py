@@ -23,9 +23,12 @@ def graph_only(metric: Callable) -> Callable:
 
 
 def metric_variable(shape: Any, dtype: Any, name: str) -> Any:
-    """A local variable that starts at zero."""
-    return tf.Variable(lambda: tf.zeros(shape, dtype), trainable=False, name=name,
-                       collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES])
+    """A local variable that starts at zero. Under a strategy, replicas add to their own, and read the sum of all."""
+    made = tf.Variable(lambda: tf.zeros(shape, dtype), trainable=False, name=name,
+                       collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES],
+                       synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.SUM)
+    made._sum_when_read = True
+    return made
 
 
 def published(value: Any, update: Any, metrics_collections: Any, updates_collections: Any) -> tuple[Any, Any]:

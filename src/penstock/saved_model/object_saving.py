@@ -53,7 +53,7 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
                              "eagerly-executed context.")
     if not isinstance(obj, Trackable):
         raise ValueError(f"Expected a Trackable object for export, got {obj}.")
-    with init_scope():
+    with init_scope(), context.exporting():
         functions = obj._list_functions_for_serialization(None)        # once: looking at attributes may make functions
         wanted = _canonical(signatures if signatures is not None else _found_signature(obj, functions))
         _Saving(obj, paths.as_text(export_dir), wanted, functions).run()
@@ -155,6 +155,11 @@ def _by_name(outputs: Any, key: str) -> dict[str, Any]:
 
 
 # -- one save --------------------------------------------------------------------------------------------------------
+def _handles(variable: Any) -> list:
+    """The handles that functions may have captured: one, or those of all copies under a distribution strategy."""
+    return [copy.handle for copy in variable._values] if variable._own_saveable else [variable.handle]
+
+
 class _Saving:
     """One save: the nodes, and what is written about each."""
 
@@ -221,7 +226,7 @@ class _Saving:
             elif isinstance(obj, Function):
                 for c in _traces(obj):
                     found[c.graph_function.name] = c
-        known = {id(v.handle): v for v in self._nodes if isinstance(v, Variable)}
+        known = {id(h): v for v in self._nodes if isinstance(v, Variable) for h in _handles(v)}
         known.update({id(a.asset_path): a for a in self._nodes if isinstance(a, Asset)})
         known.update({id(r.resource_handle): r for r in self._nodes if isinstance(r, RestoredResource)})
         known.update({id(r.resource_handle): r for r in self._nodes
@@ -258,7 +263,7 @@ class _Saving:
                     unique = self._graph.unique_name(name)
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
                     handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape._dims
-                    there[id(obj.handle)] = handle
+                    there.update({id(h): handle for h in _handles(obj)})
                     key = f"{ways[id(obj)]}/.ATTRIBUTES/VARIABLE_VALUE" if id(obj) in ways else name
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)
                 elif isinstance(obj, Asset):

@@ -101,6 +101,7 @@ class Optimizer(Trackable):
                           aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
                           grad_loss: Any = None) -> list:
         """Pairs (gradient, variable); the gradient is a tensor, IndexedSlices or None."""
+        loss = self._scaled(loss)
         if callable(loss):
             return self._compute_by_tape(loss, var_list, grad_loss)
         if context.executing_eagerly():
@@ -128,6 +129,18 @@ class Optimizer(Trackable):
         pairs = list(zip(grads, var_list, strict=True))
         self._assert_valid_dtypes([v for g, v in pairs if g is not None and v.dtype != dtypes.resource])
         return pairs
+
+    @staticmethod
+    def _scaled(loss: Any) -> Any:
+        """An estimator's loss, in a replica: divided by the number of replicas, if their mean is wanted."""
+        if not context.state.strategies:
+            return loss
+        from penstock.distribute.contexts import get_strategy
+        from penstock.distribute.losses import get_loss_reduction
+        count = get_strategy().num_replicas_in_sync
+        if count == 1 or get_loss_reduction().value != "MEAN":
+            return loss
+        return (lambda: loss() / count) if callable(loss) else loss / count
 
     def _compute_by_tape(self, loss: Any, var_list: Any, grad_loss: Any) -> list:
         from penstock.eager.tape import GradientTape
