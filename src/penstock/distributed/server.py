@@ -23,6 +23,7 @@ import torch
 
 from penstock import errors, tf_logging
 from penstock.api import export
+from penstock.collective.hub import Hub
 from penstock.device_config import use_threads
 from penstock.distributed import security, shared, wire
 from penstock.distributed.cluster import ClusterSpec
@@ -88,6 +89,7 @@ class Server:
         task, self.incarnation = task_name(self._server_def.job_name, self._server_def.task_index), secrets.randbits(62)
         self._peers = Peers(task, self.incarnation, cluster, lambda *message: self._worker.handle(*message))
         defaults = self._server_def.default_session_config
+        self._resources.hub = Hub(task, self._peers, defaults.experimental.collective_group_leader)
         self._worker = Worker(self._peers, self._resources, DeviceSet(_own_devices(defaults, task)), defaults)
         self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with client and connection that made each
         self._clients: set[str] = set()              # those that say that they live
@@ -152,6 +154,7 @@ class Server:
         with self._lock:
             connections = list(self._connections.items())
         self._worker.close()
+        self._resources.hub.close()
         self._peers.close()
         for sock, _ in connections:
             _end(sock)

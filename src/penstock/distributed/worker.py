@@ -36,6 +36,7 @@ class WorkerSession:
     def __init__(self, config: Any, shared: ResourceManager, devices: DeviceSet, master: Link | None):
         self.isolated = config.isolate_session_state
         self.resources = ResourceManager() if self.isolated else shared
+        self.resources.hub = shared.hub
         self.session = TaskSession(config, self.resources, devices)
         self.parts: dict[int, Part] = {}
         self.master, self.format = master, formats.chosen(config)
@@ -71,6 +72,8 @@ class Worker:
             self._tensor(header, values[0])
         elif do == "abort":
             self.abort(header["step"], errors.AbortedError(None, None, str(header["why"])))
+        elif do == "collective":
+            self.resources.hub.handle(link, header, values)
         elif do in self._calls:
             self._threads.start(lambda: self._answer(link, header, values))
         else:

@@ -75,6 +75,8 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     device = None
     if placement.needed():
         device = placement.choose(opdef, attrs, inputs)
+        if node is not None:
+            node.device = device.name
         bound = placement.on_device(bound, opdef, device, inputs, counts, types)
         if settings.log_placement:
             placement.log(opdef, device)

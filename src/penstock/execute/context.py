@@ -20,6 +20,7 @@ class ResourceManager:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._items: dict[tuple[str, str, type], Any] = {}
+        self.hub: Any = None                       # where collectives meet; made when it is first needed
 
     def get_or_create(self, container: str, name: str, kind: type, make: Callable[[], Any]) -> Any:
         """The resource of that name, made by `make` when it is not there."""

@@ -16,7 +16,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     framework.composite_tensor framework.common_shapes framework.registry framework.op_def_registry framework.framework_lib
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
-    ops.gradients_impl ops.histogram_ops ops.collective_ops ops.critical_section_ops ops.custom_gradient
+    ops.gradients_impl ops.histogram_ops ops.critical_section_ops ops.custom_gradient
     ops.distributions.util ops.partitioned_variables ops.ragged.ragged_tensor ops.list_ops ops.parallel_for
     ops.parallel_for.control_flow_ops ops.parallel_for.gradients ops.cond_v2 ops.while_v2 ops.unconnected_gradients
     ops.math_grad ops.nn_grad ops.boosted_trees_ops ops.tensor_forest_ops training.saveable_object training.tracking
@@ -77,6 +77,7 @@ metrics: ops.metrics ops.metrics_impl
 nn . @rnn: ops.rnn
 nn.rnn_cell: ops.rnn_cell ops.rnn_cell_wrapper_impl
 nn.rnn_cell @programs.inside.cells: ops.rnn_cell_impl
+@ops.collective: ops.collective_ops
 sets: ops.sets ops.sets_impl
 signal: ops.signal
 . sparse: ops.sparse_ops

@@ -1,0 +1,242 @@
+"""Collective ops: one op on every device of a group, which wait for each other and combine what each of them has.
+
+The members of a group (`group_key`, `group_size`) may be devices of one task or of several; `instance_key` tells which ops
+belong together. `communication_hint` is `auto`, `ring`, `nccl`, `gloo`, or one of the algorithms of
+`collective/algorithms.py`. How it works is in `penstock.collective`, which is loaded when the first of these ops runs.
+"""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from penstock import dtypes, errors
+from penstock import static_shape as shapes
+from penstock.graph.node import Tensor
+from penstock.ops.registry import op
+
+_REDUCED = "T: type in {bfloat16 float32 half float64 int32 int64}"
+_GATHERED = "T: type in {float32 half float64 int32 int64}"
+_SENT = "T: type in {bool float32 half float64 int32 int64}"
+_KEYS = "group_size: int, group_key: int, instance_key: int"
+_KEY_INPUTS = "group_size: int32, group_key: int32, instance_key: int32"
+_HINT = "communication_hint: string = 'auto', timeout_seconds: float = 0"
+_MERGE = "merge_op: string in {Min Max Mul Add}, final_op: string in {Id Div}"
+_TOKENS = "is_stateless: bool = False, Nordering_token: int >= 0 = 0"
+_BLOCKS: dict[str, Any] = {"stateful": True, "blocking": True, "host": "group_size group_key instance_key shape"}
+
+reduce_op = op("CollectiveReduce", "input: T -> data: T",
+               f"{_REDUCED}, {_KEYS}, {_MERGE}, subdiv_offsets: list(int), wait_for: list(int) = [], {_HINT}", **_BLOCKS)
+gather_op = op("CollectiveGather", "input: T -> data: T", f"{_GATHERED}, {_KEYS}, shape: shape, {_HINT}", **_BLOCKS)
+send_op = op("CollectiveBcastSend", "input: T -> data: T", f"{_SENT}, {_KEYS}, shape: shape, {_HINT}", **_BLOCKS)
+recv_op = op("CollectiveBcastRecv", "-> data: T", f"{_SENT}, {_KEYS}, shape: shape, {_HINT}", **_BLOCKS)
+reduce_v2 = op("CollectiveReduceV2", f"input: T, {_KEY_INPUTS}, ordering_token: Nordering_token * resource -> data: T",
+               f"{_REDUCED}, {_MERGE}, {_HINT}, {_TOKENS}, max_subdivs_per_device: int = -1", **_BLOCKS)
+gather_v2 = op("CollectiveGatherV2", f"input: T, {_KEY_INPUTS}, ordering_token: Nordering_token * resource -> data: T",
+               f"{_GATHERED}, {_HINT}, {_TOKENS}", **_BLOCKS)
+send_v2 = op("CollectiveBcastSendV2", f"input: T, {_KEY_INPUTS} -> data: T", f"{_SENT}, {_HINT}", **_BLOCKS)
+recv_v2 = op("CollectiveBcastRecvV2", f"{_KEY_INPUTS}, shape: Tshape -> data: T",
+             f"{_SENT}, Tshape: type in {{index}} = int32, {_HINT}", **_BLOCKS)
+
+
+# -- shapes -------------------------------------------------------------------------------------------------------------
+reduce_op.shape(lambda input: input)
+reduce_v2.shape(lambda input, group_size, group_key, instance_key, ordering_token: input)
+send_v2.shape(lambda input, group_size, group_key, instance_key: input)
+recv_op.shape(lambda *, shape: shapes.as_dims(shape))
+
+
+@send_op.shape
+def _(input, *, shape):
+    return shapes.merge(input, shapes.as_dims(shape))
+
+
+@gather_op.shape
+def _(input, *, group_size):
+    return _gathered(input, group_size)
+
+
+@gather_v2.shape
+def _(input, group_size, group_key, instance_key, ordering_token, *, c):
+    size = c.const("group_size")
+    return _gathered(input, None if size is None else int(size))
+
+
+def _gathered(dims: tuple | None, size: int | None) -> tuple | None:
+    if dims is None:
+        return None
+    if not dims:
+        return (size,)
+    return (None if size is None or dims[0] is None else dims[0] * size, *dims[1:])
+
+
+@recv_v2.shape
+def _(group_size, group_key, instance_key, shape, *, c):
+    return c.dims("shape")
+
+
+# -- kernels ------------------------------------------------------------------------------------------------------------
+def hub_of(ctx: Any) -> Any:
+    """Where the collectives of a step meet: its task's hub, or one of its session's own."""
+    hub = ctx.resources.hub
+    if hub is None:
+        from penstock.collective.hub import Hub
+        with ctx.resources._lock:
+            hub = ctx.resources.hub = ctx.resources.hub or Hub()
+    return hub
+
+
+@contextlib.contextmanager
+def _member(node: Any, ctx: Any, keys: tuple, seconds: float) -> Iterator[tuple[Any, int, dict[str, Any]]]:
+    """The group, the rank in it, and how long to wait, of an op that is a member."""
+    from penstock.collective.group import Limit
+    size, key, _ = keys
+    if size < 1:
+        raise errors.invalid(f"group_size must be positive: {size}.")
+    limit, about = Limit(ctx, seconds or None), f"{node.type} {node.name}"
+    hub = hub_of(ctx)
+    name = _device(node, ctx).name
+    if hub.task and not name.startswith(hub.task + "/"):
+        name = hub.task + name[name.index("/device:"):]
+    try:
+        group = hub.join(key, size, name, limit)
+        yield group, group.rank_of[name], {"limit": limit, "about": about}
+    except errors.OpError as e:
+        raise e if about in e.message else type(e)(None, None, f"{about}: {e.message}") from None
+
+
+def _device(node: Any, ctx: Any) -> Any:
+    return (ctx.devices.find(node.device) if node.device else None) or ctx.devices.host
+
+
+def _reduce(x, keys, merge_op, final_op, communication_hint, timeout_seconds, node, ctx):
+    from penstock.collective.tuner import named
+    with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
+        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=named(communication_hint), **limits)
+
+
+def _gather(x, keys, timeout_seconds, node, ctx):
+    with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
+        return group.gather(rank, keys[2], x, **limits)
+
+
+def _send(x, keys, timeout_seconds, node, ctx):
+    with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
+        return group.broadcast(rank, keys[2], x, rank, **limits)
+
+
+def _recv(shape, dtype, keys, timeout_seconds, node, ctx):
+    with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
+        like = _device(node, ctx).allocate(tuple(shape), dtype.torch)
+        return group.broadcast(rank, keys[2], like, None, **limits)
+
+
+@reduce_op.kernel
+def _(input, *, group_size, group_key, instance_key, merge_op, final_op, communication_hint, timeout_seconds, node, ctx):
+    return _reduce(input, (group_size, group_key, instance_key), merge_op, final_op, communication_hint, timeout_seconds,
+                   node, ctx)
+
+
+@reduce_v2.kernel
+def _(input, group_size, group_key, instance_key, ordering_token, *, merge_op, final_op, communication_hint, timeout_seconds,
+      node, ctx):
+    return _reduce(input, _keys(group_size, group_key, instance_key), merge_op, final_op, communication_hint,
+                   timeout_seconds, node, ctx)
+
+
+@gather_op.kernel
+def _(input, *, group_size, group_key, instance_key, timeout_seconds, node, ctx):
+    return _gather(input, (group_size, group_key, instance_key), timeout_seconds, node, ctx)
+
+
+@gather_v2.kernel
+def _(input, group_size, group_key, instance_key, ordering_token, *, timeout_seconds, node, ctx):
+    return _gather(input, _keys(group_size, group_key, instance_key), timeout_seconds, node, ctx)
+
+
+@send_op.kernel
+def _(input, *, group_size, group_key, instance_key, shape, timeout_seconds, node, ctx):
+    wanted = shapes.as_dims(shape)
+    if wanted is not None and tuple(input.shape) != tuple(wanted):
+        raise errors.invalid(f"The input has shape {tuple(input.shape)}, and {tuple(wanted)} was declared.")
+    return _send(input, (group_size, group_key, instance_key), timeout_seconds, node, ctx)
+
+
+@send_v2.kernel
+def _(input, group_size, group_key, instance_key, *, timeout_seconds, node, ctx):
+    return _send(input, _keys(group_size, group_key, instance_key), timeout_seconds, node, ctx)
+
+
+@recv_op.kernel
+def _(*, T, group_size, group_key, instance_key, shape, timeout_seconds, node, ctx):
+    dims = shapes.as_dims(shape)
+    if dims is None or None in dims:
+        raise errors.invalid(f"The shape of what is received must be known: {shape}.")
+    return _recv(dims, T, (group_size, group_key, instance_key), timeout_seconds, node, ctx)
+
+
+@recv_v2.kernel
+def _(group_size, group_key, instance_key, shape, *, T, timeout_seconds, node, ctx):
+    return _recv(shape.tolist(), T, _keys(group_size, group_key, instance_key), timeout_seconds, node, ctx)
+
+
+def _keys(*tensors: torch.Tensor) -> tuple:
+    if any(t.numel() != 1 for t in tensors):
+        raise errors.invalid("group_size, group_key and instance_key must be scalars.")
+    return tuple(int(t) for t in tensors)
+
+
+# -- gradients ----------------------------------------------------------------------------------------------------------
+for _op in (reduce_op, gather_op, send_op, recv_op, reduce_v2, gather_v2, send_v2, recv_v2):
+    _op.no_gradient()
+
+
+# -- functions ----------------------------------------------------------------------------------------------------------
+def _check(t: Any, group_size: int, what: str) -> None:
+    from penstock.place.device_spec import canonical_name
+    if t is not None and not canonical_name(t.device or ""):
+        raise ValueError("Device assignment required for collective ops")
+    if group_size <= 1:
+        raise ValueError(f"Parameter group_size to {what} must be at least 2.")
+
+
+def all_reduce(t: Any, group_size: int, group_key: int, instance_key: int, merge_op: str, final_op: str,
+               subdiv_offsets: Any = (0,), communication_hint: str = "auto") -> Tensor:
+    """The reduction of the tensors that all members of a group give, on each of their devices.
+
+    >>> with tf.device("/cpu:0"): a = all_reduce(tf.identity(x), 2, 1, 1, "Add", "Div")
+    >>> with tf.device("/cpu:1"): b = all_reduce(tf.identity(y), 2, 1, 1, "Add", "Div")
+    >>> session.run([a, b])                       # (x + y) / 2, twice
+    """
+    _check(t, group_size, "all_reduce")
+    return reduce_op(t, group_size=group_size, group_key=group_key, instance_key=instance_key, merge_op=merge_op,
+                     final_op=final_op, subdiv_offsets=subdiv_offsets, communication_hint=communication_hint)
+
+
+def all_gather(t: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Tensor:
+    """The tensors of all members, which have one shape, one after the other along the first dimension."""
+    _check(t, group_size, "all_gather")
+    return gather_op(t, shape=[0], group_size=group_size, group_key=group_key, instance_key=instance_key,
+                     communication_hint=communication_hint)
+
+
+def broadcast_send(t: Any, shape: Any, dtype: Any, group_size: int, group_key: int, instance_key: int,
+                   communication_hint: str = "auto") -> Tensor:
+    """Sends a tensor to all other members of a group, which call `broadcast_recv`."""
+    _check(t, group_size, "broadcast_send")
+    if t.shape != shape:
+        raise ValueError(f"Shape of broadcast_send tensor not equal to declared shape: {t.shape} and {shape}")
+    if t.dtype != dtype:
+        raise ValueError(f"Type of broadcast_send tensor not equal to declared type: {t.dtype} and {dtype}")
+    return send_op(t, shape=shape, group_size=group_size, group_key=group_key, instance_key=instance_key,
+                   communication_hint=communication_hint)
+
+
+def broadcast_recv(shape: Any, dtype: Any, group_size: int, group_key: int, instance_key: int,
+                   communication_hint: str = "auto") -> Tensor:
+    """The tensor that one member of the group sends with `broadcast_send`."""
+    _check(None, group_size, "broadcast_recv")
+    return recv_op(shape=shape, T=dtypes.as_dtype(dtype), group_size=group_size, group_key=group_key,
+                   instance_key=instance_key, communication_hint=communication_hint)

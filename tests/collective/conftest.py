@@ -1,0 +1,2 @@
+"""The clusters of tests/distributed."""
+from tests.distributed.conftest import cluster  # noqa: F401
