@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import os
 import socket
-import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.collective.group import Call, Group
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.int32, torch.int64)
+_MEANTIME = datetime.timedelta(milliseconds=50)
 NAMES = ("gloo", "nccl")
 
 
@@ -67,10 +67,11 @@ def _store(group: Group, prefix: str, seconds: float) -> Any:
 class Engine:
     """One member's end of a process group of torch.distributed."""
 
-    def __init__(self, name: str, group: Group, rank: int, number: int, seconds: float):
-        self.name, self.broken = name, False
+    def __init__(self, key: str, group: Group, rank: int, seconds: float):
+        name, self.broken = key.split(".")[0], False
+        self.name = name
         dist: Any = torch.distributed
-        self._kept = store = _store(group, f"{name}.{number}.", min(seconds, 60.0))
+        self._kept = store = _store(group, f"{key}.", min(seconds, 60.0))
         time = datetime.timedelta(seconds=seconds)
         if name == "gloo":
             options = dist.ProcessGroupGloo._Options()
@@ -102,11 +103,16 @@ class Engine:
             data.copy_(moved)
 
     def _wait(self, call: Call, work: Any) -> None:
-        there = threading.Event()
-        future = work.get_future()
-        future.add_done_callback(lambda _: there.set())
-        call.watch(there, future.done)
-        future.wait()                                # raises what went wrong
+        """Waits in torch, which is quicker than an event of Python's, and asks now and then whether the call still goes on."""
+        while True:
+            try:
+                work.wait(_MEANTIME)
+                return
+            except RuntimeError:
+                if work.is_completed():              # meanwhile, or with an error
+                    work.wait()
+                    return
+            call.check_in()
 
 
 def _listens_on(group: Group) -> str:

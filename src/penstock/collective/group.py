@@ -100,15 +100,17 @@ class Group:
 
     # -- calls --------------------------------------------------------------------------------------------------------
     def all_reduce(self, rank: int, instance: Any, x: torch.Tensor, merge: str = "Add", final: str = "Id", *, how: str = "auto",
-                   limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None) -> torch.Tensor:
-        """The reduction of what all members give: `how` is an algorithm's name, "gloo", "nccl", or "auto".
+                   limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None,
+                   ordered: bool = True) -> torch.Tensor:
+        """The reduction of what all members give: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls are `ordered`
+        if all members make them one after the other, in the same order.
 
         >>> group.all_reduce(rank, "gradients", x, "Add", "Div", how="ring")
         """
         if codec is not None:
             return self._all_reduce_encoded(rank, instance, x, merge, final, how, limit, about, codec)
         merging = merge_op(merge, x.dtype)
-        with self.call(rank, instance, ("reduce", merge, final, how, x), limit, about) as call:
+        with self.call(rank, instance, ("reduce", merge, final, how, x), limit, about, ordered) as call:
             total = x.detach().clone(memory_format=torch.contiguous_format)
             self.tuner.reduce(call, total.view(-1), merge, merging, how)
         return finish(final, total, self.size)
@@ -157,12 +159,13 @@ class Group:
         return data
 
     @contextlib.contextmanager
-    def call(self, rank: int, instance: Any, said: tuple, limit: Limit | None, about: str) -> Iterator[Call]:
+    def call(self, rank: int, instance: Any, said: tuple, limit: Limit | None, about: str,
+             ordered: bool = True) -> Iterator[Call]:
         """One call of one member. An error ends it for all of them."""
         with self._lock:
             n = self._calls.get((instance, rank), 0)
             self._calls[instance, rank] = n + 1
-        made = Call(self, rank, instance, n, said, limit or Limit(), about)
+        made = Call(self, rank, instance, n, said, limit or Limit(), about, ordered)
         try:
             yield made
         except BaseException as e:
@@ -200,7 +203,8 @@ class Group:
 class Call(Channel):
     """The nth use of an instance by one member: its way to the others in it."""
 
-    def __init__(self, group: Group, rank: int, instance: Any, n: int, said: tuple, limit: Limit, about: str):
+    def __init__(self, group: Group, rank: int, instance: Any, n: int, said: tuple, limit: Limit, about: str, ordered: bool):
+        self.ordered = ordered                       # with respect to other calls in the group
         self.group, self.rank, self.size, self.instance, self.n = group, rank, group.size, instance, n
         self.said, self.limit, self.about = _described(said), limit, about
         self.device = said[-1].device if isinstance(said[-1], torch.Tensor) else None        # where it wants its messages
@@ -233,12 +237,13 @@ class Call(Channel):
         hub, key, there = self.group._hub, (*self.key, FROM_ANY, self.rank), threading.Event()
         while True:
             hub.take(self.group, key, there.set)
-            source, said = hub.look(self.key, self.rank)
-            if said is not None:
+            found = hub.look(self.group, self.key, self.rank)
+            if found is not None:
                 break
             self._wait(there, key, lambda: f"a sender in {self.about}")
             there.clear()
         hub.forget(key)
+        source, said = found
         root = str(said[0]).removeprefix(_BROADCAST)
         self.check([self.said[0] if root.isdigit() else said[0], *said[1:]], source)
         self.said = said
@@ -263,20 +268,16 @@ class Call(Channel):
         for source in others:
             self.recv(source)
 
-    def watch(self, there: threading.Event, finished: Callable[[], bool]) -> None:
-        """Waits until `finished`, which sets `there`; ends with the call. In the meantime nobody sends anything, unless he is
-        about to do something else."""
-        hub, key = self.group._hub, (*self.key, FROM_ANY, self.rank)
+    def check_in(self) -> None:
+        """For one who waits for an engine, now and then: raises if the call has ended otherwise. In the meantime nobody sends
+        anything, unless he is about to do something else."""
+        said = self.group._hub.look(self.group, self.key, self.rank)
+        if said is not None:
+            self.check(said[1], said[0])
         try:
-            while not finished():
-                hub.take(self.group, key, there.set)
-                source, said = hub.look(self.key, self.rank)
-                if said is not None:
-                    self.check(said, source)
-                self._wait(there, key, lambda: f"the others in {self.about}")
-                there.clear()
-        finally:
-            hub.forget(key)
+            self.limit.check()
+        except errors.DeadlineExceededError:
+            raise self._late() from None
 
     def check(self, said: Any, source: int) -> None:
         """InvalidArgumentError if another member says something else of the call."""

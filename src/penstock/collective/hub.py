@@ -49,6 +49,7 @@ class Hub:
         self._groups: dict[int, Group] = {}
         self._forming: dict[int, _Forming] = {}
         self._asked: dict[int, dict[str, tuple[str, str]]] = {}           # at the leader: member -> its task, and its attempt
+        self._led: dict[int, tuple[str, dict[str, str]]] = {}             # groups formed here: id, and the attempts of tasks
         self._failed: collections.OrderedDict[tuple, errors.OpError] = collections.OrderedDict()
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._numbers = itertools.count(1)
@@ -97,10 +98,13 @@ class Hub:
                 del self._boxes[key]
             return message
 
-    def look(self, call: tuple, target: int) -> tuple[int, Any]:
-        """Who has sent a message to a member in a call, and what it says of it; (0, None) if nobody has."""
+    def look(self, group: Group, call: tuple, target: int) -> tuple[int, Any] | None:
+        """Who has sent a message to a member in a call, and what it says of it. Raises the error of a call that has failed."""
         with self._changed:
-            return next(((k[3], box[0][0]) for k, box in self._boxes.items() if k[:3] == call and k[4] == target), (0, None))
+            error = group.error or self._failed.get(call)
+            if error is not None:
+                raise error
+            return next(((k[3], box[0][0]) for k, box in self._boxes.items() if k[:3] == call and k[4] == target), None)
 
     def forget(self, key: Key) -> None:
         """Nobody waits for a message any more."""
@@ -150,6 +154,8 @@ class Hub:
 
     def _join(self, key: int, size: int, member: str, limit: Limit) -> Group:
         with self._changed:
+            if key in self._groups:                  # it has just been formed
+                return self._groups[key]
             forming = self._forming.get(key)
             if forming is None:
                 forming = self._forming[key] = _Forming(size, secrets.token_hex(8))
@@ -205,6 +211,18 @@ class Hub:
         """At the leading task: members want to be in a group. When it is complete, their tasks are told."""
         key, size = int(header["group"]), int(header["size"])
         with self._changed:
+            led = self._led.get(key)
+            if led is not None and led[1].get(task) == header["attempt"]:
+                return                               # it was answered
+            obsolete = led if led is not None and task in led[1] else None
+            if obsolete is not None:                 # one of its tasks begins anew: so do all
+                del self._led[key]
+        if obsolete is not None:
+            why = f"{task} has left the collective group {key}, and forms it anew."
+            drop = {"what": "drop", "group": obsolete[0], "code": errors.ABORTED, "why": why}
+            for other in obsolete[1]:
+                self._say(other, drop)
+        with self._changed:
             asked = self._asked.setdefault(key, {})
             for member in [m for m, (t, attempt) in asked.items() if t == task and attempt != header["attempt"]]:
                 del asked[member]                    # it has begun anew
@@ -212,18 +230,25 @@ class Hub:
             if len(asked) < size:
                 return
             del self._asked[key]
-        group, members = secrets.token_hex(8), {m: t for m, (t, _) in sorted(asked.items())}
-        attempts = {t: a for t, a in asked.values()}
-        problem = "" if len(members) == size else f"group {key} is to have {size} members, and {', '.join(members)} came"
+            attempts = {t: a for t, a in asked.values()}
+            group = secrets.token_hex(8)
+            self._led[key] = group, attempts
+        members = {m: t for m, (t, _) in sorted(asked.items())}
         for other, attempt in attempts.items():
-            formed = {"what": "formed", "group": key, "id": group, "members": members, "attempt": attempt, "problem": problem}
-            if other == self.task:
-                self._formed(formed)
+            self._say(other, {"what": "formed", "group": key, "id": group, "members": members, "attempt": attempt})
+
+    def _say(self, task: str, header: dict[str, Any]) -> None:
+        """Tells a task, or this one, something; nothing happens if it is gone: then others will notice."""
+        if task == self.task:
+            if header["what"] == "formed":
+                self._formed(header)
             else:
-                try:
-                    self._post(self.peers.reach(other, _ASK_AGAIN), formed)
-                except errors.OpError:
-                    pass                             # it is gone: the others will notice
+                self.handle(None, header, [])
+            return
+        try:
+            self._post(self.peers.reach(task, _ASK_AGAIN), header)
+        except errors.OpError:
+            pass
 
     def _formed(self, header: dict[str, Any]) -> None:
         """The leading task says who is in a group."""
@@ -232,8 +257,12 @@ class Hub:
         try:
             for task in sorted(set(members.values()) - {self.task}):
                 links[task] = self.peers.reach(task, 10.0)
-        except errors.OpError:
-            return                                   # a task is gone again: all ask anew
+        except errors.OpError:                       # a task is gone again: all ask anew
+            with self._changed:
+                forming = self._forming.get(key)
+                if forming is not None:
+                    forming.attempt = secrets.token_hex(8)
+            return
         with self._changed:
             forming = self._forming.get(key)
             if forming is None or forming.attempt != header["attempt"]:

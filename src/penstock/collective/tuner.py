@@ -50,11 +50,11 @@ class Tuner:
     def __init__(self, group: Group):
         self._group = group
         self._lock = threading.Lock()
-        self._chosen: dict[tuple[int, int], str] = {}            # (rank, class) -> algorithm
-        self.times: dict[int, dict[str, float]] = {}             # what the trials of a class have shown
-        self._busy: dict[tuple[int, int], threading.Lock] = {}
-        self._engines: dict[tuple[str, int], engines.Engine] = {}
-        self._made: dict[tuple[str, int], int] = {}
+        self.chosen: dict[tuple[int, int, bool], str] = {}       # (rank, class, whether calls are in order) -> algorithm
+        self.times: dict[tuple[int, bool], dict[str, float]] = {}         # what the trials of a class have shown
+        self._busy: dict[tuple[int, int, bool], threading.Lock] = {}
+        self._engines: dict[tuple, engines.Engine] = {}          # by name, rank and instance (None: for all)
+        self._made: dict[tuple, int] = {}
         self._agreed: dict[tuple[Any, int], list] = {}           # (instance, rank) -> what was said of it last
         self._nccl: dict[int, bool] = {}
 
@@ -82,9 +82,9 @@ class Tuner:
         if self._group.local:
             return "master_worker" if data.nbytes <= _SMALL else "round_robin"
         size = min((data.nbytes - 1).bit_length(), _LARGEST)
-        chosen = self._chosen.get((call.rank, size)) or self._tuned(call, size)
+        chosen = self.chosen.get((call.rank, size, call.ordered)) or self._tuned(call, size)
         if chosen in engines.NAMES and not engines.takes(data, merge):
-            return min((t, name) for name, t in self.times[size].items() if name not in engines.NAMES)[1]
+            return min((t, name) for name, t in self.times[size, True].items() if name not in engines.NAMES)[1]
         return chosen
 
     def _usable(self, how: str, call: Call, data: torch.Tensor, merge: str) -> bool:
@@ -98,15 +98,17 @@ class Tuner:
 
     # -- trials -------------------------------------------------------------------------------------------------------
     def _tuned(self, call: Call, size: int) -> str:
+        key = call.rank, size, call.ordered
         with self._lock:
-            busy = self._busy.setdefault((call.rank, size), threading.Lock())
+            busy = self._busy.setdefault(key, threading.Lock())
         with busy:
-            found = self._chosen.get((call.rank, size))
+            found = self.chosen.get(key)
             if found is None:
                 data = torch.zeros(max(1, 3 * 2 ** size // 16))             # in the middle of the class
-                with self._group.call(call.rank, ("tune", size), ("tune", data), call.limit, f"{call.about} (trials)") as trial:
-                    self.times[size] = self._try(trial, data)
-                found = self._chosen[call.rank, size] = min((t, n) for n, t in self.times[size].items())[1]
+                about, name = f"{call.about} (trials)", ("tune", size, call.ordered)
+                with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.ordered) as trial:
+                    times = self.times[size, call.ordered] = self._try(trial, data)
+                found = self.chosen[key] = min((t, n) for n, t in times.items())[1]
             return found
 
     def _try(self, call: Call, data: torch.Tensor) -> dict[str, float]:
@@ -114,7 +116,7 @@ class Tuner:
         ways: dict[str, Callable[[], None]] = {
             name: lambda a=algorithm: drive(a(call.rank, call.size, data, MERGES["Add"]), call)  # type: ignore[misc]
             for name, algorithm in ALGORITHMS.items()}
-        if self._usable("gloo", call, data, "Add"):
+        if call.ordered and self._usable("gloo", call, data, "Add"):
             gloo = self._engine("gloo", call)
             ways["gloo"] = lambda: gloo.reduce(call, data)
         best = dict.fromkeys(ways, float("inf"))
@@ -133,15 +135,17 @@ class Tuner:
 
     # -- engines ------------------------------------------------------------------------------------------------------
     def _engine(self, name: str, call: Call) -> engines.Engine:
-        """The engine of a member; a new one if the last was broken, which all members know."""
+        """The engine of a member; a new one if the last was broken, which all members know. Engines tell calls apart by their
+        order alone, so instances that may overtake each other have one each."""
+        key = name, call.rank, None if call.ordered else call.instance
         with self._lock:
-            found = self._engines.get((name, call.rank))
+            found = self._engines.get(key)
             if found is not None and not found.broken:
                 return found
-            number = self._made[name, call.rank] = self._made.get((name, call.rank), 0) + 1
-        made = engines.Engine(name, self._group, call.rank, number, call.limit.seconds)
+            number = self._made[key] = self._made.get(key, 0) + 1
+        made = engines.Engine(f"{name}.{key[2]}.{number}", self._group, call.rank, call.limit.seconds)
         with self._lock:
-            self._engines[name, call.rank] = made
+            self._engines[key] = made
         return made
 
     def close(self) -> None:

@@ -1,0 +1,129 @@
+"""All-reduce between processes of this machine: every algorithm, AUTO, and torch.distributed's gloo, in turns in one run.
+
+    python benchmarks/allreduce.py --processes 2 4 --sizes 1024 65536 1048576
+
+Prints, for each number of processes and elements (float32), the time of each way in milliseconds (the slowest process counts;
+the median over the rounds), and what AUTO chose and how far it is from the best.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+SOURCE = str(pathlib.Path(__file__).parents[1] / "src")
+MANY = 3                            # calls that are timed together
+
+
+def free_ports(n: int) -> list[int]:
+    """Ports that nobody uses now."""
+    socks = [socket.socket() for _ in range(n)]
+    for s in socks:
+        s.bind(("127.0.0.1", 0))
+    found = [s.getsockname()[1] for s in socks]
+    for s in socks:
+        s.close()
+    return found
+
+
+def member(rank: int, spec: dict, store: int, sizes: list[int], rounds: int) -> None:
+    """One process: times all ways; process 0 prints a line of JSON per size."""
+    sys.path.insert(0, SOURCE)
+    import torch
+    import torch.distributed as dist
+
+    import penstock.compat.v1 as tf
+    from penstock.collective.algorithms import ALGORITHMS
+    from penstock.collective.group import Limit
+    torch.set_num_threads(1)
+    server = tf.train.Server({"worker": spec["worker"]}, "worker", rank)
+    size = len(spec["worker"])
+    hub = server._resources.hub
+    group = hub.join(1, size, f"{hub.task}/device:CPU:0", Limit(seconds=60))
+    raw = None
+    if size > 1:
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{store}", rank=rank, world_size=size)
+        raw = dist.group.WORLD
+
+    def way(name: str, x: torch.Tensor) -> None:
+        if name == "torch gloo":
+            dist.all_reduce(x, group=raw)
+        else:
+            group.all_reduce(rank, f"{name} {x.numel()}", x, how=name)
+    for n in sizes:
+        x = torch.zeros(n)
+        names = [*ALGORITHMS, "gloo", "auto", "torch gloo"]
+        for name in names:
+            way(name, x)                            # for the first time: connections, trials
+        times: dict[str, list[float]] = {name: [] for name in names}
+        for i in range(rounds):
+            turn = names[i % len(names):] + names[:i % len(names)]
+            mine = []
+            for name in turn:
+                dist.barrier()
+                began = time.perf_counter()
+                for _ in range(MANY):
+                    way(name, x)
+                mine.append((time.perf_counter() - began) / MANY)
+            worst = group.all_reduce(rank, "times", torch.tensor(mine, dtype=torch.float64), "Max", how="all_to_all")
+            for name, seconds in zip(turn, worst.tolist(), strict=True):
+                times[name].append(seconds)
+        if rank == 0:
+            chosen = group.tuner.chosen[0, min((x.nbytes - 1).bit_length(), 24), True]
+            print(json.dumps({"processes": size, "elements": n, "chosen": chosen,
+                              "ms": {k: statistics.median(v) * 1e3 for k, v in times.items()}}), flush=True)
+    dist.destroy_process_group()
+    server.stop()
+
+
+def run(processes: int, sizes: list[int], rounds: int) -> list[dict]:
+    """The lines of one number of processes."""
+    *ports, store = free_ports(processes + 1)
+    spec = {"worker": [f"127.0.0.1:{p}" for p in ports]}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PENSTOCK_COLLECTIVE_TUNE_SECONDS": "1"}
+    command = [sys.executable, __file__, "--rounds", str(rounds), "--sizes", *map(str, sizes), "--member"]
+    made = [subprocess.Popen([*command, json.dumps([r, spec, store])], env=env, stdout=subprocess.PIPE, text=True)
+            for r in range(processes)]
+    try:
+        out = made[0].communicate(timeout=900)[0]
+        for p in made[1:]:
+            p.wait(60)
+    finally:
+        for p in made:
+            p.kill()
+            p.wait()
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def main() -> None:
+    """Reads the arguments and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 3, 4])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[256, 4096, 65536, 1048576, 4194304])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--member", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.member:
+        member(*json.loads(args.member), args.sizes, args.rounds)
+        return
+    head = None
+    for processes in args.processes:
+        for line in run(processes, args.sizes, args.rounds):
+            times = line["ms"]
+            if head is None:
+                head = list(times)
+                print("| processes | elements | " + " | ".join(head) + " | AUTO chose | AUTO / best |")
+                print("|---" * (len(head) + 4) + "|")
+            best = min(t for name, t in times.items() if name != "auto")
+            print(f"| {line['processes']} | {line['elements']} | " + " | ".join(f"{times[h]:.2f}" for h in head)
+                  + f" | {line['chosen']} | {times['auto'] / best:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
