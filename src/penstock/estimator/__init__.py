@@ -2,6 +2,7 @@
 import penstock.compat.v1 as _tf
 from penstock.api import export as _export
 from penstock.estimator import (  # noqa: F401
+    boosted_trees,
     canned,
     canned_v2,
     clustering,

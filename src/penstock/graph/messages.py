@@ -37,9 +37,9 @@ _MAP = re.compile(r"map<(\w+), *([\w.]+)> (\w+) = (\d+)")
 _FIELD = re.compile(r"(repeated )?([\w.]+) (\w+) = (\d+)")
 
 
-def declare(name: str, package: str, pool: Any, messages: dict[str, str],
-          depends: tuple = ()) -> dict[str, type]:
-    """Declares a file of messages in `pool`, and gives the classes by name."""
+def declare(name: str, package: str, pool: Any, messages: dict[str, str], depends: tuple = (),
+            enums: dict[str, dict[str, str]] | None = None) -> dict[str, type]:
+    """Declares a file of messages in `pool`, and gives the classes by name. `enums`: by message and name, words from 0 on."""
     file = descriptor_pb2.FileDescriptorProto(name=name, package=package, syntax="proto3")
     file.dependency.extend(d.DESCRIPTOR.name for d in depends)
     for message_name, fields in messages.items():
@@ -51,6 +51,13 @@ def declare(name: str, package: str, pool: Any, messages: dict[str, str],
                     _add_field(message, member, package).oneof_index = 0
             else:
                 _add_field(message, part, package)
+        for enum_name, words in (enums or {}).get(message_name, {}).items():
+            enum = message.enum_type.add(name=enum_name)
+            for number, word in enumerate(words.split()):
+                enum.value.add(name=word, number=number)
+            for field in message.field:
+                if field.type_name == f".{package}.{message_name}.{enum_name}":
+                    field.type = _FieldType.TYPE_ENUM
     pool.AddSerializedFile(file.SerializeToString())
     make = message_factory.GetMessageClass
     return {m: make(pool.FindMessageTypeByName(f"{package}.{m}")) for m in messages}
