@@ -96,10 +96,10 @@ class Digits:
 class Words:
     """An LSTM that predicts the next character."""
 
-    rate, batch, epochs, length = 0.5, 32, 6, 32
+    rate, batch, epochs, length = 0.5, 16, 6, 24
 
     def __init__(self) -> None:
-        text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:160_000]
+        text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:60_000]
         self.characters = sorted(set(text), key=text.count, reverse=True)[:95]
         number = {c: i for i, c in enumerate(self.characters)}
         codes = np.array([number[c] for c in text if c in number], np.int32)
@@ -112,7 +112,7 @@ class Words:
         x = tf.placeholder(tf.int32, [None, self.length])
         y = tf.placeholder(tf.int32, [None, self.length])
         table = tf.get_variable("table", [len(self.characters), 32])
-        cell = tf.nn.rnn_cell.BasicLSTMCell(128)
+        cell = tf.nn.rnn_cell.BasicLSTMCell(96)
         out, _ = tf.nn.dynamic_rnn(cell, tf.nn.embedding_lookup(table, x), dtype=tf.float32)
         logits = tf.layers.dense(out, len(self.characters))
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
