@@ -4,8 +4,8 @@
 
 A stage's work is a kernel that sleeps (and so holds neither a core nor Python's lock), in forward and backward passes alike:
 what is measured is the schedule and not the number of cores. Stages are on logical CPUs, each with a thread of its own. Twice:
-in a graph (`pipelined_gradients`, one session step) and in Keras (`PipelineModel`). The bubble is the part of the time for which
-stages did not work: 1 - work / (stages x time). `--trace` writes Chrome traces.
+in a graph (`pipelined_gradients`, one session step) and in Keras (`PipelineModel`). The bubble is the part of the time for
+which stages did not work: 1 - work / (stages x time). `--trace` writes Chrome traces.
 """
 from __future__ import annotations
 
