@@ -13,5 +13,6 @@ def added(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return a if b is None else b
     if isinstance(a, IndexedSlices) and isinstance(b, IndexedSlices):
-        return IndexedSlices(get("ConcatV2")([a.values, b.values], 0), get("ConcatV2")([a.indices, b.indices], 0), a.dense_shape)
+        return IndexedSlices(get("ConcatV2")([a.values, b.values], 0), get("ConcatV2")([a.indices, b.indices], 0),
+                             a.dense_shape)
     return get("AddV2")(convert(a), convert(b))
