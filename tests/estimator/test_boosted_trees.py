@@ -1,6 +1,7 @@
 """Boosted trees: the best tests are found, and estimators learn."""
 import numpy as np
 import pytest
+import torch
 
 import penstock.compat.v1 as tf
 from penstock.estimator import boosted_trees, boosting
@@ -31,6 +32,22 @@ def test_one_layer_is_the_best_one():
     wanted = [-0.5 * g[m].sum() / (h[m].sum() + 0.3) for m in (left, ~left)]
     np.testing.assert_allclose(e.value[1:, 0], wanted, rtol=1e-4)
     assert len(e.rows) == 0 and e.state.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("logits", [1, 3])
+def test_both_ways_to_search_find_the_same(logits):
+    g, h = DRAW.randn(200, logits).astype(np.float32), DRAW.rand(200, logits).astype(np.float32) + 0.5
+    e = boosting.collected(boosting.seedling(3, logits), X, g, h)
+    rules = boosting.Rules(l1=0.1, l2=0.3, quantiles=200)
+    rows, sums = torch.from_numpy(X.T.copy()), torch.from_numpy(np.concatenate([g, h], 1)).double()
+    where = torch.from_numpy((X[:, 2] > 0.4).astype(np.int64))
+    total = torch.zeros(2, 2 * logits, dtype=torch.float64).index_add_(0, where, sums)
+    args = (rows, torch.arange(3), sums, where, total, rules, np.full(2, -np.inf))
+    for (leaf, value), (other, same) in zip(boosting._search_all(*args), boosting._search_quantiles(*args)):
+        np.testing.assert_array_equal(leaf, other)
+        np.testing.assert_allclose(value, same, rtol=1e-6, atol=1e-6)
+    coarse = boosting.with_layer(e, rules._replace(quantiles=4))
+    assert 0 < coarse.gain[0] <= boosting.with_layer(e, rules).gain[0] + 1e-6
 
 
 def test_layers_and_trees_end():

@@ -2,8 +2,9 @@
 
 An ensemble is a handful of arrays, a row per node of all its trees: the feature and threshold of a node's test (feature -1: a
 leaf), its left child (the right one is the next), what it adds to the logits, the gain of its test. Gradients and hessians of
-the examples of a layer are collected first; then each leaf of the last layer gets the test that gains most, by histograms over
-quantiles of the features, and its children the Newton step -G / (H + l2), shrunk by the learning rate.
+the examples of a layer are collected first; then each leaf of the last layer gets the test that gains most, of all values of
+the features, or of their quantiles if there are many, and its children the Newton step -G / (H + l2), shrunk by the learning
+rate.
 """
 from __future__ import annotations
 
@@ -154,15 +155,51 @@ def _best_tests(e: Ensemble, index: np.ndarray, leaves: int, rules: Rules) -> tu
     total = torch.zeros(leaves, width, dtype=torch.float64).index_add_(0, where, sums)
     best = [np.full(leaves, -np.inf), np.zeros(leaves, np.int32), np.zeros(leaves, np.float32),
             np.zeros((leaves, width)), np.zeros((leaves, width))]
-    chunk = max(1, _CELLS // (leaves * (rules.quantiles + 1) * width))
-    for start in range(0, len(rows), chunk):
-        _search(rows[start:start + chunk], start, sums, where, total, rules, best)
+    few = rows.shape[1] <= leaves * (rules.quantiles + 1)                              # examples, against cells of a histogram
+    search = _search_all if few else _search_quantiles
+    chunk = max(1, _CELLS // (min(rows.shape[1], leaves * (rules.quantiles + 1)) * width))
+    useful = torch.nonzero(rows.amin(1) < rows.amax(1)).squeeze(1) if rows.shape[1] else torch.zeros(0, dtype=torch.int64)
+    for some in useful.split(chunk):
+        for mine, theirs in zip(best, search(rows[some], some, sums, where, total, rules, best[0])):
+            leaf, value = theirs
+            mine[leaf] = value
     return tuple(best)
 
 
-def _search(rows: torch.Tensor, start: int, sums: torch.Tensor, where: torch.Tensor, total: torch.Tensor, rules: Rules,
-            best: list[np.ndarray]) -> None:
-    """Looks for better tests among some of the features."""
+def _gains(left: torch.Tensor, right: torch.Tensor, total: torch.Tensor, rules: Rules) -> torch.Tensor:
+    """What cutting into these two sides gains; minus infinity where one is too light."""
+    half = left.shape[-1] // 2
+    weight = torch.minimum(left[..., half:].sum(-1), right[..., half:].sum(-1))
+    gain = _scores(left, rules) + _scores(right, rules) - _scores(total, rules)
+    return torch.where(weight > max(rules.min_weight, 1e-12), gain, -torch.inf)
+
+
+def _search_all(rows: torch.Tensor, names: torch.Tensor, sums: torch.Tensor, where: torch.Tensor, total: torch.Tensor,
+                rules: Rules, least: np.ndarray) -> list:
+    """Better tests among some of the features: every value of an example is tried."""
+    order = rows.argsort(1)
+    order = order.gather(1, where[order].argsort(dim=1, stable=True))                      # by leaf, then by value
+    leaf, value = where.sort().values, rows.gather(1, order)
+    before = total.cumsum(0) - total
+    left = sums[order].cumsum(1) - before[leaf]
+    gain = _gains(left, total[leaf] - left, total[leaf], rules)
+    last = torch.ones_like(value, dtype=torch.bool)
+    last[:, :-1] = (leaf[1:] == leaf[:-1]) & (value[:, 1:] > value[:, :-1])
+    last[:, -1] = False
+    top, feature = torch.where(last, gain, -torch.inf).max(0)
+    ranked = np.lexsort((top.numpy(), leaf.numpy()))                                   # the best of each leaf comes last
+    at = ranked[np.flatnonzero(np.append(leaf.numpy()[1:] != leaf.numpy()[:-1], True))]
+    leaves = leaf.numpy()[at]
+    better = top.numpy()[at] > least[leaves] + 1e-9
+    at, leaves, f = at[better], leaves[better], feature.numpy()[at[better]]
+    sides = left[f, at]
+    return [(leaves, v) for v in (top.numpy()[at], names.numpy()[f], value[f, at].numpy(), sides.numpy(),
+                                  (total[leaves] - sides).numpy())]
+
+
+def _search_quantiles(rows: torch.Tensor, names: torch.Tensor, sums: torch.Tensor, where: torch.Tensor, total: torch.Tensor,
+                      rules: Rules, least: np.ndarray) -> list:
+    """Better tests among some of the features: quantiles of their values are tried."""
     features, leaves, width = len(rows), len(total), sums.shape[1]
     edges = _edges(rows, rules.quantiles)                                              # [features, edges], at most these values
     bins = torch.searchsorted(edges, rows)                                             # x <= edge: bin at most its place
@@ -171,17 +208,12 @@ def _search(rows: torch.Tensor, start: int, sums: torch.Tensor, where: torch.Ten
     histogram = torch.zeros(features * leaves * cells, width, dtype=torch.float64)
     histogram.index_add_(0, place.reshape(-1), sums.repeat(features, 1))
     left = histogram.reshape(features, leaves, cells, width).cumsum(2)[:, :, :-1]
-    right = total[None, :, None] - left
-    gain = _scores(left, rules) + _scores(right, rules) - _scores(total, rules)[None, :, None]
-    weights = torch.minimum(left[..., width // 2:].sum(-1), right[..., width // 2:].sum(-1))
-    gain = torch.where(weights > max(rules.min_weight, 1e-12), gain, -torch.inf)
-    flat = gain.permute(1, 0, 2).reshape(leaves, -1)
-    top, at = flat.max(1)
-    better = np.flatnonzero(top.numpy() > best[0] + 1e-9)
+    gain = _gains(left, total[None, :, None] - left, total[None, :, None], rules)
+    top, at = gain.permute(1, 0, 2).reshape(leaves, -1).max(1)
+    better = torch.from_numpy(np.flatnonzero(top.numpy() > least + 1e-9))
     f, edge = at[better] // gain.shape[2], at[better] % gain.shape[2]
-    best[0][better], best[1][better] = top.numpy()[better], (f + start).numpy()
-    best[2][better] = edges[f, edge].numpy()
-    best[3][better], best[4][better] = left[f, better, edge].numpy(), right[f, better, edge].numpy()
+    sides = left[f, better, edge]
+    return [(better.numpy(), v.numpy()) for v in (top[better], names[f], edges[f, edge], sides, total[better] - sides)]
 
 
 def _edges(rows: torch.Tensor, quantiles: int) -> torch.Tensor:
