@@ -1,5 +1,6 @@
 """Steps that run at once share the cores."""
 import threading
+import time
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ def on_a_thread(call):
 def used(token, others=0):
     """The number of threads for kernels in a step beside some others."""
     for other in range(others):
-        sharing._computing[-1 - other] = None
+        sharing._computing[-1 - other] = 0
     sharing.begin(token)
     try:
         return torch.get_num_threads()
@@ -52,6 +53,85 @@ def test_steps_at_once_have_their_shares_and_get_all_back_after_a_while(four_thr
 def test_a_new_thread_is_not_limited_by_another_one(four_threads):
     assert on_a_thread(lambda: used(1, 3)) == 1
     assert on_a_thread(lambda: used(2)) == 4
+
+
+@pytest.fixture
+def two_places(monkeypatch):
+    monkeypatch.setattr(sharing, "_PLACES", 2)
+    monkeypatch.setattr(sharing, "_PATIENCE", 60)
+    yield
+    assert not sharing._line and not sharing._computing
+
+
+def in_thread(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def eventually(true):
+    deadline = time.monotonic() + 30
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return bool(true())
+
+
+def test_no_more_steps_than_cores_compute_at_once_and_who_comes_first_is_first(two_places):
+    order, go = [], threading.Semaphore(0)
+
+    def step(token):
+        sharing.begin(token)
+        order.append(token)
+        assert len(sharing._computing) <= 2
+        go.acquire(timeout=30)
+        sharing.end(token)
+    threads = []
+    for token in range(1, 6):
+        threads.append(in_thread(lambda token=token: step(token)))
+        assert eventually(lambda token=token: len(order) + len(sharing._line) == token)
+    assert order == [1, 2]
+    for done in range(3, 6):
+        go.release()
+        assert eventually(lambda done=done: len(order) == done)
+    go.release(5)
+    for thread in threads:
+        thread.join(30)
+    assert order == [1, 2, 3, 4, 5]
+
+
+def test_a_step_inside_of_a_step_has_its_place(two_places):
+    def run():
+        sharing.begin(1)
+        sharing.begin(2)
+        sharing.begin(3)
+        for token in (3, 2, 1):
+            sharing.end(token)
+        return True
+    assert on_a_thread(run)
+
+
+def test_nobody_stands_in_line_for_long(two_places, monkeypatch):
+    monkeypatch.setattr(sharing, "_PATIENCE", 0.01)
+    sharing._computing.update({-1: 0, -2: 0})
+    try:
+        assert on_a_thread(lambda: (sharing.begin(1), len(sharing._computing), sharing.end(1))[1]) == 3
+    finally:
+        sharing._computing.clear()
+
+
+def test_many_threads_get_their_results(two_places):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [])
+        y = x * 2.0
+        sess.run(y, {x: 1.0})
+        wrong = []
+
+        def body(k):
+            wrong.extend(i for i in range(200) if sess.run(y, {x: k + i}) != 2.0 * (k + i))
+        threads = [in_thread(lambda k=k: body(k)) for k in range(6)]
+        for thread in threads:
+            thread.join(60)
+        assert not wrong and not any(t.is_alive() for t in threads)
 
 
 def test_sessions_count_steps_that_compute_and_not_those_that_wait(monkeypatch):

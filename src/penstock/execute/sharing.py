@@ -5,10 +5,18 @@ run at the same time, each on its caller's thread, would get in each other's way
 only. A thread goes back to all of them when it has been alone for a while; changing the number costs PyTorch what it has
 prepared for convolutions, so it is not done from step to step.
 
+No more steps than cores compute at once; others stand in line. Each kernel lets go of Python's lock, and whoever waits for that
+lock is woken then, mostly in vain, for most kernels are short: threads that wait elsewhere save all of this. Nobody
+waits for long, as a step may take long, or may itself wait for another one.
+
 Steps that may wait for others (for elements of a queue, say) are not counted: mostly, they wait.
 """
 from __future__ import annotations
 
+import _thread
+import collections
+import contextlib
+import os
 import threading
 
 import torch
@@ -16,6 +24,8 @@ import torch
 from penstock.execute import waiting
 
 _A_WHILE = 64                # steps
+_PATIENCE = 0.005            # seconds to stand in line
+_PLACES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Mine(threading.local):
@@ -25,13 +35,16 @@ class _Mine(threading.local):
 
 
 _mine = _Mine()
-_computing: dict[int, None] = {}         # the steps of all sessions that compute now
+_computing: dict[int, int] = {}          # the steps of all sessions that compute now, with their threads
+_line: collections.deque[_thread.LockType] = collections.deque()         # of those that wait for a place, first come first
 _total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
 
 
 def begin(token: int) -> None:
     """A step that computes begins on this thread."""
-    _computing[token] = None
+    if _line or len(_computing) >= _PLACES:
+        _stand_in_line()
+    _computing[token] = _thread.get_ident()
     waiting.look()
     if _total or len(_computing) > 1:
         _limit(len(_computing))
@@ -40,6 +53,26 @@ def begin(token: int) -> None:
 def end(token: int) -> None:
     """The step is done."""
     del _computing[token]
+    if _line:
+        _call_next()
+
+
+def _stand_in_line() -> None:
+    if _thread.get_ident() in tuple(_computing.values()):        # a step inside of a step, which has a place
+        return
+    turn = _thread.allocate_lock()
+    turn.acquire()
+    _line.append(turn)
+    if len(_computing) < _PLACES:                # a step has ended just now, and saw nobody in line
+        _call_next()
+    if not turn.acquire(timeout=_PATIENCE):
+        with contextlib.suppress(ValueError):    # called in the meantime
+            _line.remove(turn)
+
+
+def _call_next() -> None:
+    with contextlib.suppress(IndexError):        # nobody is there any more
+        _line.popleft().release()
 
 
 def use_threads(count: int) -> None:
