@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -14,40 +15,51 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def looks(monkeypatch):
-    """Looks at times that the test gives: nanoseconds that threads have run and waited for a core since the last one."""
+    """Looks at times that the test gives: nanoseconds that a thread has run and waited for a core since the last one."""
     waiting._spin()
-    for name, value in {"_before": (SECOND, 0), "_calm": 0, "_BETWEEN_LOOKS": -1.0, "_next_look": 0.0}.items():
+    for name, value in {"_before": {"1": (SECOND, 0)}, "_pause": waiting._SHORTEST, "_next_look": 0.0}.items():
         monkeypatch.setattr(waiting, name, value)
-    total = [SECOND, 0]
+    clock, total = [1000.0], [SECOND, 0]
+    monkeypatch.setattr(waiting, "monotonic", lambda: clock[0])
 
-    def look(ran, waited):
+    def look(ran, waited, later=1.0, thread="1"):
+        clock[0] += later
         total[0] += ran
         total[1] += waited
-        monkeypatch.setattr(waiting, "_times", lambda: tuple(total))
+        monkeypatch.setattr(waiting, "_times", lambda: {thread: tuple(total)})
         waiting.look()
         return waiting._asleep is not None
     yield look
     waiting._spin()
 
 
-def test_threads_sleep_when_they_wait_for_cores_and_spin_when_they_are_alone_for_a_while(looks):
+def test_threads_sleep_when_they_wait_for_cores_and_try_to_spin_again_later_and_later(looks):
     assert not looks(SECOND, 0)
-    assert not looks(SECOND, SECOND // 20)                       # a little, now and then, is no reason
-    assert looks(SECOND, SECOND // 2)
-    calm = [looks(SECOND, 0) for _ in range(waiting._CALM_LOOKS)]
-    assert calm == [True] * (waiting._CALM_LOOKS - 1) + [False]
-    assert looks(SECOND, SECOND // 2)
+    assert not looks(SECOND, SECOND // 10)                       # a little, now and then, is no reason
+    assert looks(SECOND, SECOND)
+    for pause in (1, 2, 4, 8, 16, 16):
+        assert looks(SECOND, 0, pause)                           # not looked at
+        assert not looks(SECOND, SECOND, 0.5)                    # tried, whatever it was before
+        assert looks(SECOND, SECOND)
+    assert not looks(SECOND, SECOND, 16.5)
+    assert not looks(SECOND, 0)                                  # alone again
+    assert looks(SECOND, SECOND)
+    assert not looks(SECOND, 0, 1.5)
 
 
 def test_too_little_work_says_nothing(looks):
-    assert not looks(1000, 100_000)
-    assert looks(SECOND, SECOND // 2)
-    assert [looks(1000, 0) for _ in range(2 * waiting._CALM_LOOKS)] == [True] * 2 * waiting._CALM_LOOKS
+    assert not any(looks(1000, 100_000) for _ in range(10))
+    assert looks(SECOND, SECOND)
 
 
-def test_times_that_go_back_say_nothing(looks):
-    """The times of threads that have ended are gone."""
-    assert not looks(-SECOND // 2, SECOND // 2)
+def test_threads_that_end_or_begin_say_nothing(looks):
+    assert not looks(SECOND, SECOND, thread="2")
+    assert looks(SECOND, SECOND, thread="2")
+
+
+def test_looks_are_seldom(looks):
+    looks(SECOND, 0)
+    assert not looks(SECOND, 9 * SECOND, later=0.1)
 
 
 TEAM = """
@@ -80,9 +92,10 @@ def test_times_are_those_of_this_process():
     for _ in range(50):
         x = torch.tanh(x @ x)
     after = waiting._times()
-    if before == (0, 0):
+    if not before:
         pytest.skip("the system does not say how long threads wait for a core")
-    assert after[0] > before[0] and after[1] >= before[1]
+    me = str(threading.get_native_id())
+    assert after[me][0] > before[me][0] and after[me][1] >= before[me][1]
 
 
 def test_steps_look(monkeypatch):
@@ -97,5 +110,5 @@ def test_a_child_begins_anew(looks):
     assert looks(SECOND, SECOND)
     kept = waiting._asleep
     waiting._after_fork()
-    assert waiting._asleep is None and waiting._before == (0, 0)
+    assert waiting._asleep is None and waiting._before == {}
     kept.release()

@@ -4,26 +4,27 @@ To wake a thread takes as long as a small kernel, so threads that have the cores
 a thread that spins for another one, which has no core to run on, loses the whole time until that one's turn comes: steps get
 tens of times slower when processes share the cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but
 a hundred times only while it manages more threads than there are cores. So the time that this process's threads have waited
-for a core is looked at a few times a second; where it is more than a little, a team of threads is kept which does nothing but
-be counted.
+for a core is looked at a few times a second; where it is more than a little, a team of threads is kept for some seconds which
+does nothing but be counted.
 """
 from __future__ import annotations
 
 import _thread
+import contextlib
 import ctypes
 import functools
 import os
 from time import monotonic
 
 _BETWEEN_LOOKS = 0.2         # seconds
-_ENOUGH = 20_000_000         # nanoseconds of work, to judge by
-_SHARED, _ALONE = 0.1, 0.03  # the part of their time that threads wait for a core, when others use them and when nobody does
-_CALM_LOOKS = 5              # that have to pass before threads spin again
+_ENOUGH = 100_000_000        # nanoseconds of work, to judge by
+_SHARED = 0.25               # the part of their time that threads wait for a core, when others use them as much
+_SHORTEST, _LONGEST = 1.0, 16.0              # seconds to sleep soon, before spinning is tried again: twice as long each time
 
 _looking = _thread.allocate_lock()
 _next_look = 0.0
-_before = 0, 0               # nanoseconds that threads have run and waited for a core, at the last look
-_calm = 0                    # looks since the cores were shared
+_before: dict[str, tuple[int, int]] = {}     # the times of threads at the last look
+_pause = _SHORTEST           # how long to sleep soon, next time
 _asleep: _thread.LockType | None = None      # held as long as the team is to be kept
 
 
@@ -37,36 +38,35 @@ def look() -> None:
 
 
 def _look() -> None:
-    global _next_look, _before, _calm
-    now = _times()
-    ran, waited = now[0] - _before[0], now[1] - _before[1]
-    _next_look = monotonic() + _BETWEEN_LOOKS
-    if ran + waited < _ENOUGH and ran >= 0 and waited >= 0:
+    """A thread that was woken also waits for its core, if shortly: so only times of spinning threads are judged."""
+    global _next_look, _before, _pause
+    times, _next_look = _times(), monotonic() + _BETWEEN_LOOKS
+    both = [(*_before[thread], *times[thread]) for thread in _before if thread in times]
+    waited = sum(off - off_before for _, off_before, _, off in both)
+    work = sum(on - on_before for on_before, _, on, _ in both) + waited
+    if both and work < _ENOUGH and _asleep is None:
         return
-    first, _before = _before == (0, 0), now
-    if first or ran < 0 or waited < 0:           # threads have ended, and their times with them
-        return
-    part = waited / (ran + waited)
+    part = waited / work if _asleep is None and work else 0.0
+    _before = times
     if part > _SHARED:
-        _calm = 0
         _sleep_soon()
-    elif part < _ALONE:
-        _calm += 1
-        if _calm >= _CALM_LOOKS:
-            _spin()
+        _next_look += _pause
+        _pause = min(2 * _pause, _LONGEST)
+    elif _asleep is None:
+        _pause = _SHORTEST
+    else:
+        _spin()
 
 
-def _times() -> tuple[int, int]:
-    """How long the threads of this process have run, and waited for a core, in nanoseconds."""
-    ran = waited = 0
-    try:
+def _times() -> dict[str, tuple[int, int]]:
+    """How long each thread of this process has run, and has waited for a core, in nanoseconds; nothing where nobody knows."""
+    times = {}
+    with contextlib.suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
                 on, off, _ = f.read().split()
-            ran, waited = ran + int(on), waited + int(off)
-    except (OSError, ValueError):                # a thread that has just ended; or no such files, then nothing is ever chosen
-        pass
-    return ran, waited
+                times[thread] = int(on), int(off)
+    return times
 
 
 @functools.cache
@@ -107,7 +107,7 @@ def _spin() -> None:
 def _after_fork() -> None:
     """In a child, which has none of the threads."""
     global _asleep, _looking, _before
-    _asleep, _looking, _before = None, _thread.allocate_lock(), (0, 0)
+    _asleep, _looking, _before = None, _thread.allocate_lock(), {}
 
 
 if hasattr(os, "register_at_fork"):
