@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from penstock.graph.functions import GraphFunction
 
+_MOST_TENSORS = 1 << 20         # that one argument of a function may stand for
+
 
 # -- writing ------------------------------------------------------------------------------------------------------
 def definition(function: GraphFunction) -> FunctionDef:
@@ -137,9 +139,17 @@ class _Body:
 
     def _types(self, a: Any) -> list:
         if a.type_list_attr:
-            return attr_from_message(self.attrs[a.type_list_attr], "list(type)")
-        one = dtypes.as_dtype(a.type if a.type else self.attrs[a.type_attr].type)
-        return [one] * (self.attrs[a.number_attr].i if a.number_attr else 1)
+            return attr_from_message(self._attr(a.type_list_attr), "list(type)")
+        one = dtypes.as_dtype(a.type if a.type else self._attr(a.type_attr).type)
+        count = self._attr(a.number_attr).i if a.number_attr else 1
+        if not 0 <= count <= _MOST_TENSORS:
+            raise ValueError(f"function {self.message.signature.name}: {a.name} stands for {count} tensors")
+        return [one] * count
+
+    def _attr(self, name: str) -> Any:
+        if name not in self.attrs:
+            raise ValueError(f"function {self.message.signature.name} needs attr '{name}'")
+        return self.attrs[name]
 
     def _node(self, out: NodeDef, node: NodeDef, nodes: dict[str, NodeDef]) -> None:
         out.CopyFrom(node)
@@ -150,9 +160,7 @@ class _Body:
 
     def _fill_in(self, value: Any) -> None:
         if value.WhichOneof("value") == "placeholder":
-            if value.placeholder not in self.attrs:
-                raise ValueError(f"function {self.message.signature.name} needs attr '{value.placeholder}'")
-            value.CopyFrom(self.attrs[value.placeholder])
+            value.CopyFrom(self._attr(value.placeholder))
         elif value.WhichOneof("value") == "func":
             for key in value.func.attr:
                 self._fill_in(value.func.attr[key])
@@ -166,12 +174,17 @@ class _Body:
             return f"{head}:{rest[-1] if rest else 0}"
         if len(rest) < 2:
             return f"{head}:{rest[0] if rest and rest[0].isdigit() else 0}"
+        if head not in nodes or not rest[1].isdigit():
+            raise ValueError(f"function {self.message.signature.name} has no tensor '{text}'")
         return f"{head}:{self._output_start(nodes[head], rest[0]) + int(rest[1])}"
 
     def _output_start(self, node: NodeDef, output: str) -> int:
         opdef = OPS.get(node.op)
         if opdef is None:
-            opdef = opdef_from_message(self.library._get_function(node.op).definition().signature)
+            function = self.library._get_function(node.op)
+            if function is None:
+                raise ValueError(f"node '{node.name}' calls '{node.op}', which is neither an op nor a function")
+            opdef = opdef_from_message(function.definition().signature)
         at = 0
         for a in opdef.outputs:
             if a.name == output:
@@ -185,7 +198,7 @@ class _Body:
             return 1
         value = node.attr[name] if name in node.attr else None
         if value is not None and value.WhichOneof("value") == "placeholder":
-            value = self.attrs[value.placeholder]
+            value = self._attr(value.placeholder)
         if value is None:
             default = opdef.attrs[name].default
             return 0 if default is REQUIRED else default if isinstance(default, int) else len(default)
@@ -197,7 +210,7 @@ class _Body:
         count = len(self._types(a))
         head, *rest = text.split(":")
         if head in self.arguments:
-            first = int(rest[-1]) if rest else 0
+            first = int(rest[-1]) if rest and rest[-1].isdigit() else 0
             return self.arguments[head][first:first + count]
         name, index = self._flat_edge(text, nodes).rsplit(":", 1)
         return [f"{name}:{int(index) + i}" for i in range(count)]

@@ -58,7 +58,7 @@ class Calling(BlockCursor):
     def produce(self, ctx: Any, limit: int) -> tuple | None:
         while self._many is not None and limit > 1:
             self._ahead = min(max(limit, 2 * self._ahead), self._most_rows or limit)
-            columns = self._source.block(ctx, self._ahead)
+            columns = self._source.block(ctx, max(self._ahead - self._ahead % limit, min(self._ahead, limit)))
             if columns is None:
                 return None
             try:

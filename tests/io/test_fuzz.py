@@ -1,0 +1,325 @@
+"""Damaged and hostile files of every format: they are read, or give a typed error, in bounded time and memory.
+
+The cases are the same in every run. For more of them: PENSTOCK_FUZZ=20000 python -m pytest tests/io/test_fuzz.py
+"""
+import io
+import os
+import random
+import resource
+import time
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+from PIL import Image
+
+import penstock as tf
+from penstock import errors
+
+v1 = tf.compat.v1
+CASES = int(os.environ.get("PENSTOCK_FUZZ", 60))
+SECONDS, MEGABYTES = 20, 400                        # for one case; for all cases of a format
+
+
+def mutated(rng, data):
+    """The bytes with a few of them flipped, dropped, doubled or made extreme; or cut; or with a stretch of another place."""
+    out = bytearray(data)
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(len(out)) if out else 0
+        kind = rng.randrange(6)
+        if kind == 0 and out:
+            out[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            out[at:at + 1] = rng.choice([b"\xff", b"\x00", b"\x7f", b"\x80\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01"])
+        elif kind == 2:
+            del out[at:at + rng.randrange(1, 9)]
+        elif kind == 3:
+            other = rng.randrange(len(out) + 1)
+            out[at:at] = out[other:other + rng.randrange(1, 40)]
+        elif kind == 4:
+            out[at:at + 8] = rng.randbytes(8)
+        elif rng.random() < 0.3:
+            del out[at:]
+    return bytes(out)
+
+
+# -- a small file of each format, and how it is read ---------------------------------------------------------------------
+def example():
+    f = tf.train.Feature
+    return tf.train.Example(features=tf.train.Features(feature={
+        "x": f(float_list=tf.train.FloatList(value=[1.0, 2.0])), "n": f(int64_list=tf.train.Int64List(value=[7])),
+        "w": f(bytes_list=tf.train.BytesList(value=[b"a", b"bc"]))})).SerializeToString()
+
+
+def parse_examples(data, folder):
+    wanted = {"x": tf.io.FixedLenFeature([2], tf.float32), "n": tf.io.FixedLenFeature([], tf.int64, 1),
+              "w": tf.io.VarLenFeature(tf.string)}
+    tf.io.parse_example([example(), data], wanted)
+    tf.io.parse_single_example(data, wanted)
+
+
+def sequence():
+    lists = tf.train.FeatureLists(feature_list={"t": tf.train.FeatureList(feature=[
+        tf.train.Feature(int64_list=tf.train.Int64List(value=[i])) for i in range(3)])})
+    return tf.train.SequenceExample(feature_lists=lists).SerializeToString()
+
+
+def records(kind=""):
+    memory = f"memory://fuzz{os.getpid()}/{kind or 'plain'}"
+    with tf.io.TFRecordWriter(memory, kind) as w:
+        for i in range(4):
+            w.write(b"record %d" % i * 9)
+    with tf.io.gfile.GFile(memory, "rb") as f:
+        return f.read()
+
+
+def read_records(data, folder, kind=""):
+    (folder / "r").write_bytes(data)
+    list(tf.data.TFRecordDataset(str(folder / "r"), kind))
+
+
+def network():
+    """A graph with control flow, a function, strings and constants of several types."""
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, 3], name="x")
+        h = tf.nn.relu(tf.matmul(x, tf.constant(np.arange(6, dtype=np.float32).reshape(3, 2))) + 1.0)
+        total = v1.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + tf.reduce_sum(h)), [0, 0.0])[1]
+        picked = v1.cond(total > 2.0, lambda: h * 2.0, lambda: h)
+        words = tf.strings.join([tf.as_string(tf.cast(total, tf.int32)), "!"])
+        squared = tf.function(lambda a: a * a, input_signature=[tf.TensorSpec([None, 2], tf.float32)])(picked)
+        tf.identity(tf.reshape(squared, [-1, 2]), name="out")
+        tf.identity(words, name="words")
+    return graph.as_graph_def()
+
+
+def import_and_run(graph_def):
+    with tf.Graph().as_default() as graph:
+        v1.import_graph_def(graph_def, name="")
+        config = v1.ConfigProto(operation_timeout_in_ms=2000)
+        names = {op.name for op in graph.get_operations()}
+        if {"x", "out", "words"} <= names:
+            with v1.Session(config=config) as sess:
+                sess.run(["out:0", "words:0"], {"x:0": np.ones([2, 3], np.float32)})
+
+
+def read_graph(data, folder):
+    import_and_run(v1.GraphDef.FromString(data))
+
+
+def read_graph_text(data, folder):
+    graph_def = v1.GraphDef()
+    text_format.Parse(data.decode("utf-8", "replace"), graph_def)
+    import_and_run(graph_def)
+
+
+def checkpoint_file(folder, which):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v1.get_variable("a", initializer=np.arange(200, dtype=np.float32))
+        v1.get_variable("s", initializer=np.array([b"one", b"three"], object))
+        sess.run(v1.global_variables_initializer())
+        v1.train.Saver().save(sess, str(folder / "model"))
+    name = {"index": "model.index", "data": "model.data-00000-of-00001", "meta": "model.meta", "state": "checkpoint"}[which]
+    return (folder / name).read_bytes(), folder / name
+
+
+def read_checkpoint(folder):
+    path = tf.train.latest_checkpoint(str(folder))
+    if path is None:
+        return
+    with tf.Graph().as_default(), v1.Session() as sess:
+        saver = v1.train.import_meta_graph(path + ".meta")
+        saver.restore(sess, path)
+    tf.train.load_checkpoint(path).get_tensor("a")
+
+
+class Doubler(tf.Module):
+    def __init__(self):
+        self.factor = tf.Variable(2.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def __call__(self, x):
+        return x * self.factor
+
+
+def image(kind):
+    buffer = io.BytesIO()
+    pixels = np.random.RandomState(0).randint(0, 255, (9, 7, 3), np.uint8)
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def read_image(data, folder):
+    tf.io.decode_image(data)
+    for decode in (tf.io.decode_png, tf.io.decode_jpeg, tf.io.decode_gif, tf.io.decode_bmp):
+        decode(data)
+
+
+def read_csv(data, folder):
+    tf.io.decode_csv(data.rstrip(b"\n").split(b"\n"), [[0], [1.5], ["z"]])
+    (folder / "c").write_bytes(data)
+    list(tf.data.experimental.CsvDataset(str(folder / "c"), [[0], [1.5], ["z"]]))
+    list(tf.data.experimental.make_csv_dataset(str(folder / "c"), 2, num_epochs=1, header=False, column_names=["a", "b", "c"]))
+
+
+def events(folder):
+    with tf.Graph().as_default():
+        writer = v1.summary.FileWriter(str(folder))
+        for i in range(3):
+            writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="loss", simple_value=float(i))]), i)
+        writer.close()
+    return next(folder.glob("events*")).read_bytes()
+
+
+def read_events(data, folder):
+    (folder / "e").write_bytes(data)
+    list(v1.train.summary_iterator(str(folder / "e")))
+
+
+def wave():
+    return tf.audio.encode_wav(np.zeros([20, 1], np.float32), 8000).numpy()
+
+
+FORMATS = {
+    "example": (lambda folder: example(), parse_examples),
+    "sequence": (lambda folder: sequence(),
+                 lambda data, folder: tf.io.parse_sequence_example([data], None, {"t": tf.io.VarLenFeature(tf.int64)})),
+    "records": (lambda folder: records(), read_records),
+    "records-gzip": (lambda folder: records("GZIP"), lambda data, folder: read_records(data, folder, "GZIP")),
+    "graph": (lambda folder: network().SerializeToString(), read_graph),
+    "graph-text": (lambda folder: text_format.MessageToString(network()).encode(), read_graph_text),
+    "png": (lambda folder: image("PNG"), read_image), "jpeg": (lambda folder: image("JPEG"), read_image),
+    "gif": (lambda folder: image("GIF"), read_image), "bmp": (lambda folder: image("BMP"), read_image),
+    "csv": (lambda folder: b'1,2.5,abc\n4,,"d,e"\n,1e3,\n', read_csv),
+    "events": (events, read_events),
+    "wav": (lambda folder: wave(), lambda data, folder: tf.audio.decode_wav(data)),
+    "tensor": (lambda folder: tf.io.serialize_tensor(np.arange(6.0)).numpy(),
+               lambda data, folder: tf.io.parse_tensor(data, tf.float64)),
+}
+TYPED = (errors.OpError, OSError, ValueError, TypeError, DecodeError, text_format.ParseError)
+
+
+def attempt(name, case, read):
+    """One case: whether it was read; anything but a typed error, and anything that takes long, fails the test."""
+    start = time.monotonic()
+    try:
+        read()
+        return True
+    except TYPED:
+        return False
+    except KeyError as e:
+        if "refers to" not in str(e):                # a tensor or an op that a graph does not have: TensorFlow's error
+            raise AssertionError(f"{name}, case {case}: {e!r}") from e
+        return False
+    except Exception as e:
+        raise AssertionError(f"{name}, case {case}: {type(e).__name__}: {e}") from e
+    finally:
+        assert time.monotonic() - start < SECONDS, f"{name}, case {case} took {time.monotonic() - start:.0f} s"
+
+
+def grown(before):
+    """MB by which the process has grown."""
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_bytes(tmp_path, name):
+    make, read = FORMATS[name]
+    good = make(tmp_path)
+    try:
+        read(good, tmp_path)
+    except errors.InvalidArgumentError:
+        assert name in ("png", "jpeg", "gif", "bmp")            # one of the decoders is for others
+    rng, before = random.Random(name), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcomes = {attempt(name, i, lambda: read(mutated(rng, good), tmp_path)) for i in range(CASES)}
+    assert False in outcomes
+    assert grown(before) < MEGABYTES
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("which", ["index", "data", "meta", "state"])
+def test_damaged_checkpoints(tmp_path, which):
+    good, path = checkpoint_file(tmp_path, which)
+    rng, before = random.Random(which), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for i in range(CASES):
+        path.write_bytes(mutated(rng, good))
+        attempt(which, i, lambda: read_checkpoint(tmp_path))
+    path.write_bytes(good)
+    read_checkpoint(tmp_path)
+    assert grown(before) < MEGABYTES
+
+
+@pytest.mark.timeout(600)
+def test_damaged_saved_models(tmp_path):
+    tf.saved_model.save(Doubler(), str(tmp_path))
+    path = tmp_path / "saved_model.pb"
+    good, rng = path.read_bytes(), random.Random(3)
+
+    def load():
+        tf.saved_model.load(str(tmp_path))(tf.constant([1.0]))
+    load()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for i in range(CASES // 2):
+        path.write_bytes(mutated(rng, good))
+        attempt("SavedModel", i, load)
+    assert grown(before) < MEGABYTES
+
+
+# -- by hand: sizes that nobody has memory for ------------------------------------------------------------------------------
+HUGE = [1 << 20, 1 << 20, 1 << 20]
+
+
+def constant_node(shape, **values):
+    graph_def = v1.GraphDef()
+    node = graph_def.node.add(name="c", op="Const")
+    node.attr["dtype"].type = tf.float32.as_datatype_enum
+    tensor = node.attr["value"].tensor
+    tensor.dtype = tf.float32.as_datatype_enum
+    for size in shape:
+        tensor.tensor_shape.dim.add(size=size)
+    for name, value in values.items():
+        if name == "tensor_content":
+            tensor.tensor_content = value
+        else:
+            getattr(tensor, name).extend(value)
+    return graph_def
+
+
+@pytest.mark.parametrize("shape, values", [
+    (HUGE, {"float_val": [1.0]}), (HUGE, {"tensor_content": b"\0\0\0\0"}), ([-5], {}), ([2], {"tensor_content": b"\0" * 7}),
+    (HUGE, {}), ([1 << 62, 4], {"float_val": [1.0]})])
+def test_constants_that_claim_more_than_they_have(shape, values):
+    def read():
+        with tf.Graph().as_default(), v1.Session() as sess:
+            v1.import_graph_def(constant_node(shape, **values), name="")
+            sess.run("c:0")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert not attempt("constant", 0, read) and grown(before) < MEGABYTES
+
+
+def test_a_graph_that_nests_or_goes_round():
+    graph_def = v1.GraphDef()
+    for name, source in (("a", "b"), ("b", "a")):
+        graph_def.node.add(name=name, op="Identity", input=[source]).attr["T"].type = 1
+    assert not attempt("cycle", 0, lambda: import_and_run(graph_def))
+    deep = v1.GraphDef()
+    deep.node.add(name="n0", op="Placeholder").attr["dtype"].type = 1
+    for i in range(1, 3000):
+        deep.node.add(name=f"n{i}", op="Identity", input=[f"n{i - 1}"]).attr["T"].type = 1
+    assert attempt("deep", 0, lambda: import_and_run(deep))
+
+
+def number(n):
+    return n.to_bytes(4, "little")
+
+
+CLAIMS = {"png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\x7f\xff\xff\xff" * 2 + b"\x08\x06\0\0\0" + b"\0" * 4,
+          "gif": b"GIF89a\xff\xff\xff\xff\x00\x00\x00,\0\0\0\0\xff\xff\xff\xff\0\x02\x02L\x01\0;",
+          "bmp": b"BM" + number(1 << 30) + bytes(4) + number(54) + number(40) + number(1 << 30) * 2 + b"\1\0\x18" + bytes(25)}
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_images_that_claim_to_be_huge(kind):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert not attempt("image", 0, lambda: tf.io.decode_image(CLAIMS[kind])) and grown(before) < MEGABYTES
