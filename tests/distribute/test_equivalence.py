@@ -30,9 +30,9 @@ def layers(kind):
     L = tf.keras.layers
     if kind == "dense":
         return [L.Dense(8, activation="tanh", input_shape=(5,)), L.Dense(3)]
-    if kind == "conv":
-        return [L.Conv2D(4, 3, input_shape=(6, 6, 2)), L.BatchNormalization(synchronized=True), L.ReLU(), L.Flatten(),
-                L.Dense(3)]
+    if kind == "conv":                   # a bias before the normalization has no gradient but rounding, which Adam would follow
+        return [L.Conv2D(4, 3, use_bias=False, input_shape=(6, 6, 2)), L.BatchNormalization(synchronized=True), L.ReLU(),
+                L.Flatten(), L.Dense(3)]
     return [L.Embedding(11, 4, input_length=5), L.Flatten(), L.Dense(3)]
 
 

@@ -6,7 +6,6 @@ last step has too few, the others get batches with no rows.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from penstock import errors, nest
@@ -106,9 +105,11 @@ class _Source:
 
     def next(self, iterator: Any) -> Any:
         """The next element of each replica; OutOfRangeError when there is none."""
-        n = len(self.devices)
-        element = iterator.get_next()
-        if n == 1:
+        return self.begun(iterator, iterator.get_next())
+
+    def begun(self, iterator: Any, element: Any) -> Any:
+        """The next element of each replica, when the iterator has given its first."""
+        if len(self.devices) == 1:
             return _placed(element, self.devices[0])
         parts = list(element) if self._cut else self._following(iterator, element)
         return regroup([_placed(p, d) for p, d in zip(parts, self.devices, strict=True)])
@@ -184,16 +185,7 @@ class DistributedIterator:
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over what is left."""
         from penstock.data.loops import for_elements
-        for_elements(_Looped(self._iterator, self._source), go_on, body, state, options)
-
-
-class _Looped:
-    """An iterator inside of a loop that is being built: elements are put together for the replicas there."""
-
-    def __init__(self, iterator: Any, source: _Source):
-        self._inner, self._source = iterator, source
-        self._iterator_resource = iterator._iterator_resource
-        self._spec = self.element_spec = source.dataset.element_spec
+        for_elements(self._iterator, go_on, lambda element: body(self._source.begun(self._iterator, element)), state, options)
 
 
 @export("distribute.DistributedDataset")
@@ -211,10 +203,14 @@ class DistributedDataset:
 
     element_spec = property(lambda self: self._source.element_spec, doc="The type of the elements.")
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> DistributedIterator:
         if not context.executing_eagerly() and not context.current_graph().building_function:
             raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
         return DistributedIterator(self._source, self._strategy)
+
+    def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
+        """How AutoGraph builds a loop over the elements."""
+        iter(self)._autograph_for(go_on, body, state, options)
 
     def cardinality(self) -> Any:
         """The number of elements."""

@@ -12,7 +12,7 @@ from penstock.graph.node import Tensor
 from penstock.keras import backend as K
 from penstock.keras.engine.base_layer import Layer
 from penstock.keras.engine.input_spec import InputSpec
-from penstock.keras.engine.replicas import current_replica
+from penstock.keras.engine.replicas import current_replica, current_strategy
 from penstock.keras.layers.parts import described, dims_of, named, read, when
 
 
@@ -163,10 +163,14 @@ class BatchNormalizationBase(Layer):
         split = tf.reshape(inputs, [self.virtual_batch_size, -1, *dims])
         return tf.reshape(self._plain(split, training), [-1, *dims])
 
-    def _move(self, variable: Any, value: Any, momentum: Any) -> Any:
+    def _move(self, variable: Any, value: Any, momentum: Any, rows: Any = None) -> Any:
+        """Moves an average; not where there are no rows, whose mean is no number."""
         with tf.name_scope("AssignMovingAvg") as scope, tf.colocate_with(variable):
             rate = tf.cast(tf.convert_to_tensor(1.0 - momentum, name="decay"), variable.dtype.base_dtype)
-            return tf.assign_sub(variable, (variable - tf.cast(value, variable.dtype.base_dtype)) * rate, name=scope)
+            change = (variable - tf.cast(value, variable.dtype.base_dtype)) * rate
+            if rows is not None:
+                change = _where(rows > 0, change, tf.zeros_like(change))
+            return tf.assign_sub(variable, change, name=scope)
 
     def _update(self, make: Any, variable: Any, training: Any) -> None:
         """Adds an update that happens while training."""
@@ -190,8 +194,9 @@ class BatchNormalizationBase(Layer):
         if not self._bessels_correction_test_only:
             n = tf.cast(tf.size(inputs) / tf.size(variance), variance.dtype)
             variance = variance * ((n - 1.) / n)
-        self._update(lambda: self._move(self.moving_mean, mean, self.momentum), self.moving_mean, training)
-        self._update(lambda: self._move(self.moving_variance, variance, self.momentum), self.moving_variance, training)
+        rows = _rows(inputs)
+        self._update(lambda: self._move(self.moving_mean, mean, self.momentum, rows), self.moving_mean, training)
+        self._update(lambda: self._move(self.moving_variance, variance, self.momentum, rows), self.moving_variance, training)
         return outputs if shape is None else tf.reshape(outputs, shape)
 
     def _plain(self, inputs: Any, training: Any) -> Any:
@@ -226,8 +231,9 @@ class BatchNormalizationBase(Layer):
                 r, d, new_mean, new_variance = self._renormed(new_mean, new_variance, training)
                 scale, offset = _composed(wide(tf.stop_gradient(r, name="renorm_r")),
                                           wide(tf.stop_gradient(d, name="renorm_d")), scale, offset)
-            self._update(lambda: self._move(self.moving_mean, new_mean, self.momentum), self.moving_mean, training)
-            self._update(lambda: self._move_variance(new_variance), self.moving_variance, training)
+            rows = None if self._synchronized else _rows(inputs)
+            self._update(lambda: self._move(self.moving_mean, new_mean, self.momentum, rows), self.moving_mean, training)
+            self._update(lambda: self._move_variance(new_variance, rows), self.moving_variance, training)
         mean, variance, offset, scale = (None if v is None else tf.cast(wide(v), inputs.dtype)
                                          for v in (mean, variance, offset, scale))
         outputs = tf.nn.batch_normalization(inputs, mean, variance, offset, scale, self.epsilon)
@@ -239,16 +245,17 @@ class BatchNormalizationBase(Layer):
         """Mean and variance of a batch; of a synchronized layer, over the batches of all replicas."""
         replica = current_replica() if self._synchronized else None
         if replica is None:
-            return tf.nn.moments(x, over, keep_dims=keep_dims)
+            moments, rows = tf.nn.moments(x, over, keep_dims=keep_dims), _rows(x)
+            return moments if rows is None else tuple(_where(rows > 0, m, tf.zeros_like(m)) for m in moments)
         count = tf.cast(tf.reduce_prod(tf.gather(tf.shape(x), over)), x.dtype)
         total, count = replica.all_reduce("sum", [tf.reduce_sum(x, over, keepdims=True), count])
         mean = total / count
         squares = tf.reduce_sum(tf.math.squared_difference(x, mean), over, keepdims=keep_dims)
         return mean if keep_dims else tf.squeeze(mean, over), replica.all_reduce("sum", squares) / count
 
-    def _move_variance(self, value: Any) -> Any:
+    def _move_variance(self, value: Any, rows: Any) -> Any:
         if not self.renorm:
-            return self._move(self.moving_variance, value, self.momentum)
+            return self._move(self.moving_variance, value, self.momentum, rows)
         stddev = self._move(self.moving_stddev, tf.sqrt(value + self.epsilon), self.momentum)
         with tf.name_scope("AssignNewValue") as scope:
             return tf.assign(self.moving_variance, tf.nn.relu(stddev * stddev - self.epsilon), name=scope)
@@ -296,6 +303,17 @@ class BatchNormalizationBase(Layer):
                             "omitted from the layer config. It will not be included when re-creating the layer from the saved "
                             "config.")
         return config
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return tf.where(tf.broadcast_to(condition, tf.shape(x)), x, y)
+
+
+def _rows(inputs: Any) -> Any:
+    """The number of rows, where a strategy may give a replica none; else None."""
+    if current_strategy() is None or dims_of(inputs.shape)[0]:
+        return None
+    return tf.shape(inputs)[0]
 
 
 def _composed(scale: Any, offset: Any, then_scale: Any, then_offset: Any) -> tuple:
