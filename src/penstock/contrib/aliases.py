@@ -1,10 +1,7 @@
-"""Packages of tf.contrib whose content has moved to tf as it was: keras, framework's audio ops, autograph."""
+"""Names of tf.contrib that have moved to tf as they were: framework's audio ops, autograph."""
 from penstock.api import export, resolve
 
 _MOVED = {
-    **{f"keras.{n}": f"keras.{n}" for n in ("activations", "backend", "callbacks", "constraints", "datasets", "initializers",
-                                            "layers", "losses", "metrics", "models", "optimizers", "preprocessing",
-                                            "regularizers", "utils", "applications", "wrappers")},
     **{f"framework.python.ops.audio_ops.{n}": f"audio.{n}" for n in ("encode_wav", "decode_wav")},
     "framework.python.ops.audio_ops.audio_spectrogram": "raw_ops.AudioSpectrogram",
     "framework.python.ops.audio_ops.mfcc": "raw_ops.Mfcc",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.api import export, resolve
+from penstock.checkpoint import containers
 from penstock.compat import v1 as tf
 from penstock.graph.node import Tensor
 from penstock.ops import staging
@@ -36,6 +37,11 @@ class StagingArea(staging.StagingArea):
 
     >>> area = tf.contrib.staging.StagingArea([tf.float32], shapes=[[2]])
     """
+
+
+export.later(lambda: containers.List, v1=["contrib.checkpoint.List"])
+export.later(lambda: containers.Mapping, v1=["contrib.checkpoint.Mapping"])
+export.later(lambda: containers.NoDependency, v1=["contrib.checkpoint.NoDependency"])
 
 
 @export(v1=["contrib.memory_stats.BytesInUse"])

@@ -155,3 +155,52 @@ def sounds(tf):
     with tf.Session() as sess:
         assert sess.run(spectrum).shape[1] == 2 and sess.run(a.mfcc(spectrum, 8000, dct_coefficient_count=4)).shape[-1] == 4
         assert abs(sess.run(a.decode_wav(a.encode_wav(wave, 8000)).audio) - wave).max() < 1e-3
+
+
+def before_keras_moved(tf):
+    assert tf.contrib.keras.datasets.cifar10.load_data is tf.keras.datasets.cifar10.load_data
+    assert tf.contrib.keras.layers.Dense is tf.keras.layers.Dense
+    with tf.python.eager.context.eager_mode():
+        class Net(tf.contrib.eager.Network):
+            def __init__(self):
+                super().__init__()
+                ones = tf.ones_initializer()
+                self.first = self.track_layer(tf.layers.Dense(4, use_bias=False, kernel_initializer=ones))
+                self.track_layer(tf.layers.Dense(1, kernel_initializer=ones))
+
+            def call(self, x):
+                return self.get_layer(index=1)(self.first(x))
+        net = Net()
+        assert net(tf.ones([1, 3])).numpy().tolist() == [[12.0]] and len(net.variables) == 3
+        steps = tf.contrib.eager.Sequential([net, tf.negative])
+        assert steps(tf.ones([1, 3])).numpy().tolist() == [[-12.0]] and len(steps.trainable_variables) == 3
+        kept = tf.contrib.checkpoint.List([tf.layers.Dense(2)])
+        kept.append(tf.layers.Dense(3))
+        assert [layer.units for layer in kept] == [2, 3]
+
+
+def forests(tf):
+    from tensorflow.contrib.tensor_forest.python import tensor_forest
+    assert tensor_forest.ForestHParams is tf.contrib.tensor_forest.python.tensor_forest.ForestHParams
+    x = np.random.RandomState(0).rand(200, 2).astype(np.float32)
+    params = tf.contrib.tensor_forest.python.tensor_forest.ForestHParams(
+        num_classes=2, num_features=2, num_trees=3, max_nodes=50, split_after_samples=20, base_random_seed=1).fill()
+    forest = tf.contrib.tensor_forest.python.tensor_forest.RandomForestGraphs(params)
+    labels = (x[:, 0] > 0.5).astype(np.int32)
+    train, (chances, _, _) = forest.training_graph(x, labels), forest.inference_graph(x)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(10):
+            sess.run(train)
+        assert (sess.run(chances).argmax(1) == labels).mean() > 0.9
+
+
+def clusters(tf):
+    x = np.array([[0, 0], [0, 1], [9, 9], [9, 8]], np.float32)
+    _, index, distances, _, init, train = tf.contrib.factorization.KMeans(x, 2, initial_clusters=x[[0, 2]]).training_graph()
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(init)
+        sess.run(train)
+        assert sess.run(index[0]).tolist() == [0, 0, 1, 1]
+        np.testing.assert_allclose(sess.run(distances[0]), [0.25] * 4, atol=1e-3)

@@ -57,3 +57,24 @@ def columns(tf):
         found = sess.run(made)
     np.testing.assert_array_equal(found[:, :3], [[1, 0, 0], [0, 1, 0]])
     assert found.shape == (2, 7) and found[:, 3:].sum() == 2
+
+
+def trees(tf):
+    from tensorflow.contrib.boosted_trees.proto import learner_pb2
+    x = np.random.RandomState(0).rand(100, 1).astype(np.float32)
+    labels = (x[:, 0] > 0.4).astype(np.int32)
+    feed = tf.estimator.inputs.numpy_input_fn({"x": x}, labels, 100, None, shuffle=False)
+    once = tf.estimator.inputs.numpy_input_fn({"x": x}, labels, 100, 1, shuffle=False)
+    column = tf.feature_column.bucketized_column(tf.feature_column.numeric_column("x"), [0.2, 0.4, 0.6])
+    model = tf.estimator.BoostedTreesClassifier([column], 1, n_trees=2, max_depth=2)
+    assert model.train(feed, max_steps=20).evaluate(once)["accuracy"] == 1
+    model = tf.estimator.BoostedTreesRegressor([column], 1, n_trees=5, max_depth=2, learning_rate=0.8)
+    assert model.train(feed, max_steps=20).evaluate(once)["average_loss"] < 0.01
+    config = tf.contrib.boosted_trees.proto.learner_pb2.LearnerConfig()
+    config.growing_mode = tf.contrib.boosted_trees.proto.learner_pb2.LearnerConfig.LAYER_BY_LAYER
+    config.multi_class_strategy = tf.contrib.boosted_trees.proto.learner_pb2.LearnerConfig.DIAGONAL_HESSIAN
+    assert config.growing_mode == learner_pb2.LearnerConfig.LAYER_BY_LAYER == 2
+    model = tf.contrib.boosted_trees.estimator_batch.estimator.GradientBoostedDecisionTreeClassifier(
+        config, examples_per_layer=100, num_trees=2, center_bias=False)
+    model.fit(input_fn=feed, max_steps=20)
+    assert model.evaluate(input_fn=once)["accuracy"] == 1

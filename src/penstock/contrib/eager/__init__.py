@@ -1,6 +1,6 @@
 """tf.contrib.eager (tfe): what eager execution was called before it became a part of tf."""
 from penstock.api import export, resolve
-from penstock.contrib.eager import differentiation, execution, metrics, saving  # noqa: F401
+from penstock.contrib.eager import differentiation, execution, metrics, network, saving  # noqa: F401
 
 for _old, _new in {
     "enable_eager_execution": "enable_eager_execution", "executing_eagerly": "executing_eagerly",
