@@ -34,7 +34,7 @@ def garbage(draw, task):
     if kind == 1:
         header["values"] = thing(draw, 0)
         text = json.dumps(header).encode()
-        return struct.pack("<4sIQ", b"PNS1", len(text), draw.choice([0, 3, 1 << 20, 1 << 62])) + text + draw.randbytes(50)
+        return struct.pack("<4sIQQ", b"PNS2", len(text), draw.choice([0, 3, 1 << 20, 1 << 62]), 0) + text + draw.randbytes(50)
     for _ in range(draw.randrange(4) if kind == 2 else 0):
         data[draw.randrange(len(data))] = draw.randrange(256)
     return bytes(data)

@@ -163,7 +163,7 @@ def _garbage(draw, i):
     header = draw.choice([{"do": "run"}, {"do": "__init__", "session": 1}, {"values": [["tensor", "float32", [1 << 40]]]},
                           {"do": "create", "values": [["bytes", 3]]}, [], {"do": "run", "session": [], "values": []}])
     text = json.dumps(header).encode()
-    return struct.pack("<4sIQ", b"PNS1", len(text), draw.choice([0, 3, 1 << 62])) + text + draw.randbytes(3)
+    return struct.pack("<4sIQQ", b"PNS2", len(text), draw.choice([0, 3, 1 << 62]), 0) + text + draw.randbytes(3)
 
 
 def test_sizes_are_checked_before_anything_is_allocated():
@@ -172,7 +172,7 @@ def test_sizes_are_checked_before_anything_is_allocated():
         a, b = socket.socketpair()
         with a, b:
             text = json.dumps({"values": [kind]}).encode()
-            a.sendall(struct.pack("<4sIQ", b"PNS1", len(text), 8) + text)
+            a.sendall(struct.pack("<4sIQQ", b"PNS2", len(text), 8, 0) + text)
             with pytest.raises(tf.errors.InvalidArgumentError):
                 wire.receive(b)
 

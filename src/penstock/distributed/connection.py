@@ -66,7 +66,12 @@ class Connections:
         self._closed = False
         self._lost = ""                                # why the server counts as lost
 
-    def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
+    @staticmethod
+    def prepared(header: dict[str, Any]) -> wire.Head:
+        """A header for many calls."""
+        return wire.Head(header)
+
+    def call(self, header: dict[str, Any] | wire.Head, values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
         """Sends a message and gives the answer; an error of the server is raised here."""
         with self._borrowed() as (sock, reader):
             try:

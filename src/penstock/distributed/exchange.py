@@ -8,6 +8,7 @@ itself (`pump`). A part that is over in no time keeps what it sends to the maste
 """
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ from penstock.distributed.formats import decode, encode
 from penstock.distributed.link import Link
 from penstock.distributed.peers import Peers
 from penstock.distributed.pump import Pump
+from penstock.distributed.wire import Head
 from penstock.execute.rendezvous import DEAD, LocalRendezvous, parse_key
 
 _HOLD = 64 << 10                    # bytes: larger values are not kept back
@@ -23,11 +25,12 @@ _HOLD = 64 << 10                    # bytes: larger values are not kept back
 class Exchange(LocalRendezvous):
     """One step's values at one task."""
 
-    __slots__ = ("step", "task", "_peers", "since", "links", "pump", "held", "format")
+    __slots__ = ("step", "number", "task", "_peers", "since", "links", "pump", "held", "format")
 
     def __init__(self, step: str, peers: Peers):
         super().__init__()
         self.step, self.task, self._peers = step, peers.task, peers
+        self.number = int(step.rpartition(":")[2])   # of those that its master has begun
         self.since = time.monotonic()                # when it was made
         self.links: dict[str, Link] = {}             # the step's own, by the task at the other end
         self.pump: Pump | None = None                # set where one thread runs all of the part, and reads these links
@@ -36,8 +39,7 @@ class Exchange(LocalRendezvous):
 
     def send(self, key: str, value: Any) -> None:
         """Leaves a value for its receiver, here or at another task."""
-        target = key.split(";", 3)[2]
-        task = target[:target.rindex("/device:")]
+        task = _task_at(key)
         if task == self.task:
             super().send(key, value)
             return
@@ -49,8 +51,9 @@ class Exchange(LocalRendezvous):
             self.held.append((key, value, form))
             return
         dead = value is DEAD
-        (link or self._peers.get(task)).post({"do": "tensor", "step": self.step, "key": key, "dead": dead, "form": form},
-                                             [None if dead else value])
+        head = _head(self.step.partition(":")[0], key) if not dead and form is None else \
+            Head({"do": "tensor", "master": self.step.partition(":")[0], "key": key, "dead": dead, "form": form})
+        (link or self._peers.get(task)).post(head, [None if dead else value], self.number)
 
     def take(self, key: str, dead: bool, value: Any, form: Any) -> None:
         """A value that another task has sent."""
@@ -66,8 +69,7 @@ class Exchange(LocalRendezvous):
             return super().recv(key, ctx)
         values = self._values
         if key not in values and self.error is None:
-            source, _, target, edge, _ = parse_key(key)
-            with ctx.waiting(lambda: f"{edge} from {source} to {target}") as waited:
+            with ctx.waiting(lambda: _edge(key)) as waited:
                 while key not in values and self.error is None:
                     pump.once(waited.patience(ctx.remaining()))
         with self._lock:
@@ -80,3 +82,20 @@ class Exchange(LocalRendezvous):
         super().abort(error)
         if self.pump is not None:
             self.pump.wake()
+
+
+@functools.lru_cache(maxsize=65536)
+def _task_at(key: str) -> str:
+    """The task that receives what is sent under a key."""
+    target = key.split(";", 3)[2]
+    return target[:target.rindex("/device:")]
+
+
+@functools.lru_cache(maxsize=65536)
+def _head(master: str, key: str) -> Head:
+    return Head({"do": "tensor", "master": master, "key": key, "dead": False, "form": None})
+
+
+def _edge(key: str) -> str:
+    source, _, target, edge, _ = parse_key(key)
+    return f"{edge} from {source} to {target}"

@@ -1,8 +1,9 @@
 """A link: one connection between two tasks, kept as long as both live, over which both send whenever they like.
 
 Sending never blocks: what the system does not take at once is sent by the link's own thread, in order. Reading never waits for
-anything but the next message. So no two tasks can be caught in waiting for each other's readers. A message with a number
-`id` is a call, and is answered by one that has the number as `re`; all others need no answer.
+anything but the next message. So no two tasks can be caught in waiting for each other's readers. A small message does not wait
+for a large one: it travels between two pieces of that, and may overtake it. A message with a number `id` is a call, and is
+answered by one that has the number as `re`; all others need no answer.
 """
 from __future__ import annotations
 
@@ -35,8 +36,11 @@ class Link:
         self._reader.shared = Incoming() if same_host else None
         self._lock = threading.Lock()
         self._more = threading.Condition(self._lock)
-        self._queue: collections.deque[list[memoryview]] = collections.deque()
+        self._queue: collections.deque[list[Any]] = collections.deque()          # what could not be sent at once
+        self._large: collections.deque[wire.Pieces] = collections.deque()        # what is sent in pieces, by turns
+        self._streams = itertools.count(1)
         self._writer: threading.Thread | None = None
+        self._writing = False                        # whether the thread has something to send
         self._calls: dict[int, Answer] = {}
         self._numbers = itertools.count(1)
         self._on_end: list[Callable[[Link], None]] = []
@@ -47,44 +51,58 @@ class Link:
         return self._reader.received
 
     # -- sending ------------------------------------------------------------------------------------------------------
-    def post(self, header: dict[str, Any], values: Any = None) -> None:
+    def post(self, header: dict[str, Any] | wire.Head, values: Any = None, number: int = 0) -> None:
         """Sends a message; UnavailableError if the link has ended."""
-        incoming = self._reader.shared
-        if incoming is not None and incoming.unused:
-            header["free"] = [incoming.unused.popleft() for _ in range(len(incoming.unused))]
-        parts, size = wire.pack(header, values, self._shared)
+        unused = self._reader.shared.unused if self._reader.shared is not None else None
+        free = [unused.popleft() for _ in range(len(unused))] if unused else None
+        parts, size, rest = wire.pack_pieces(header, values, number, next(self._streams), self._shared, free)
         with self._lock:
             if self.error is not None:
                 raise self.error
             self.sent += size
-            if not self._queue and size < _AT_ONCE:
-                with contextlib.suppress(BlockingIOError):
-                    parts = wire.unsent(parts, self._sock.sendmsg(parts[:wire.MOST_PARTS], (), socket.MSG_DONTWAIT))
+            if not self._writing and size < _AT_ONCE:
+                try:
+                    sent = self._sock.sendmsg(parts if len(parts) <= wire.MOST_PARTS else parts[:wire.MOST_PARTS], (),
+                                              socket.MSG_DONTWAIT)
+                    if len(parts) == 1 and sent == len(parts[0]):
+                        return
+                    parts = wire.unsent(parts, sent)
+                except BlockingIOError:
+                    pass
                 if not parts:
                     return
             self._queue.append(parts)
+            if rest is not None:
+                self._large.append(rest)
+            self._writing = True
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write, name=f"penstock link to {self.peer}", daemon=True)
                 self._writer.start()
             self._more.notify()
 
     def _write(self) -> None:
-        """The thread that sends what could not be sent at once."""
+        """The thread that sends what could not be sent at once: whole messages first, then a piece of a large one."""
         try:
             while True:
                 with self._lock:
-                    while not self._queue and self.error is None:
+                    while not self._queue and not self._large and self.error is None:
+                        self._writing = False
                         self._more.wait()
                     if self.error is not None:
                         return
-                    parts = self._queue[0]
+                    parts = self._queue.popleft() if self._queue else self._next_piece()
                 while parts:
                     parts = wire.unsent(parts, self._sock.sendmsg(parts[:wire.MOST_PARTS]))
-                with self._lock:
-                    if self._queue:
-                        self._queue.popleft()
         except OSError as e:
             self.end(self._gone(str(e)))
+
+    def _next_piece(self) -> list[Any]:
+        """A piece of the large message whose turn it is. The lock is held."""
+        turn = self._large.popleft()
+        parts = turn.next()
+        if parts:
+            self._large.append(turn)
+        return parts
 
     def call(self, header: dict[str, Any], values: Any, answer: Answer) -> None:
         """Sends a call. `answer(header, values, error)` is called with what comes back, or with why nothing will."""
@@ -182,6 +200,7 @@ class Link:
                 return
             self.error = error or self._gone("this task has ended it")
             self._queue.clear()
+            self._large.clear()
             self._more.notify_all()
             calls, self._on_end = self._on_end, []
         with contextlib.suppress(OSError):

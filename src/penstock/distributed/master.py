@@ -18,6 +18,7 @@ from penstock.distributed.link import Link, made_error
 from penstock.distributed.partial import TaskPartialRun
 from penstock.distributed.pump import Pump
 from penstock.distributed.task_session import Part, TaskSession, refuse_client_code
+from penstock.distributed.wire import Head
 from penstock.distributed.worker import Worker
 from penstock.graph import verify
 from penstock.graph.function_messages import keep_called
@@ -44,6 +45,7 @@ class Tasks:
 
     def __init__(self, worker: Worker, config: Any):
         self.worker, self.own = worker, worker.peers.task
+        self.steps = f"{worker.peers.incarnation:x}:"        # how the names of steps begin that this task is the master of
         self.timeout = config.operation_timeout_in_ms / 1000 or _JOIN_SECONDS
         self.links: dict[str, Link] = {}
         others = [t for t in worker.peers.addresses if t != self.own and _passes(t, config.device_filters)]
@@ -118,10 +120,12 @@ def _passes(task: str, filters: Any) -> bool:
 class _RemotePart:
     """The part of one other task: its number there, the feeds it takes, and the fetches it gives."""
 
-    __slots__ = ("task", "number", "feeds", "fetches")
+    __slots__ = ("task", "number", "feeds", "fetches", "request", "head")
 
-    def __init__(self, task: str, number: int, part: Partition):
+    def __init__(self, session: str, task: str, number: int, part: Partition):
         self.task, self.number = task, number
+        self.request = {"do": "run", "session": session, "part": number}
+        self.head = Head(self.request)
         self.feeds, self.fetches = sorted(i for i, _ in part.feeds), sorted(i for i, _ in part.fetches)
 
 
@@ -154,7 +158,8 @@ class _Run:
         self.results: list = [None] * fetches
         self.metadata = metadata
         self.error: BaseException | None = None
-        self.step = f"{self.tasks.worker.peers.incarnation:x}:{next(_names)}"
+        self.number = next(_names)
+        self.step = f"{self.tasks.steps}{self.number}"
         self.left: dict[Link, _RemotePart] = {}              # who has not answered yet
         self.format = session._here.format
         self.own_ctx = session._here.session.step_context(None)
@@ -169,7 +174,7 @@ class _Run:
         for link, part in zip(links, self.others, strict=True):
             exchange.links[link.peer] = link
             self.left[link] = part
-        pump = exchange.pump = Pump(links, self._handle, self._link_ended)
+        pump = exchange.pump = Pump.again(links, self._handle, self._link_ended)
         release = self.ctx.cancellation.on_cancel(lambda: (self.fail(self.ctx.cancellation.error), pump.wake()))
         try:
             self._start(values)
@@ -181,6 +186,7 @@ class _Run:
             self._end_everywhere(pump)
         release()
         exchange.pump = None
+        pump.rest()
         if self.own is None:
             worker.end(self.step, self.error is not None)
         for link in links:
@@ -193,9 +199,10 @@ class _Run:
         return tuple(self.results)
 
     def _start(self, values: tuple) -> None:
+        left, trace = self.ctx.remaining(), self.metadata is not None
         for link, part in list(self.left.items()):
-            link.post({"do": "run", "session": self.name, "part": part.number, "step": self.step,
-                       "trace": self.metadata is not None, "timeout": self.ctx.remaining()}, [values[i] for i in part.feeds])
+            head: Any = part.head if left is None and not trace else {**part.request, "timeout": left, "trace": trace}
+            link.post(head, [values[i] for i in part.feeds], self.number)
 
     def _run_own(self, exchange: Exchange, pump: Pump, values: tuple) -> None:
         if self.own is None or self.error is not None:
@@ -217,9 +224,12 @@ class _Run:
                     pump.once(waited.patience(self.ctx.remaining()))
 
     def _handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
-        if header.get("do") == "tensor":
+        do = header.get("do")
+        if header.get("number") != self.number:
+            return                                           # of a step that has failed
+        if do == "tensor":
             self.own_ctx.rendezvous.take(header["key"], header["dead"], values[0], header["form"])
-        elif header.get("re") == self.step:
+        elif do == "done":
             part = self.left.pop(link)
             said = header.get("error")
             if said is not None:
@@ -247,7 +257,7 @@ class _Run:
         """Ends a failed step at all tasks, and waits until it has ended there."""
         for link in self.left:
             try:
-                link.post({"do": "abort", "why": f"The step has failed on another task: {self.error}"})
+                link.post({"do": "abort", "why": f"The step has failed on another task: {self.error}"}, None, self.number)
             except (errors.OpError, OSError):
                 pass                                         # lost: the pump will find out
         self.tasks.worker.abort(self.step, _aborted(self.error))
@@ -318,7 +328,7 @@ class ClusterSession(TaskSession):
                     self.tasks.link(other)
                 own = message, fetches, mine, part, by_tokens
                 continue
-            remote = _RemotePart(task, next(self._parts), part)
+            remote = _RemotePart(self.name, task, next(self._parts), part)
             others.append(remote)
             waiting.append(self._register(remote, message, {"fetches": fetches, "targets": mine, "by_tokens": by_tokens,
                                                             "peers": sorted({t.target.task for t in part.sends} - {task})}))

@@ -60,7 +60,7 @@ class Pump:
 
     def __init__(self, links: list[Link], handle: Callable[[Link, dict[str, Any], list[Any]], None],
                  ended: Callable[[Link, errors.OpError], None]):
-        self._handle, self._ended = handle, ended
+        self._handle, self._ended, self._all = handle, ended, links
         self._waker = _waker()
         self._thread = threading.get_ident()
         self._waker.clear()
@@ -74,6 +74,22 @@ class Pump:
             else:
                 self._links[fd] = link
                 self._poll.register(fd, select.POLLIN)
+
+    @staticmethod
+    def again(links: list[Link], handle: Callable[[Link, dict[str, Any], list[Any]], None],
+              ended: Callable[[Link, errors.OpError], None]) -> Pump:
+        """A pump for the next step of this thread: the last one, if it has the same links."""
+        last = getattr(_threads, "pump", None)
+        if last is None or last._all != links or len(last._links) != len(links) or any([link.error for link in links]):
+            last = _threads.pump = Pump(links, handle, ended)
+        else:
+            last._handle, last._ended = handle, ended
+            last._waker.clear()
+        return last
+
+    def rest(self) -> None:
+        """Forgets who used it, until there is a next step."""
+        self._handle = self._ended = _nobody
 
     def wake(self) -> None:
         """Lets `once` return, if another thread is in it."""
@@ -101,3 +117,7 @@ class Pump:
             self._ended(link, e)
             return
         self._handle(link, *message)
+
+
+def _nobody(*_: Any) -> None:
+    """Nobody uses the pump now."""

@@ -31,6 +31,11 @@ class _Direct:
     def __init__(self, server: Any):
         self._server = server
 
+    @staticmethod
+    def prepared(header: dict[str, Any]) -> dict[str, Any]:
+        """A header for many calls."""
+        return header
+
     def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
         """Has the server answer a message on this thread."""
         answer, back = self._server.answer(None, header, list(values or ()))
@@ -61,6 +66,7 @@ class RemoteSession:
         self._graph, self._lock = graph, threading.Lock()
         self._sent = -1                     # the number of the last op that the server has
         self._version: int | None = None    # of the graph when it was sent
+        self._steps: dict[tuple, Any] = {}  # what to ask for, by fetches and feeds
         self._closed = False
         self._over = threading.Event()
         client = f"{secrets.randbits(62):x}"
@@ -88,8 +94,11 @@ class RemoteSession:
         threading.Thread(target=watch, name="penstock client", daemon=True).start()
 
     def _call(self, do: str, header: dict[str, Any], values: list) -> tuple[dict, list]:
+        return self._send({"do": do, "session": self._session, **header}, values)
+
+    def _send(self, header: Any, values: list) -> tuple[dict, list]:
         try:
-            return self._connections.call({"do": do, "session": self._session, **header}, values)
+            return self._connections.call(header, values)
         except errors.OpError as e:
             if self._closed:
                 raise errors.CancelledError(None, None, "Session::Close was called while the step ran.") from None
@@ -108,6 +117,9 @@ class RemoteSession:
 
     def _extend(self) -> None:
         """Sends what the server does not have of the graph yet."""
+        ops, version = self._graph._ops, self._graph._version
+        if version == self._version and (ops[-1]._id if ops else -1) == self._sent:
+            return
         with self._lock:
             last = self._graph._ops[-1]._id if self._graph._ops else -1
             fresh = self._version != self._graph._version
@@ -123,9 +135,15 @@ class RemoteSession:
     def run(self, elements: list, feeds: list, values: list, options: Any, metadata: Any) -> list:
         """A step; gives numpy values."""
         self._extend()
-        header = {"fetches": [e.name for e in elements], "feeds": [t.name for t in feeds],
-                  "options": options is not None, "metadata": metadata is not None}
-        _, results = self._call("run", header, [*([options.SerializeToString()] if options is not None else []), *values])
+        key = (*map(id, elements), None, *map(id, feeds))
+        header = self._steps.get(key) if options is None and metadata is None else None
+        if header is None:
+            said = {"do": "run", "session": self._session, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds],
+                    "options": options is not None, "metadata": metadata is not None}
+            header = self._connections.prepared(said)
+            if options is None and metadata is None:
+                self._steps[key] = header
+        _, results = self._send(header, [options.SerializeToString(), *values] if options is not None else values)
         if metadata is not None:
             metadata.ParseFromString(results.pop())
         return _fetched(elements, results)

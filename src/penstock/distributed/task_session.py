@@ -45,6 +45,7 @@ class Part:
         self.on_one_thread = isinstance(runnable, Program) and not any(op.opdef.blocking or op.opdef.calls for op in ops)
         self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
         self.seconds = 1.0                           # that a run takes, about; the first one says nothing
+        self.runs = 0
 
     def run(self, ctx: StepContext, values: Any) -> tuple:
         """One step; gives what is fetched."""

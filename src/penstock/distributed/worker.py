@@ -12,20 +12,20 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from penstock import errors, tf_logging
+from penstock import errors
 from penstock.distributed import formats
 from penstock.distributed.exchange import Exchange
 from penstock.distributed.link import Link, described
 from penstock.distributed.peers import Peers
 from penstock.distributed.pump import Pump
+from penstock.distributed.step_server import QUICK, StepServer
 from penstock.distributed.task_session import Part, TaskSession
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.lanes import Threads
-from penstock.execute.rendezvous import DEAD
 from penstock.graph.messages import ConfigProto, GraphDef, RunMetadata
 from penstock.place.devices import DeviceSet
 
-_QUICK = 0.0005                     # seconds of work: parts that take less, and wait for nothing, send only one message
+_WARM, _TIMED = 8, 256              # of a part, the first runs are timed, and then one of so many
 _REMEMBERED = 4096                  # steps that failed: what still comes for them is dropped
 _ORPHANED = 60.0                    # seconds that values wait for a step which does not begin
 
@@ -69,9 +69,7 @@ class Worker:
         """A message of another task. Returns at once: what takes time is done on another thread."""
         do = header.get("do")
         if do == "tensor":
-            self._tensor(header, values[0])
-        elif do == "abort":
-            self.abort(header["step"], errors.AbortedError(None, None, str(header["why"])))
+            self.tensor(header, values[0])
         elif do == "collective":
             self.resources.hub.handle(link, header, values)
         elif do in self._calls:
@@ -121,7 +119,8 @@ class Worker:
             self.sessions[name] = made
         return made
 
-    def _session(self, name: Any) -> WorkerSession:
+    def session(self, name: Any) -> WorkerSession:
+        """The session of that name; AbortedError if there is none."""
         found = self.sessions.get(name)
         if found is None:
             raise errors.AbortedError(None, None, f"Session {name} is not found on {self.peers.task}. "
@@ -164,7 +163,7 @@ class Worker:
         self.resources.clear(set(containers) if containers else None)
 
     def _register(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
-        session = self._session(header["session"])
+        session = self.session(header["session"])
         for task in header["peers"]:
             self.peers.reach(task, 10.0)
         session.parts[header["part"]] = session.session.receive_part(
@@ -174,71 +173,7 @@ class Worker:
     # -- steps --------------------------------------------------------------------------------------------------------
     def serve_steps(self, link: Link) -> None:
         """Runs the steps that a master asks for over a link of its own, one after the other."""
-        try:
-            while True:
-                header, values = link.next()
-                if header.get("do") == "run":
-                    self._run(link, header, values)
-                del header, values
-        except Exception as e:                       # the link has ended, or should
-            if link.error is None:
-                tf_logging.error("A message of %s could not be handled: %r", link.peer, e)
-        finally:
-            link.close()
-
-    def _run(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
-        """Runs one part for a master, and tells it the result, with the values that have waited for it."""
-        stats = RunMetadata() if header["trace"] else None
-        answer: dict[str, Any] = {"re": header["step"]}
-        results: Any = ()
-        try:
-            session = self._session(header["session"])
-            part = session.parts.get(header["part"])
-            if part is None:
-                raise errors.AbortedError(None, None, f"Graph {header['part']} is not found on {self.peers.task}.")
-            ctx = session.session.step_context(header["timeout"])
-            exchange = self.begin(header["step"], ctx, (link.peer, link.incarnation))
-            exchange.links[link.peer] = link
-            exchange.format = session.format
-            try:
-                results = self._run_reading(link, exchange, part, ctx, values, stats)
-            finally:
-                exchange.pump = None
-            if stats is not None:
-                results = [*results, stats.SerializeToString()]
-            if exchange.held:
-                answer["held"] = [[key, value is DEAD, form] for key, value, form in exchange.held]
-                results = [*results, *(None if value is DEAD else value for _, value, _ in exchange.held)]
-        except Exception as e:
-            answer["error"], results = described(e), ()
-        try:
-            link.post(answer, results)
-        except OSError as e:
-            link.end(errors.UnavailableError(None, None, f"{link.peer} cannot be reached: {e}"))
-        except errors.UnavailableError:
-            raise
-        except errors.OpError as e:                  # a value that cannot be sent
-            link.post({"re": header["step"], "error": described(e)})
-
-    def _run_reading(self, link: Link, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any) -> tuple:
-        """Runs a part while its step's link is read: by the same thread, if that can do both."""
-        step = exchange.step
-
-        def handle(_: Link, header: dict[str, Any], values: list[Any]) -> None:
-            if header.get("do") == "tensor":
-                exchange.take(header["key"], header["dead"], values[0], header["form"])
-            elif header.get("do") == "abort":
-                self.abort(step, errors.AbortedError(None, None, str(header.get("why"))))
-
-        def ended(_: Link, error: errors.OpError) -> None:
-            self.abort(step, error)
-        pump = Pump([link], handle, ended)
-        if part.on_one_thread and stats is None:
-            exchange.pump = pump
-            if part.waits_for_nothing and part.seconds < _QUICK:
-                exchange.held = []
-            return self.run(exchange, part, ctx, values)
-        return self.run_beside(exchange, part, ctx, values, stats, pump)
+        StepServer(self, link).serve()
 
     def run_beside(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:
         """Runs a part on other threads, while this one pumps."""
@@ -272,13 +207,16 @@ class Worker:
         """One part of a step that has begun, on this thread; gives what it fetches."""
         release = ctx.cancellation.on_cancel(lambda: exchange.abort(ctx.cancellation.error))  # type: ignore[arg-type]
         failed = True
-        began = time.thread_time()
+        timed = part.runs < _WARM or not part.runs % _TIMED
+        part.runs += 1
+        began = time.thread_time() if timed else 0.0
         try:
             results = part.run(ctx, values) if stats is None else part.run_traced(ctx, values, stats)
             failed = False
             return results
         finally:
-            part.seconds = 0.5 * (part.seconds + time.thread_time() - began) if part.seconds < 1.0 else _QUICK
+            if timed:
+                part.seconds = 0.5 * (part.seconds + time.thread_time() - began) if part.seconds < 1.0 else QUICK
             release()
             self.steps_run += 1
             with self._lock:
@@ -309,9 +247,10 @@ class Worker:
             while len(self._failed) > _REMEMBERED:
                 self._failed.popitem(last=False)
 
-    def _tensor(self, header: dict[str, Any], value: Any) -> None:
+    def tensor(self, header: dict[str, Any], value: Any) -> None:
+        """A value that another task has sent for a step that may not have begun."""
         with self._lock:
-            exchange = self._exchange(header["step"])
+            exchange = self._exchange(f"{header['master']}:{header['number']}")
         if exchange is not None:
             exchange.take(header["key"], header["dead"], value, header["form"])
 

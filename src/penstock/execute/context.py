@@ -150,8 +150,10 @@ class StepContext:
 
     def waiting(self, about: Callable[[], str]) -> Any:
         """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long."""
-        from penstock.execute.watchdog import Wait
-        return Wait(self, about)
+        global _Wait
+        if _Wait is None:
+            from penstock.execute.watchdog import Wait as _Wait      # it knows more of the library than this module may
+        return _Wait(self, about)
 
     def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:
         """Waits, holding `condition`, until ready(); ends with the step's cancellation or deadline."""
@@ -171,6 +173,7 @@ class StepContext:
 
 
 _eager: StepContext | None = None
+_Wait: Any = None
 
 
 def eager_context() -> StepContext:

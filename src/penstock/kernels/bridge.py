@@ -14,6 +14,7 @@ import torch
 
 from penstock import dtypes
 
+_SCALARS: dict[Any, Any] = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64, torch.bool: np.bool_}
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _storage_use_count = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
@@ -52,6 +53,8 @@ def to_numpy(value: Any, dtype: Any = None) -> Any:
 def fetched(value: Any, dtype: Any) -> Any:
     """A numpy result that the user owns: copied when anything else still holds the memory."""
     if isinstance(value, torch.Tensor):
+        if not value.ndim and value.dtype in _SCALARS:
+            return _SCALARS[value.dtype](value.item())
         # This frame and its caller's argument hold `value`; a view of it would hold the storage.
         shared = sys.getrefcount(value) > 3 or _storage_use_count(value.untyped_storage()._cdata) > 2
         array = to_numpy(value, dtype)
