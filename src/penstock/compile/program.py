@@ -16,7 +16,7 @@ import math
 import os
 import types
 import weakref
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
@@ -294,10 +294,10 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
     dataflow executor takes all other control flow, and steps in which several ops may wait for each other.
     """
     blocking = [op for op in ops if op.opdef.blocking]
-    several_block = len(blocking) > 1
+    several_block = wait_for_each_other(blocking)
     if not several_block and not any(op.opdef.control_flow for op in ops):
         if blocking:
-            ops = _after_the_rest(ops, blocking[0], {id(t) for t in feeds})
+            ops = _after_the_rest(ops, blocking, {id(t) for t in feeds})
         writer = Writer(ctx, placed)
         program = writer.write(ops, fetches, feeds)
         arrange_filters(ops, writer.constants())
@@ -319,13 +319,19 @@ def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor
     return Writer(ctx, placed).write(ops, fetches, feeds)
 
 
-def _after_the_rest(ops: list[Operation], waiting: Operation, fed: set[int]) -> list[Operation]:
-    """The same ops with `waiting` and what depends on it last: nothing else has to wait for it."""
-    late = {waiting}
+def wait_for_each_other(ops: Iterable[Operation]) -> bool:
+    """Whether several of the ops block, and one could be what another waits for: then none may keep the others from running."""
+    blocking = [op for op in ops if op.opdef.blocking]
+    return len(blocking) > 1 and any(op.opdef.frees for op in blocking)
+
+
+def _after_the_rest(ops: list[Operation], waiting: list[Operation], fed: set[int]) -> list[Operation]:
+    """The same ops with those `waiting` and what depends on them last: nothing else has to wait for them."""
+    late = set(waiting)
     for op in ops:
         if any(t._op in late and id(t) not in fed for t in op._inputs) or any(c in late for c in op._control_inputs):
             late.add(op)
     return [op for op in ops if op not in late] + [op for op in ops if op in late]
 
 
-__all__ = ["Program", "Writer", "compile_lane", "compile_program", "group_inputs", "kernel_of"]
+__all__ = ["Program", "Writer", "compile_lane", "compile_program", "group_inputs", "kernel_of", "wait_for_each_other"]

@@ -6,6 +6,7 @@ step everywhere. State outlives sessions: all sessions of a task share its resou
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import time
@@ -13,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from penstock import errors
-from penstock.distributed.exchange import Exchange
+from penstock.compile.program import wait_for_each_other
+from penstock.distributed.exchange import Exchange, Sent, keys_of, values_of
 from penstock.distributed.link import Link, made_error
 from penstock.distributed.partial import TaskPartialRun
 from penstock.distributed.pump import Pump
@@ -37,6 +39,7 @@ from penstock.session import _Step
 _JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
 _AGAIN_SECONDS = 0.1                # between two attempts to reach a task
 _END_SECONDS = 10.0                 # that the parts of a failed step have to end
+_MOST_HEADS = 64                    # of requests for one part, that are kept
 _names = itertools.count(1)
 
 
@@ -120,12 +123,12 @@ def _passes(task: str, filters: Any) -> bool:
 class _RemotePart:
     """The part of one other task: its number there, the feeds it takes, and the fetches it gives."""
 
-    __slots__ = ("task", "number", "feeds", "fetches", "request", "head")
+    __slots__ = ("task", "number", "feeds", "fetches", "request", "heads")
 
     def __init__(self, session: str, task: str, number: int, part: Partition):
         self.task, self.number = task, number
         self.request = {"do": "run", "session": session, "part": number}
-        self.head = Head(self.request)
+        self.heads: dict[tuple, Head] = {}                   # by what goes along
         self.feeds, self.fetches = sorted(i for i, _ in part.feeds), sorted(i for i, _ in part.fetches)
 
 
@@ -177,13 +180,13 @@ class _Run:
         pump = exchange.pump = Pump.again(links, self._handle, self._link_ended)
         release = self.ctx.cancellation.on_cancel(lambda: (self.fail(self.ctx.cancellation.error), pump.wake()))
         try:
-            self._start(values)
+            self._start(exchange, values)
             self._run_own(exchange, pump, values)
             self._wait(pump)
         except BaseException as e:
             self.fail(e)
         if self.error is not None:
-            self._end_everywhere(pump)
+            self._end_everywhere(exchange, pump)
         release()
         exchange.pump = None
         pump.rest()
@@ -198,21 +201,36 @@ class _Run:
             raise self.error
         return tuple(self.results)
 
-    def _start(self, values: tuple) -> None:
+    def _start(self, exchange: Exchange, values: tuple) -> None:
+        """Has all tasks begin: now, or with what this one sends before it first waits."""
         left, trace = self.ctx.remaining(), self.metadata is not None
-        for link, part in list(self.left.items()):
-            head: Any = part.head if left is None and not trace else {**part.request, "timeout": left, "trace": trace}
-            link.post(head, [values[i] for i in part.feeds], self.number)
+        for link, part in self.left.items():
+            exchange.openings[link] = functools.partial(self._begin, link, part, [values[i] for i in part.feeds], left, trace)
+        if self.own is None or not self.own[0].begins_lightly:
+            exchange.flush_all()
+
+    def _begin(self, link: Link, part: _RemotePart, values: list, left: float | None, trace: bool, sent: list[Sent]) -> None:
+        keys = keys_of(sent)
+        head = part.heads.get(keys) if left is None and not trace else None
+        if head is None:
+            head = Head({**part.request, **({"keys": keys} if keys else {}), **({"timeout": left} if left is not None else {}),
+                         **({"trace": True} if trace else {})})
+            if left is None and not trace and len(part.heads) < _MOST_HEADS:
+                part.heads[keys] = head
+        link.post(head, values + values_of(sent) if sent else values, self.number)
 
     def _run_own(self, exchange: Exchange, pump: Pump, values: tuple) -> None:
         if self.own is None or self.error is not None:
             return
         part, feeds, fetches = self.own
         values = tuple([values[i] for i in feeds])
-        if part.on_one_thread and self.metadata is None:
+        if part.on_one_thread and not part.blocks and self.metadata is None:
+            exchange.joins = part.joins
             got = self.tasks.worker.run(exchange, part, self.own_ctx, values)
+            exchange.flush_all()
         else:
             exchange.pump = None                             # others run it, while this thread reads
+            exchange.flush_all()
             got = self.tasks.worker.run_beside(exchange, part, self.own_ctx, values, self.metadata, pump)
         for i, value in zip(fetches, got, strict=True):
             self.results[i] = value
@@ -228,7 +246,7 @@ class _Run:
         if header.get("number") != self.number:
             return                                           # of a step that has failed
         if do == "tensor":
-            self.own_ctx.rendezvous.take(header["key"], header["dead"], values[0], header["form"])
+            self.own_ctx.rendezvous.take(header["keys"], values)
         elif do == "done":
             part = self.left.pop(link)
             said = header.get("error")
@@ -240,8 +258,8 @@ class _Run:
             rest = values[len(part.fetches):]
             if self.metadata is not None:
                 self.metadata.MergeFromString(rest.pop(0))
-            for (key, dead, form), value in zip(header.get("held", ()), rest, strict=True):
-                self.own_ctx.rendezvous.take(key, dead, value, form)
+            if rest:
+                self.own_ctx.rendezvous.take(header["keys"], rest)
 
     def _link_ended(self, link: Link, error: errors.OpError) -> None:
         self.left.pop(link, None)
@@ -253,11 +271,14 @@ class _Run:
             self.error = error
             self.own_ctx.cancellation.cancel(_aborted(error))
 
-    def _end_everywhere(self, pump: Pump) -> None:
+    def _end_everywhere(self, exchange: Exchange, pump: Pump) -> None:
         """Ends a failed step at all tasks, and waits until it has ended there."""
-        for link in self.left:
+        for link in exchange.openings:
+            self.left.pop(link, None)                        # it has not begun there
+        master, why = self.tasks.steps[:-1], f"The step has failed on another task: {self.error}"
+        for part in self.left.values():
             try:
-                link.post({"do": "abort", "why": f"The step has failed on another task: {self.error}"}, None, self.number)
+                self.tasks.links[part.task].post({"do": "abort", "master": master, "why": why}, None, self.number)
             except (errors.OpError, OSError):
                 pass                                         # lost: the pump will find out
         self.tasks.worker.abort(self.step, _aborted(self.error))
@@ -299,7 +320,7 @@ class ClusterSession(TaskSession):
         placed = self._place(ops)
         verify.placed(ops, placed)
         parts = by_task(ops, placed, self.tasks.hosts, fetches, feeds)
-        several_block, branches = sum(op.opdef.blocking for op in ops) > 1, any(op.opdef.control_flow for op in ops)
+        several_block, branches = wait_for_each_other(ops), any(op.opdef.control_flow for op in ops)
         return TaskStep(self, *self._give_out(parts, {op.name for op in targets}, several_block, branches), len(fetches))
 
     def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:

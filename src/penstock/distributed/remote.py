@@ -138,8 +138,8 @@ class RemoteSession:
         key = (*map(id, elements), None, *map(id, feeds))
         header = self._steps.get(key) if options is None and metadata is None else None
         if header is None:
-            said = {"do": "run", "session": self._session, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds],
-                    "options": options is not None, "metadata": metadata is not None}
+            said = {"do": "run", "session": self._session, "fetches": [e.name for e in elements],
+                    "feeds": [t.name for t in feeds], "options": options is not None, "metadata": metadata is not None}
             header = self._connections.prepared(said)
             if options is None and metadata is None:
                 self._steps[key] = header

@@ -1,21 +1,22 @@
 """The worker's end of a step link: one thread that runs the steps which a master asks for, one after the other.
 
-The thread reads the link itself while a part waits (`pump`), so that a message wakes the thread that wants it. What a short part
-sends to the master goes with its answer. Messages may overtake each other if some are large: a value that comes before its step
-has begun waits for it, and what comes for a step that is over is dropped.
+The thread reads the link itself while a part waits for a value (`pump`), so that a message wakes the thread that wants it.
+While an op waits for a queue, nobody reads the link: aborts come over the tasks' shared link. What a part sends to the master
+at its end goes with its answer. Messages may overtake each other if some are large: a value that comes before its step has
+begun waits for it, and what comes for a step that is over is dropped.
 """
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from penstock import errors, tf_logging
-from penstock.distributed.exchange import Exchange
+from penstock.distributed.exchange import Exchange, Sent, keys_of, values_of
 from penstock.distributed.link import Link, described
 from penstock.distributed.pump import Pump
 from penstock.distributed.task_session import Part
 from penstock.distributed.wire import Head
 from penstock.execute.context import StepContext
-from penstock.execute.rendezvous import DEAD
 from penstock.graph.messages import RunMetadata
 
 if TYPE_CHECKING:
@@ -23,7 +24,21 @@ if TYPE_CHECKING:
 
 QUICK = 0.0005                      # seconds of work: parts that take less, and wait for nothing, send only one message
 _DONE = Head({"do": "done"})
-_MOST_HEADS = 64
+
+
+@functools.lru_cache(maxsize=4096)
+def _with(keys: tuple) -> Head:
+    return Head({"do": "done", "keys": keys})
+
+
+class _All:
+    """What everything is in."""
+
+    def __contains__(self, _: Any) -> bool:
+        return True
+
+
+ALL = _All()
 
 
 class StepServer:
@@ -35,7 +50,7 @@ class StepServer:
         self._steps = f"{link.incarnation:x}:"
         self._exchange: Exchange | None = None           # of the step that runs now
         self._pump = Pump([link], self._while_running, self._ended)
-        self._heads: dict[tuple[str, ...], Head] = {}    # of answers, by what they bring along
+        link.on_end(lambda link: self._ended(link, link.error))         # type: ignore[arg-type]
 
     def serve(self) -> None:
         """Runs steps until the link ends."""
@@ -46,8 +61,8 @@ class StepServer:
                 do = header.get("do")
                 if do == "run":
                     self._run(header, values)
-                elif do in ("tensor", "abort"):
-                    self._early(do, header, values)
+                elif do == "tensor":                     # for a step that has not begun, or is over
+                    self._worker.tensor(header, values)
                 del header, values
         except Exception as e:                           # the link has ended, or should
             if link.error is None:
@@ -55,26 +70,18 @@ class StepServer:
         finally:
             link.close()
 
-    def _early(self, do: str, header: dict[str, Any], values: list[Any]) -> None:
-        """Something for a step that has not begun, or is over."""
-        if do == "tensor":
-            self._worker.tensor(header, values[0])
-        else:
-            self._worker.abort(f"{self._steps}{header['number']}", errors.AbortedError(None, None, str(header["why"])))
-
     def _while_running(self, _: Link, header: dict[str, Any], values: list[Any]) -> None:
-        exchange, do = self._exchange, header.get("do")
-        if exchange is None or header.get("number") != exchange.number:
-            if do in ("tensor", "abort"):
-                self._early(do, header, values)
-        elif do == "tensor":
-            exchange.take(header["key"], header["dead"], values[0], header["form"])
-        elif do == "abort":
-            self._worker.abort(exchange.step, errors.AbortedError(None, None, str(header["why"])))
+        exchange = self._exchange
+        if header.get("do") == "tensor":
+            if exchange is not None and header["number"] == exchange.number:
+                exchange.take(header["keys"], values)
+            else:
+                self._worker.tensor(header, values)
 
     def _ended(self, _: Link, error: errors.OpError) -> None:
-        if self._exchange is not None:
-            self._worker.abort(self._exchange.step, error)
+        exchange = self._exchange
+        if exchange is not None:
+            self._worker.abort(exchange.step, error)
 
     def _run(self, header: dict[str, Any], values: list[Any]) -> None:
         """Runs one part, and tells the master the result, with the values that have waited for it."""
@@ -82,10 +89,9 @@ class StepServer:
         head: Head | dict[str, Any] = _DONE
         results: Any = ()
         try:
-            results, held = self._result(header, values)
-            if held:
-                head = self._with_held(held)
-                results = [*results, *[None if value is DEAD else value for _, value, _ in held]]
+            results, sent = self._result(header, values)
+            if sent:
+                head, results = _with(keys_of(sent)), [*results, *values_of(sent)]
         except Exception as e:
             head, results = {"do": "done", "error": described(e)}, ()
         try:
@@ -97,19 +103,7 @@ class StepServer:
         except errors.OpError as e:                      # a value that cannot be sent
             self._link.post({"do": "done", "error": described(e)}, (), number)
 
-    def _with_held(self, held: list[tuple[str, Any, Any]]) -> Head:
-        key = tuple([k for k, value, form in held if form is None and value is not DEAD])
-        plain = len(key) == len(held)
-        head = self._heads.get(key) if plain else None
-        if head is None:
-            head = Head({"do": "done", "held": [[k, value is DEAD, form] for k, value, form in held]})
-            if plain:
-                if len(self._heads) >= _MOST_HEADS:
-                    self._heads.clear()
-                self._heads[key] = head
-        return head
-
-    def _result(self, header: dict[str, Any], values: list[Any]) -> tuple[Any, list[tuple[str, Any, Any]] | None]:
+    def _result(self, header: dict[str, Any], values: list[Any]) -> tuple[Any, list[Sent] | None]:
         """What the part fetches, and what it sends along."""
         worker = self._worker
         session = worker.session(header["session"])
@@ -120,18 +114,21 @@ class StepServer:
         exchange = self._exchange = worker.begin(f"{self._steps}{header['number']}", ctx, self._master)
         exchange.links[self._link.peer] = self._link
         exchange.format = session.format
+        if "keys" in header:                             # values that came along
+            exchange.take(header["keys"], values[part.feeds:])
+            del values[part.feeds:]
         stats = RunMetadata() if header.get("trace") else None
         try:
             results = self._run_reading(exchange, part, ctx, values, stats)
         finally:
             exchange.pump = self._exchange = None
-        return [*results, stats.SerializeToString()] if stats is not None else results, exchange.held
+        return [*results, stats.SerializeToString()] if stats is not None else results, \
+            exchange.waiting_to_go.pop(self._link, None)
 
     def _run_reading(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any) -> tuple:
         """Runs a part while the link is read: by the same thread, if that can do both."""
         if part.on_one_thread and stats is None:
             exchange.pump = self._pump
-            if part.waits_for_nothing and part.seconds < QUICK:
-                exchange.held = []
+            exchange.joins = ALL if part.waits_for_nothing and part.seconds < QUICK else part.joins
             return self._worker.run(exchange, part, ctx, values)
         return self._worker.run_beside(exchange, part, ctx, values, stats, self._pump)

@@ -17,6 +17,7 @@ from penstock.graph.graph import Graph
 from penstock.graph.importer import import_graph_def
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import OPS
+from penstock.ops.sendrecv import edge_key
 from penstock.optimize.pipeline import optimize, paused_collector
 from penstock.partition.joined import join
 from penstock.partition.schedule import is_cut, lanes, ordered
@@ -42,7 +43,10 @@ class Part:
 
     def __init__(self, runnable: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], session: TaskSession):
         self.runnable, self._ops, self._fetches, self._feeds, self._session = runnable, ops, fetches, feeds, session
-        self.on_one_thread = isinstance(runnable, Program) and not any(op.opdef.blocking or op.opdef.calls for op in ops)
+        self.feeds = len(feeds)
+        self.on_one_thread = isinstance(runnable, Program) and not any(op.opdef.calls for op in ops)
+        self.blocks = any(op.opdef.blocking for op in ops)
+        self.joins, self.begins_lightly = _joined(list(runnable.lines.values())) if self.on_one_thread else (frozenset(), False)
         self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
         self.seconds = 1.0                           # that a run takes, about; the first one says nothing
         self.runs = 0
@@ -67,6 +71,24 @@ class Part:
         run.step_stats(metadata.step_stats)
         run.cost_graph(metadata.cost_graph)
         return results
+
+
+def _joined(ops: list[Operation]) -> tuple[frozenset[str], bool]:
+    """The keys of values that may travel with what is sent after them: nothing that takes time comes in between. And whether
+    the ops wait for a value before they do anything that takes time."""
+    keys, soon, first = set(), True, False
+    for op in reversed(ops):
+        transfer, opdef = op.opdef.transfer, op.opdef
+        if transfer == "send":
+            a = op.attrs
+            if soon:
+                keys.add(edge_key(a["send_device"], a["send_device_incarnation"], a["recv_device"], a["tensor_name"]))
+            soon = True
+        elif transfer == "recv":
+            soon = first = True
+        elif not (opdef.light or opdef.per_session or opdef.constant or opdef.forwards and opdef.forwards(op.attrs)):
+            soon = first = False
+    return frozenset(keys), first
 
 
 class TaskSession(Session):

@@ -22,7 +22,7 @@ from penstock.distributed.step_server import QUICK, StepServer
 from penstock.distributed.task_session import Part, TaskSession
 from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.lanes import Threads
-from penstock.graph.messages import ConfigProto, GraphDef, RunMetadata
+from penstock.graph.messages import ConfigProto, GraphDef
 from penstock.place.devices import DeviceSet
 
 _WARM, _TIMED = 8, 256              # of a part, the first runs are timed, and then one of so many
@@ -69,7 +69,9 @@ class Worker:
         """A message of another task. Returns at once: what takes time is done on another thread."""
         do = header.get("do")
         if do == "tensor":
-            self.tensor(header, values[0])
+            self.tensor(header, values)
+        elif do == "abort":
+            self.abort(f"{header['master']}:{header['number']}", errors.AbortedError(None, None, str(header["why"])))
         elif do == "collective":
             self.resources.hub.handle(link, header, values)
         elif do in self._calls:
@@ -247,12 +249,12 @@ class Worker:
             while len(self._failed) > _REMEMBERED:
                 self._failed.popitem(last=False)
 
-    def tensor(self, header: dict[str, Any], value: Any) -> None:
-        """A value that another task has sent for a step that may not have begun."""
+    def tensor(self, header: dict[str, Any], values: list[Any]) -> None:
+        """Values that another task has sent for a step that may not have begun."""
         with self._lock:
             exchange = self._exchange(f"{header['master']}:{header['number']}")
         if exchange is not None:
-            exchange.take(header["key"], header["dead"], value, header["form"])
+            exchange.take(header["keys"], values)
 
     def abort(self, step: str, error: errors.OpError) -> None:
         """Ends a step here: what runs of it, and what waits for it."""

@@ -152,7 +152,7 @@ class StepContext:
         """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long."""
         global _Wait
         if _Wait is None:
-            from penstock.execute.watchdog import Wait as _Wait      # it knows more of the library than this module may
+            from penstock.execute.watchdog import Wait as _Wait  # it knows more of the library than this module may
         return _Wait(self, about)
 
     def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:

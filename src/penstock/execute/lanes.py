@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from penstock.compile.program import compile_lane
+from penstock.compile.program import compile_lane, wait_for_each_other
 from penstock.execute.dataflow import Executor
 from penstock.execute.failure import typed
 from penstock.execute.rendezvous import LocalRendezvous
@@ -163,7 +163,7 @@ def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_t
     """A runnable for partitions, grouped by the thread that runs them. If several ops of the step may wait for each other, or
     it has control flow, or `by_tokens`, lanes run on the dataflow executor, where nothing waits that could go on."""
     all_ops = [op for parts in lanes for p in parts for op in p.positions]
-    by_tokens = by_tokens or sum(op.opdef.blocking for op in all_ops) > 1 or any(op.opdef.control_flow for op in all_ops)
+    by_tokens = by_tokens or wait_for_each_other(all_ops) or any(op.opdef.control_flow for op in all_ops)
     compiler: Callable = Executor if by_tokens else compile_lane
     out = []
     for parts in lanes:

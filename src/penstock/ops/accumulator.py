@@ -51,12 +51,12 @@ num_accumulated = _user("AccumulatorNumAccumulated", "handle: resource -> num_ac
 set_global_step = _user("AccumulatorSetGlobalStep", "handle: resource, new_global_step: int64 ->")
 apply_gradient = _user("AccumulatorApplyGradient", "handle: resource, local_step: int64, gradient: dtype ->", _DTYPE)
 take_gradient = _user("AccumulatorTakeGradient", "handle: resource, num_required: int32 -> average: dtype", _DTYPE,
-                      blocking=True)
+                      blocking=True, frees=False)
 apply_sparse = op("SparseAccumulatorApplyGradient", "handle: Ref(string), local_step: int64, gradient_indices: int64, "
                   "gradient_values: dtype, gradient_shape: int64 ->", f"{_DTYPE}, has_known_shape: bool",
                   foldable=False).no_gradient()
 take_sparse = op("SparseAccumulatorTakeGradient", "handle: Ref(string), num_required: int32 -> indices: int64, values: dtype, "
-                 "shape: int64", _DTYPE, foldable=False, blocking=True).no_gradient()
+                 "shape: int64", _DTYPE, foldable=False, blocking=True, frees=False).no_gradient()
 meet = tuple(op(name, f"handle: {handle} ->", "worker: string, workers: int, present: bool", stateful=True).no_gradient()
              for name, handle in (("AccumulatorMeet", "Ref(string)"), ("ResourceAccumulatorMeet", "resource")))
 interrupt = tuple(op(name, f"handle: {handle} ->", stateful=True).no_gradient()

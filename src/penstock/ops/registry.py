@@ -152,16 +152,17 @@ class OpDef:
     outputs: list[Arg]
 
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
-                 commutative: bool = False, blocking: bool = False, control_flow: bool = False,
+                 commutative: bool = False, blocking: bool = False, frees: bool = True, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
                  gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
                  constant: bool = False, inert: bool = False, client_code: bool = False,
                  forwards: bool | Callable[[dict], bool] = False, involution: bool = False, permutes: bool = False,
-                 reshapes: bool = False, takes_shape: bool = False,
+                 reshapes: bool = False, takes_shape: bool = False, light: bool = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
         self.name = name
         self._declaration = args, attrs
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
+        self.frees = frees                         # where it blocks: when it is done, others that block may go on
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
@@ -171,6 +172,7 @@ class OpDef:
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
         self.client_code = client_code                  # calls Python functions of the program that made the graph
+        self.light = light                              # takes no time to speak of, whatever its inputs are
         self.involution = involution                    # done twice, it gives its input
         self.permutes = permutes                        # gives its first input with the axes in the order of its second
         # gives the elements of its first input in the same order, in another shape; that shape is its second input

@@ -301,7 +301,7 @@ def _(*, container, shared_name, dtype, shape, ctx, node):
     return _lookup(ctx, node, container, shared_name, dtype, shape)
 
 
-read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "dtype: type", stateful=True)
+read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "dtype: type", stateful=True, light=True)
 read_variable_op.shape(lambda resource, *, c: handle_dims(c.input("resource")))
 read_variable_op.gradient(lambda op, grad: grad)
 read_variable_op.cost(lambda inputs, outputs: 0)
