@@ -39,14 +39,14 @@ class Exchange(LocalRendezvous):
         self.since = time.monotonic()                # when it was made
         self.links: dict[str, Link] = {}             # the step's own, by the task at the other end
         self.pump: Pump | None = None                # set where one thread runs all of the part, and reads these links
-        self.joins: Container[str] = ()              # what may travel with what is sent next
+        self.joins: Container[str] = ()              # edges whose values may travel with what is sent next
         self.waiting_to_go: dict[Link, list[Sent]] = {}
         self.openings: dict[Link, Callable[[list[Sent]], None]] = {}      # what has to be sent first over a link, if anything
         self.format = ""                             # in which values go to other tasks (formats.py)
 
     def send(self, key: str, value: Any) -> None:
         """Leaves a value for its receiver, here or at another task."""
-        task = _task_at(key)
+        task, edge = _ends(key)
         if task == self.task:
             super().send(key, value)
             return
@@ -59,7 +59,7 @@ class Exchange(LocalRendezvous):
             return
         waiting = self.waiting_to_go.setdefault(link, [])
         waiting.append((key, value, form))
-        if key not in self.joins or getattr(value, "nbytes", 0) > _HOLD:
+        if edge not in self.joins or getattr(value, "nbytes", 0) > _HOLD:
             self.flush(link)
 
     def flush(self, link: Link) -> None:
@@ -112,10 +112,10 @@ class Exchange(LocalRendezvous):
 
 
 @functools.lru_cache(maxsize=65536)
-def _task_at(key: str) -> str:
-    """The task that receives what is sent under a key."""
-    target = key.split(";", 3)[2]
-    return target[:target.rindex("/device:")]
+def _ends(key: str) -> tuple[str, str]:
+    """The task that receives what is sent under a key, and the edge."""
+    _, _, target, edge, _ = key.split(";")
+    return target[:target.rindex("/device:")], edge
 
 
 def keys_of(sent: list[Sent]) -> tuple:

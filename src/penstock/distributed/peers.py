@@ -35,8 +35,9 @@ class Peers:
     """The links of one task. `handle(link, header, values)` gets the messages of all of them."""
 
     def __init__(self, task: str, incarnation: int, cluster: ClusterSpec,
-                 handle: Callable[[Link, dict[str, Any], list[Any]], None]):
+                 handle: Callable[[Link, dict[str, Any], list[Any]], None], spoken: Any = None):
         self.task, self.incarnation, self._handle = task, incarnation, handle
+        self._spoken = spoken                        # the cluster, if the others may not know it
         self.addresses = {task_name(job, i): cluster.task_address(job, i) for job in cluster.jobs
                           for i in cluster.task_indices(job)}
         self._links: dict[str, Link] = {}            # the one to use for each task
@@ -137,7 +138,7 @@ class Peers:
         sock.settimeout(timeout)
         try:
             wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
-                             "lost": LOST, "host": shared.host()})
+                             "lost": LOST, "host": shared.host(), "cluster": self._spoken})
             message = reader.message()
         except OSError as e:
             raise errors.UnavailableError(None, None, str(e)) from None

@@ -30,12 +30,11 @@ from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import split_address
 from penstock.distributed.link import Link, described
 from penstock.distributed.master import MasterSession, config_of
-from penstock.distributed.peers import Peers, hear, task_name
+from penstock.distributed.peers import hear, task_name
 from penstock.distributed.status import StatusBoard
-from penstock.distributed.worker import Worker
+from penstock.distributed.view import View, Views
 from penstock.execute.context import ResourceManager
 from penstock.graph.messages import ServerDef
-from penstock.place.devices import DeviceSet, local_devices
 
 _HANDSHAKE_SECONDS = 10.0
 _LOOK_SECONDS = 0.5                 # how often busy connections are looked at
@@ -87,10 +86,10 @@ class Server:
         self._credentials.check_address(host)
         self._resources = ResourceManager()
         task, self.incarnation = task_name(self._server_def.job_name, self._server_def.task_index), secrets.randbits(62)
-        self._peers = Peers(task, self.incarnation, cluster, lambda *message: self._worker.handle(*message))
         defaults = self._server_def.default_session_config
+        self._views = Views(task, self.incarnation, cluster, self._resources, defaults)
+        self._peers, self._worker = self._views.own.peers, self._views.own.worker
         self._resources.hub = Hub(task, self._peers, defaults.experimental.collective_group_leader)
-        self._worker = Worker(self._peers, self._resources, DeviceSet(_own_devices(defaults, task)), defaults)
         self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with client and connection that made each
         self._clients: set[str] = set()              # those that say that they live
         self._next = 1
@@ -153,9 +152,7 @@ class Server:
         self._close_sessions()
         with self._lock:
             connections = list(self._connections.items())
-        self._worker.close()
-        self._resources.hub.close()
-        self._peers.close()
+        self._views.close(self._resources.hub.close)
         for sock, _ in connections:
             _end(sock)
         for thread in (*self._threads, *(t for _, t in connections)):
@@ -229,28 +226,39 @@ class Server:
 
     def _meet(self, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
         """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
-        task, incarnation, dial, wanted = str(header["task"]), int(header["incarnation"]), int(header["dial"]), header["to"]
-        if task not in self._peers.addresses:
+        task, wanted = str(header["task"]), str(header["to"])
+        view = self._views.of_peer(header.get("cluster"), wanted)
+        peers = view.peers
+        if task not in peers.addresses:
             wire.send(sock, {"error": described(errors.invalid(
-                f"{task} is not in the cluster of {self._peers.task}: {', '.join(sorted(self._peers.addresses))}."))})
+                f"{task} is not in the cluster of {peers.task}: {', '.join(sorted(peers.addresses))}."))})
             return
-        if wanted != self._peers.task:
+        if wanted != peers.task:
             wire.send(sock, {"error": described(errors.invalid(
-                f"The server at {self.target} is {self._peers.task}, and {task} takes it for {wanted}: their cluster "
+                f"The server at {self.target} is {peers.task}, and {task} takes it for {wanted}: their cluster "
                 "specifications differ."))})
             return
+        view.visitors.add(sock)
+        try:
+            self._serve_task(view, sock, reader, header)
+        finally:
+            view.visitors.discard(sock)
+
+    def _serve_task(self, view: View, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
+        """What another task says over a connection that it has opened."""
+        peers, task, incarnation, dial = view.peers, str(header["task"]), int(header["incarnation"]), int(header["dial"])
         same_host = bool(shared.host()) and header.get("host") == shared.host()
         wire.send(sock, {"incarnation": self.incarnation, "same_host": same_host})
         if header["do"] == "watch":
-            self._peers.watched(sock, task, dial, float(header["lost"]))
+            peers.watched(sock, task, dial, float(header["lost"]))
             return
         link = Link(sock, task, incarnation, dial, reader, same_host)
         if header["do"] == "step":
-            self._peers.watch(link)
-            self._worker.serve_steps(link)
+            peers.watch(link)
+            view.worker.serve_steps(link)
         else:
-            self._peers.add(link)
-            link.serve(self._worker.handle)
+            peers.add(link)
+            link.serve(view.worker.handle)
 
     def _look(self) -> None:
         """Cancels the steps of clients that have gone away."""
@@ -262,7 +270,7 @@ class Server:
                 with contextlib.suppress(OSError):
                     if not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                         busy[sock].close()
-            self._worker.sweep()
+            self._views.sweep()
             self._status.tick()
 
     # -- answers ------------------------------------------------------------------------------------------------------
@@ -307,7 +315,10 @@ class Server:
     def _create(self, header: dict, values: list, sock: Any) -> tuple[dict, list]:
         config = config_of(values[0])
         config.MergeFrom(self._server_def.default_session_config)
-        session = MasterSession(config, self._worker, trusted=sock is None)
+        view = self._views.of_session(config.cluster_def, self._host, self._port)
+        if view is not self._views.own and not config.experimental.share_session_state_in_clusterspec_propagation:
+            config.isolate_session_state = True
+        session = MasterSession(config, view.worker, trusted=sock is None)
         with self._lock:
             number, self._next = self._next, self._next + 1
             self._sessions[number] = session, str(header.get("client", "")), sock
@@ -323,7 +334,8 @@ class Server:
     def _reset(self, header: dict, values: list) -> tuple[dict, list]:
         self._close_sessions()
         names = [str(n) for n in header["containers"]]
-        self._worker.reset(names)
+        for view in self._views.all():
+            view.worker.reset(names)
         for task in self._peers.addresses:
             if task != self._peers.task:
                 with contextlib.suppress(errors.UnavailableError):          # who is not there has nothing to forget
@@ -375,11 +387,6 @@ def serving(host: str, port: int) -> Server | None:
     """The server of this process that answers at an address, if there is one."""
     return next((s for s in list(_servers) if s._port == port and not s._ended.is_set() and s._threads
                  and (s._host == host or {s._host, host} <= {"localhost", "127.0.0.1"})), None)
-
-
-def _own_devices(config: Any, task: str) -> list:
-    """The devices of a task: another server of this process has others, whatever their names."""
-    return [type(d)(d.index, d.physical, d.memory_limit_bytes, task) for d in local_devices(config, task)]
 
 
 def _end(sock: socket.socket) -> None:

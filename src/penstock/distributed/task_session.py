@@ -17,7 +17,6 @@ from penstock.graph.graph import Graph
 from penstock.graph.importer import import_graph_def
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import OPS
-from penstock.ops.sendrecv import edge_key
 from penstock.optimize.pipeline import optimize, paused_collector
 from penstock.partition.joined import join
 from penstock.partition.schedule import is_cut, lanes, ordered
@@ -74,21 +73,20 @@ class Part:
 
 
 def _joined(ops: list[Operation]) -> tuple[frozenset[str], bool]:
-    """The keys of values that may travel with what is sent after them: nothing that takes time comes in between. And whether
+    """The edges whose values may travel with what is sent after them: nothing that takes time comes in between. And whether
     the ops wait for a value before they do anything that takes time."""
-    keys, soon, first = set(), True, False
+    edges, soon, first = set(), True, False
     for op in reversed(ops):
         transfer, opdef = op.opdef.transfer, op.opdef
         if transfer == "send":
-            a = op.attrs
             if soon:
-                keys.add(edge_key(a["send_device"], a["send_device_incarnation"], a["recv_device"], a["tensor_name"]))
+                edges.add(op.attrs["tensor_name"])
             soon = True
         elif transfer == "recv":
             soon = first = True
         elif not (opdef.light or opdef.per_session or opdef.constant or opdef.forwards and opdef.forwards(op.attrs)):
             soon = first = False
-    return frozenset(keys), first
+    return frozenset(edges), first
 
 
 class TaskSession(Session):
