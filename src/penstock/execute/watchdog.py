@@ -6,6 +6,7 @@ logs a report, once for each wait: the op with the line that made it, what it wa
 """
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import threading
@@ -52,7 +53,7 @@ class Wait:
 
     def operation(self) -> Operation | None:
         """The op that waits: the one whose statement the thread is at."""
-        frame = sys._current_frames().get(self.thread)
+        frame = _frames().get(self.thread)
         while frame is not None:
             found = operation_at(frame)
             if found is not None:
@@ -67,6 +68,18 @@ class Wait:
         text += f"waits for {self.about()}, since {time.monotonic() - self.since:.0f} s"
         others = _others(op) if op is not None else []
         return text + (f"; the same is used by {', '.join(others)}" if others else "")
+
+
+def _frames() -> dict[int, Any]:
+    """Where all threads are. CPython holds the lock of its list of threads meanwhile: if the collector ran, and a finalizer let
+    another thread go on that starts or ends one, nothing would ever move again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _others(op: Operation) -> list[str]:
