@@ -59,7 +59,7 @@ lint: $(READY)
 $(ORACLE_READY):
 	@echo "making $(ORACLE) with real TensorFlow"
 	@$(PYTHON) -m venv $(ORACLE)
-	@$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check 'tensorflow-cpu==2.21.*'
+	@$(ORACLE)/bin/python -m pip install -q --disable-pip-version-check 'tensorflow-cpu==2.21.*' 'tf_keras==2.21.*'
 	@touch $@
 
 oracle: $(READY) $(ORACLE_READY)

@@ -121,7 +121,8 @@ class _Body:
         used = {i.lstrip("^") for n in body.node for i in n.input}
         mapped = {k: t for k, t in mapped.items() if k in used or k.removesuffix(":0") in used}
         with self.graph.as_default():
-            found = iter(import_graph_def(body, input_map=mapped, return_elements=wanted, name="") or ())
+            found = iter(import_graph_def(body, input_map=mapped, return_elements=wanted, name="",
+                                          validate_colocation_constraints=False) or ())
         self.graph.outputs = [next(found) if isinstance(r, str) else r for r in results]
         self.graph.control_outputs = [next(found) for _ in control] or \
             [op for op in self.graph._ops if op.opdef.stateful and not op.opdef.per_session]

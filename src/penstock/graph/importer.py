@@ -39,9 +39,8 @@ _LATER = {"exponential_avg_factor": 1.0, "incompatible_shape_error": True, "use_
           "axis": -1, "blank_index": -1, "Treal": dtypes.float32, "Tcomplex": dtypes.complex64,
           "Tsegmentids": dtypes.int32, "Tk": dtypes.int32, "index_type": dtypes.int32, "shape_type": dtypes.int32,
           "Tshape": dtypes.int32, "dtype": dtypes.float32}
-
-
-_FOR_DEBUGGERS = ("debug_name",)          # attributes that change nothing
+# Attributes of later versions without which a right program does the same: names for debuggers, checks.
+_CHANGES_NOTHING = ("debug_name", "validate_shape")
 
 
 class ImportedFunction:
@@ -389,7 +388,7 @@ class _Import:
 
     def _is_default(self, op_type: str, name: str, message: Any) -> bool:
         """Whether an undeclared attribute only says what the op does anyway."""
-        if name in _FOR_DEBUGGERS:
+        if name in _CHANGES_NOTHING:
             return True
         producer = self.producer_ops.get(op_type)
         for a in producer.attr if producer is not None else ():

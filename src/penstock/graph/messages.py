@@ -112,5 +112,12 @@ _train = declare("penstock/train.proto", "penstock", descriptor_pool.Default(), 
                       "string cancel_op_name = 4; repeated int32 queue_closed_exception_types = 5",
 }, depends=(cluster_pb2, config_pb2))
 
+# The descriptions of Keras' objects in a SavedModel.
+_keras = declare("penstock/keras.proto", "penstock", descriptor_pool.Default(), {
+    "KerasObject": "int32 node_id = 2; string node_path = 3; string identifier = 4; string metadata = 5",
+    "SavedMetadata": "repeated KerasObject nodes = 1",
+})
+
+_, SavedMetadata = _keras.values()
 CheckpointState, ServerDef, ReaderBaseState, QueueRunnerDef = _train.values()
 (BytesList, FloatList, Int64List, Feature, Features, FeatureList, FeatureLists, Example, SequenceExample) = _example.values()

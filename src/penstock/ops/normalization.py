@@ -39,7 +39,8 @@ _GRAD_OUT = "x_backprop: T, scale_backprop: U, offset_backprop: U"
 
 batch_norm_v1 = op("FusedBatchNorm", _ARGS.replace(": U", ": T"), "T: type in {float32}, " + _ATTRS)
 batch_norm_v2 = op("FusedBatchNormV2", _ARGS, _MIXED + _ATTRS)
-batch_norm_v3 = op("FusedBatchNormV3", _ARGS + ", reserve_space_3: U", _MIXED + _ATTRS_3)
+_FACTOR = ", exponential_avg_factor: float = None"          # of TensorFlow 2: not written unless it was given
+batch_norm_v3 = op("FusedBatchNormV3", _ARGS + ", reserve_space_3: U", _MIXED + _ATTRS_3 + _FACTOR)
 batch_norm_grad_v1 = op(
     "FusedBatchNormGrad", f"{_GRAD_IN} -> {_GRAD_OUT}, reserve_space_3: U, reserve_space_4: U"
     .replace(": U", ": T").replace("float32", "T"), "T: type in {float32}, " + _ATTRS)
@@ -133,9 +134,12 @@ def _(x, scale, offset, mean, variance, *, data_format, is_training):
 
 
 @batch_norm_v3.kernel
-def _(x, scale, offset, mean, variance, *, epsilon, data_format, is_training):
-    return (*_batch_norm(x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format,
-                         is_training=is_training), scale.new_zeros(0))
+def _(x, scale, offset, mean, variance, *, epsilon, data_format, is_training, exponential_avg_factor):
+    out = _batch_norm(x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format, is_training=is_training)
+    if is_training and exponential_avg_factor not in (None, 1.0):
+        _check_vectors(len(scale), mean=mean, variance=variance)
+        out = (out[0], mean.lerp(out[1], exponential_avg_factor), variance.lerp(out[2], exponential_avg_factor), *out[3:])
+    return (*out, scale.new_zeros(0))
 
 
 for _op in (batch_norm_grad_v1, batch_norm_grad_v2, batch_norm_grad_v3):

@@ -1,10 +1,13 @@
 """Weights and models in files, and back."""
+import json
+
 import h5py
 import numpy as np
 import pytest
 
 import penstock as tf
 from penstock.compat import v1 as tf1
+from penstock.graph import messages
 
 K = tf.keras
 X = np.random.default_rng(1).normal(size=(8, 6)).astype("float32")
@@ -39,9 +42,43 @@ def test_whole_models_go_on_training(tmp_path, name):
     again = K.models.load_model(str(tmp_path / name))
     assert same(model, again) and type(again.optimizer).__name__ == "Adam"
     y = [np.zeros((8, 2)), np.zeros((8, 1))]
-    if name != "m":
-        assert np.allclose(model.train_on_batch(X, y), again.train_on_batch(X, y), rtol=1e-4)
-        assert np.allclose(model.train_on_batch(X, y), again.train_on_batch(X, y), rtol=1e-4)
+    assert np.allclose(model.train_on_batch(X, y), again.train_on_batch(X, y), rtol=1e-4)
+    assert np.allclose(model.train_on_batch(X, y), again.train_on_batch(X, y), rtol=1e-4)
+
+
+def test_descriptions_in_a_file_of_their_own(tmp_path):
+    """As tf.keras 2.4 to 2.15 writes them; `make oracle` reads real ones."""
+    model = K.Sequential([K.layers.InputLayer((3,)), K.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    model.save(str(tmp_path / "m"))
+    text = json.dumps({"class_name": "Sequential", "config": model.get_config(),
+                       "model_config": {"class_name": "Sequential", "config": {"name": "other", "layers": [
+                           {"class_name": "InputLayer", "config": {"batch_input_shape": {
+                               "class_name": "__tuple__", "items": [None, 3]}, "dtype": "float32", "optional": False}},
+                           {"class_name": "Dense", "config": {"units": 2, "name": "dense"}}]}},
+                       "training_config": {"loss": "mse", "optimizer_config": {
+                           "class_name": "Custom>SGD", "config": {"learning_rate": 0.5}}}})
+    described = messages.SavedMetadata()
+    described.nodes.add(node_id=0, identifier="_tf_keras_sequential", metadata=text)
+    (tmp_path / "m" / "keras_metadata.pb").write_bytes(described.SerializeToString())
+    again = K.models.load_model(str(tmp_path / "m"))
+    assert again.name == "other" and float(again.optimizer.learning_rate.numpy()) == 0.5
+    assert all((a == b).all() for a, b in zip(model.get_weights(), again.get_weights(), strict=True))
+    (tmp_path / "m" / "keras_metadata.pb").write_bytes(b"\xff" * 10)
+    with pytest.raises(OSError, match="keras_metadata.pb"):
+        K.models.load_model(str(tmp_path / "m"))
+
+
+def test_a_saved_model_as_a_layer(tmp_path):
+    model = K.Sequential([K.layers.InputLayer((3,)), K.layers.Dense(2)])
+    model.save(str(tmp_path / "m"))
+    x = np.ones((4, 3), np.float32)
+    layer = K.layers.TFSMLayer(str(tmp_path / "m"), call_endpoint="serving_default")
+    assert np.allclose(next(iter(layer(tf.constant(x)).values())).numpy(), model.predict(x))
+    again = K.layers.TFSMLayer.from_config(layer.get_config())
+    assert np.allclose(next(iter(again(tf.constant(x)).values())).numpy(), model.predict(x))
+    with pytest.raises(ValueError, match="no endpoint 'nothing'.*serving_default"):
+        K.layers.TFSMLayer(str(tmp_path / "m"), call_endpoint="nothing")
 
 
 def test_graph_mode(tmp_path):

@@ -18,6 +18,14 @@ def _inference(x, scale, offset, mean, var):
 
 _x, _scale, _offset, _mean, _var = f(3, 4, 2, 5), f(5), f(5), f(5), f(5, low=0.5)
 _none = np.zeros(0, np.float32)
+
+
+def _averaged(factor, x, scale, offset, mean, variance):
+    y, batch_mean, batch_variance, *rest = _training(x, scale, offset, None, None)
+    return [y, mean + factor * (batch_mean - mean), variance + factor * (batch_variance - variance), *rest,
+            np.zeros(0, np.float32)]
+
+
 for _version in ("", "V2", "V3"):
     _more = [np.zeros(0, np.float32)] if _version == "V3" else []
     sample(f"FusedBatchNorm{_version}", _x, _scale, _offset, _none, _none, epsilon=1e-3, through=[0], grad=[0, 1, 2],
@@ -29,6 +37,8 @@ for _version in ("", "V2", "V3"):
                epsilon=1e-3, is_training=_is_training, grad=False)
 sample("FusedBatchNormV3", np.moveaxis(_x, 3, 1), _scale, _offset, _none, _none, data_format="NCHW", through=[0],
        grad=[0, 1, 2])
+sample("FusedBatchNormV3", _x, _scale, _offset, _mean, _var, epsilon=1e-3, exponential_avg_factor=0.25, through=[0],
+       grad=[0, 1, 2], expect=lambda *a: _averaged(0.25, *a))
 sample("FusedBatchNormV2", _x.astype(np.float16), _scale, _offset, _none, _none, grad=False, rtol=1e-2, atol=1e-2)
 
 

@@ -504,6 +504,11 @@ class Layer(Connected, Losing, Weighted):
     # -- SavedModels -------------------------------------------------------------------------------------------------
     _object_identifier = property(lambda self: "_tf_keras_layer")
 
+    @property
+    def _tracking_metadata(self) -> str:
+        from penstock.keras.saving.saved_model import layer_metadata
+        return layer_metadata(self)
+
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         from penstock.keras.saving.saved_model import user_functions
         return user_functions(self)

@@ -29,6 +29,8 @@ class InputLayer(Layer):
                 raise ValueError("Only provide the input_shape OR batch_input_shape argument to InputLayer, not both at the "
                                  "same time.")
             batch_size, input_shape = (whole[0], whole[1:]) if whole else (batch_size, input_shape)
+        for later in ("optional", "type_spec"):                 # of later versions: nothing here depends on them
+            kwargs.pop(later, None)
         if kwargs:
             raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
         if sparse and ragged:

@@ -7,6 +7,7 @@ from typing import Any
 from penstock import nest
 from penstock import tf_logging as logging
 from penstock.api import export
+from penstock.graph import context
 from penstock.graph.trackable import no_automatic_dependency_tracking
 from penstock.graph.type_spec import TensorSpec
 from penstock.keras.engine.base_layer import Layer, default
@@ -27,6 +28,11 @@ class Sequential(Model):
 
     >>> model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", input_shape=(4,)), tf.keras.layers.Dense(1)])
     """
+
+    def _track_layers(self, layers: Any) -> None:
+        """TensorFlow 1 counts the input layer among the dependencies of checkpoints; TensorFlow 2 does not."""
+        eager = context.eager_outside_functions()
+        super()._track_layers(layers[1:] if eager and layers and isinstance(layers[0], InputLayer) else layers)
 
     @no_automatic_dependency_tracking
     def __init__(self, layers: Any = None, trainable: bool = True, name: str | None = None):

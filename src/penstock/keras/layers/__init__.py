@@ -19,6 +19,7 @@ from penstock.keras.layers import (
     recurrent,
     rnn_cells,
     rnn_layers,
+    saved_model_layer,
     serialization,
     spatial,
     wrappers,

@@ -36,8 +36,9 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
     """The optimizer of a configuration. The names of the built-in ones may be in lower case."""
     from penstock.keras.utils.generic_utils import deserialize_keras_object
     known: dict[str, Any] = dict(V2 if context.eager_outside_functions() else V1)
-    if config["class_name"].lower() in known:
-        config = {**config, "class_name": config["class_name"].lower()}
+    name = config["class_name"].removeprefix("Custom>").lower()                # tf.keras 2.11 to 2.15 writes "Custom>Adam"
+    if name in known:
+        config = {**config, "class_name": name}
     return deserialize_keras_object(config, module_objects=known, custom_objects=custom_objects,
                                     printable_module_name="optimizer")
 

@@ -21,8 +21,15 @@ def _plain(x: Any) -> Any:
     if hasattr(x, "_fn") and type(x).__name__ == "MeanMetricWrapper":
         return _plain(x._fn)
     if hasattr(x, "get_config") or hasattr(x, "__name__"):
-        return serialize_keras_object(x)
+        return _for_all_versions(serialize_keras_object(x))
     return x
+
+
+def _for_all_versions(described: Any) -> Any:
+    """A loss without the reduction "auto", which Keras 3 does not know: outside of strategies it means the same."""
+    if isinstance(described, dict) and described["config"].get("reduction") == "auto":
+        return {**described, "config": {**described["config"], "reduction": "sum_over_batch_size"}}
+    return described
 
 
 def training_config(model: Any) -> dict[str, Any] | None:

@@ -203,7 +203,7 @@ def _accepted(x: dict[str, Any], config: Any) -> Any:
     cls = _our_class(kind, x["class_name"])
     if cls is None or x["class_name"] in ("Sequential", "Functional", "Model"):
         return config
-    known: set[str] = {"trainable", "dtype", "name", "batch_shape"} if issubclass(cls, Layer) else set()
+    known: set[str] = {"trainable", "dtype", "name", "batch_shape", "batch_input_shape"} if issubclass(cls, Layer) else set()
     anything = False
     for c in cls.__mro__:
         init = c.__dict__.get("__init__")

@@ -2,7 +2,7 @@
 
 In eager mode a model is saved as an object (`saved_model/object_saving.py`): its description is the metadata of the object, its
 weights are the checkpoint of the objects. In graphs it is a graph with a signature; description and weights stand beside it,
-in `assets.extra/keras`.
+in `assets.extra/keras`. tf.keras of TensorFlow 2.4 to 2.15 has the descriptions in a file of their own, `keras_metadata.pb`.
 """
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from penstock import nest
 from penstock import tf_logging as logging
 from penstock.api import LazyModule, export
 from penstock.eager.function import ConcreteFunction, Function
-from penstock.graph import context
+from penstock.graph import context, messages
 from penstock.graph.type_spec import TensorSpec
+from penstock.io import paths
 from penstock.keras.saving.compile_config import compile_from_config, training_config
 from penstock.static_shape import TensorShape
 
@@ -88,12 +89,39 @@ def metadata(model: Any) -> str:
                              "is_graph_network": bool(model._is_graph_network), "backend": "tensorflow",
                              "keras_version": "2.2.4-tf"}
     try:
-        found["model_config"] = {"class_name": type(model).__name__, "config": model.get_config()}
+        found["config"] = model.get_config()
+        found["model_config"] = {"class_name": type(model).__name__, "config": found["config"]}
     except NotImplementedError:
         pass
     if model._is_compiled and model.optimizer is not None:
         found["training_config"] = training_config(model)
     return json.dumps(found, default=model_files.plain_json)
+
+
+def layer_metadata(layer: Any) -> str:
+    """The description of a layer, for its object in a SavedModel: tf.keras makes the layers of a model one by one."""
+    try:
+        config = layer.get_config()
+    except NotImplementedError:
+        config = None
+    shape = layer.__dict__.get("_build_input_shape")
+    found = {"class_name": type(layer).__name__, "name": layer.name, "trainable": layer.trainable, "config": config,
+             "dtype": layer.dtype, "stateful": bool(layer.stateful),
+             "batch_input_shape": getattr(layer, "_batch_input_shape", None),
+             "expects_training_arg": bool(layer._expects_training_arg), "must_restore_from_config": config is not None,
+             "sparse": getattr(layer, "sparse", False), "ragged": getattr(layer, "ragged", False)}
+    if shape is not None:
+        found["build_input_shape"] = _encoded_shape(shape)
+    return json.dumps(found, default=model_files.plain_json)
+
+
+def _encoded_shape(shape: Any) -> Any:
+    """A shape, or shapes in lists and dictionaries, as tf.keras writes them."""
+    if isinstance(shape, dict):
+        return {k: _encoded_shape(v) for k, v in shape.items()}
+    if isinstance(shape, (list, tuple)) and any(isinstance(s, (list, tuple, TensorShape)) for s in shape):
+        return [_encoded_shape(s) for s in shape]
+    return {"class_name": "TensorShape", "items": TensorShape(shape).as_list()}
 
 
 # -- saving ----------------------------------------------------------------------------------------------------------
@@ -140,24 +168,49 @@ def load(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
         model = model_files.model_from_config(found["model_config"], custom_objects)
         if not model.built and not model._is_graph_network:
             raise ValueError(f"The model in {path} was saved before it was built: it cannot be made again.")
-        status = model._saver().restore(os.path.join(path, "variables", "variables"))
-        if not context.executing_eagerly():
-            status.run_restore_ops(session=backend.get_session())
-        status.expect_partial()
+        _restore(model, path).assert_existing_objects_matched().expect_partial()
     if compile and found.get("training_config"):
         compile_from_config(model, found["training_config"], custom_objects)
+        if context.executing_eagerly() and not os.path.exists(beside):
+            _restore(model, path).expect_partial()              # what the optimizer makes is restored when it is made
     return model
+
+
+def _restore(model: Any, path: str) -> Any:
+    status = model._saver().restore(os.path.join(path, "variables", "variables"))
+    if not context.executing_eagerly():
+        status.run_restore_ops(session=backend.get_session())
+    return status
 
 
 def _stored_metadata(path: str) -> dict[str, Any]:
     from penstock.saved_model.model_loader import parse_saved_model
-    message = parse_saved_model(path)
-    nodes = message.meta_graphs[0].object_graph_def.nodes if message.meta_graphs else ()
-    text = nodes[0].user_object.metadata if len(nodes) else ""
+    apart = paths.join(path, "keras_metadata.pb")
+    if paths.exists(apart):
+        text = next((node.metadata for node in _metadata_file(apart).nodes if node.node_id == 0), "")
+    else:
+        message = parse_saved_model(path)
+        nodes = message.meta_graphs[0].object_graph_def.nodes if message.meta_graphs else ()
+        text = nodes[0].user_object.metadata if len(nodes) else ""
     try:
-        return json.loads(text) if text else {}
+        return json.loads(text, object_hook=_decoded) if text else {}
     except json.JSONDecodeError:
         return {}
+
+
+def _decoded(value: dict[str, Any]) -> Any:
+    """What tf.keras writes for values that JSON has not."""
+    kind = value.get("class_name")
+    if kind in ("__tuple__", "TensorShape") and "items" in value:
+        return tuple(value["items"])
+    return None if kind == "__ellipsis__" else value
+
+
+def _metadata_file(path: str) -> Any:
+    try:
+        return messages.SavedMetadata.FromString(paths.read_bytes(path))
+    except messages.DecodeError as e:
+        raise OSError(f"Cannot parse file {path}: {e}.") from None
 
 
 @export("keras.experimental.export_saved_model")
