@@ -5,7 +5,7 @@ size: in turn, a few rounds, without those that are far behind. The members exch
 slowest one's counts, so that all come to the same choice. Groups within one task are not worth it: there, messages are
 references, and a rule by size will do.
 
-Before the first call of an instance, and whenever what a member says of it changes, the members tell each other what they are
+Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
 about to do: engines could not tell, or end, if it were not the same.
 """
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -55,7 +55,7 @@ class Tuner:
         self._busy: dict[tuple[int, int, bool], threading.Lock] = {}
         self._engines: dict[tuple, engines.Engine] = {}          # by name, rank and instance (None: for all)
         self._made: dict[tuple, int] = {}
-        self._agreed: dict[tuple[Any, int], list] = {}           # (instance, rank) -> what was said of it last
+        self._agreed: set[tuple] = set()                         # what was said before: instance, rank, and what
         self._nccl: dict[int, bool] = {}
 
     def reduce(self, call: Call, data: torch.Tensor, merge: str, merging: Merge, how: str) -> None:
@@ -74,9 +74,10 @@ class Tuner:
             return "all_to_all"
         if how in ALGORITHMS:
             return how
-        if self._agreed.get((call.instance, call.rank)) != call.said:
+        said = call.instance, call.rank, str(call.said)
+        if said not in self._agreed:
             call.agree()
-            self._agreed[call.instance, call.rank] = call.said
+            self._agreed.add(said)
         if how in engines.NAMES:
             return how if self._usable(how, call, data, merge) else "ring"
         if self._group.local:

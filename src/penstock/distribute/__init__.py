@@ -3,7 +3,8 @@
 A Strategy (`strategy.py`) says where replicas run and where variables live; its `extended` (`extended.py`) does the work.
 `contexts.py` knows which strategy and replica a thread works for. `replicas.py` runs a function for each replica;
 `variables.py` and `values.py` hold what replicas have; `cross_device_ops.py` brings values together; `datasets.py` cuts
-batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_storage.py`.
+batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_storage.py`,
+`multi_worker.py`.
 """
 from penstock import api as _api
 from penstock.distribute import (  # noqa: F401
@@ -13,6 +14,7 @@ from penstock.distribute import (  # noqa: F401
     datasets,
     losses,
     mirrored,
+    multi_worker,
     one_device,
     steps,
 )

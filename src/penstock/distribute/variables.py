@@ -243,9 +243,9 @@ def aggregated(strategy: Any, value: Any, destinations: Any, aggregation: Any) -
         first = value._values[0] if isinstance(value, PerReplica) else value
         return strategy.extended.broadcast_to(_tensor(first, destinations), destinations)
     if not isinstance(value, DistributedValues):
-        if aggregation == VariableAggregation.MEAN:
+        if aggregation == VariableAggregation.MEAN and not strategy.extended._in_multi_worker_mode():
             return value                                   # the same for all replicas, and so is the mean
-        value = PerReplica([_tensor(value, destinations)] * strategy.num_replicas_in_sync)
+        value = PerReplica([_tensor(value, destinations)] * len(strategy.extended.worker_devices))
     return strategy.extended.reduce_to(ReduceOp.from_variable_aggregation(aggregation), value, destinations)
 
 
@@ -275,7 +275,8 @@ class SyncOnReadVariable(DistributedVariable):
         return _Reduced(self, replica)
 
     def _get_cross_replica(self) -> Any:
-        if self._aggregation == VariableAggregation.ONLY_FIRST_REPLICA or len(self._values) == 1 or context.state.exporting:
+        alone = self._distribute_strategy.num_replicas_in_sync == 1
+        if self._aggregation == VariableAggregation.ONLY_FIRST_REPLICA or alone or context.state.exporting:
             return self._values[0]
         return _Reduced(self)
 
@@ -316,7 +317,7 @@ class SyncOnReadVariable(DistributedVariable):
         if self._aggregation != VariableAggregation.SUM:
             return value
         from penstock.distribute.cross_device_ops import divided
-        return divided(convert(value, self._dtype), len(self._values))
+        return divided(convert(value, self._dtype), self._distribute_strategy.num_replicas_in_sync)
 
 
 class _Reduced:

@@ -15,7 +15,7 @@ import torch
 from penstock import dtypes, errors
 from penstock import static_shape as shapes
 from penstock.graph.node import Tensor
-from penstock.ops.registry import op
+from penstock.ops.registry import internal, op
 
 _REDUCED = "T: type in {bfloat16 float32 half float64 int32 int64}"
 _GATHERED = "T: type in {float32 half float64 int32 int64}"
@@ -241,3 +241,65 @@ def broadcast_recv(shape: Any, dtype: Any, group_size: int, group_key: int, inst
     _check(None, group_size, "broadcast_recv")
     return recv_op(shape=shape, T=dtypes.as_dtype(dtype), group_size=group_size, group_key=group_key,
                    instance_key=instance_key, communication_hint=communication_hint)
+
+
+# -- between the workers of a strategy ------------------------------------------------------------------------------------
+# Every worker runs the same program, so these come in the same order on all of them, and need no keys: the nth one of a worker
+# meets the nth ones of the others, or, if they are not the same, gives an error. Stateful: functions keep them in order.
+_TOGETHER: dict[str, Any] = {"stateful": True}
+_INSTANCE = "in turn"
+_GROUP = "group_size: int, group_key: int, communication_hint: string = 'auto', timeout_seconds: float = 0"
+
+workers_reduce = internal("_WorkersReduce", "inputs: N * T -> outputs: N * T",
+                          f"T: type in {{numeric bool}}, N: int >= 1, bytes_per_pack: int = 0, {_GROUP}", **_TOGETHER)
+workers_gather = internal("_WorkersGather", "input: T -> output: T", f"T: type in {{numeric bool}}, {_GROUP}", **_TOGETHER)
+workers_broadcast = internal("_WorkersBroadcast", "input: T -> output: T", f"T: type in {{numeric bool}}, {_GROUP}",
+                             **_TOGETHER)
+workers_reduce.shape(lambda inputs: list(inputs))
+workers_gather.shape(lambda input: None if input is None else (None, *input[1:]))
+workers_broadcast.shape(lambda input: input)
+for _op in (workers_reduce, workers_gather, workers_broadcast):
+    _op.no_gradient()
+
+
+def packed(sizes: list[int], most: int) -> list[list[int]]:
+    """Which arrays travel together: neighbours, up to `most` bytes (0: all of them).
+
+    >>> packed([4, 4, 10, 4], 8)
+    [[0, 1], [2], [3]]
+    """
+    packs: list[list[int]] = []
+    filled = 0
+    for i, size in enumerate(sizes):
+        if not packs or most and filled + size > most:
+            packs.append([])
+            filled = 0
+        packs[-1].append(i)
+        filled += size
+    return packs
+
+
+@workers_reduce.kernel
+def _(inputs, *, bytes_per_pack, group_size, group_key, communication_hint, timeout_seconds, node, ctx):
+    from penstock.collective.tuner import named
+    how = named(communication_hint)
+    outputs: list[Any] = [None] * len(inputs)
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+        for members in packed([x.nbytes for x in inputs], bytes_per_pack):
+            together = torch.cat([inputs[i].reshape(-1) for i in members])
+            total = group.all_reduce(rank, _INSTANCE, together, how=how, **limits)
+            for i, part in zip(members, total.split([inputs[i].numel() for i in members]), strict=True):
+                outputs[i] = part.view(inputs[i].shape)
+    return tuple(outputs)
+
+
+@workers_gather.kernel
+def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+        return torch.cat([p.to(input.device) for p in group.gather_any(rank, _INSTANCE, input, **limits)])
+
+
+@workers_broadcast.kernel
+def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+        return group.broadcast(rank, _INSTANCE, input, 0, **limits)

@@ -72,7 +72,7 @@ class ReplicaStep(FunctionStep):
             return step(*flat)
 
         def all_replicas(*flat: Any) -> Any:
-            parts, shares = cut(list(flat), strategy)
+            parts, shares = cut(list(flat), strategy, self._mode != "predict")
             out = strategy.run(replica, args=(parts, shares))
             return joined(strategy, out) if self._mode == "predict" else first(strategy, out)
         return all_replicas
@@ -82,19 +82,24 @@ class ReplicaStep(FunctionStep):
             super()._prepare()
 
 
-def cut(flat: list, strategy: Any) -> tuple[list, Any]:
-    """The parts of a batch for the replicas of this process, as even as can be, and their shares of all rows."""
+def cut(flat: list, strategy: Any, shared: bool = True) -> tuple[list, Any]:
+    """The parts of a batch for the replicas of this process, as even as can be, and their shares of all rows. A batch that is
+    `shared` by several workers is cut into a part for each replica of all of them."""
     from penstock.distribute.datasets import _placed, _row_count, _rows_of
     from penstock.distribute.values import PerReplica, regroup
     devices = strategy.extended._input_devices()
     n = len(devices)
-    everybody = n / strategy.num_replicas_in_sync
+    if shared and getattr(strategy.extended, "_batches_are_global", False):
+        begin, of = strategy.extended._replica_id(0), strategy.num_replicas_in_sync
+    else:
+        begin, of = 0, n
+    everybody = n / strategy.num_replicas_in_sync if of == n else 1.0
     batched = [x for x in flat if getattr(x.shape, "rank", 1) != 0]
-    if n == 1 or not batched:
+    if of == 1 or not batched:
         return regroup([flat] * n), PerReplica([everybody / n] * n) if n > 1 else everybody
     rows = next((d for d in (_static_rows(x) for x in batched) if d is not None), None)
     rows = _row_count(batched[0]) if rows is None else rows
-    ends = [rows * i // n for i in range(n + 1)]
+    ends = [rows * (begin + i) // of for i in range(n + 1)]
     parts = [[_placed(_rows_of(x, ends[i], ends[i + 1]), d) if getattr(x.shape, "rank", 1) != 0 else x for x in flat]
              for i, d in enumerate(devices)]
     if isinstance(rows, int):

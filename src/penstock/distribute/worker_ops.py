@@ -1,0 +1,85 @@
+"""Cross-device ops of several workers: values are brought together within each worker first, and then between them.
+
+Every worker runs the same program, so the nth reduction of one of them belongs to the nth ones of the others. Where they
+differ, all get an error that names the workers, and what each of them was about to do (docs/collectives.md).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.distribute.communication import CommunicationOptions
+from penstock.distribute.cross_device_ops import CrossDeviceOps, add_all, copy_to, devices_of, divided, mirrored
+from penstock.distribute.reduce_op import ReduceOp
+from penstock.graph.indexed_slices import IndexedSlices
+from penstock.graph.scopes import device
+from penstock.ops.registry import get
+
+
+class Workers:
+    """The workers of a strategy, as ops see them: a group with a key."""
+
+    def __init__(self, size: int, key: int, options: CommunicationOptions):
+        self.size, self.options = size, options
+        self._group = {"group_size": size, "group_key": key, "timeout_seconds": options.timeout_seconds or 0.0,
+                       "communication_hint": options.implementation.value.lower()}
+
+    def reduced(self, values: Sequence) -> list:
+        """The sums, over all workers, of tensors of one type."""
+        if self.size == 1 or not values:
+            return list(values)
+        return list(get("_WorkersReduce")(list(values), bytes_per_pack=self.options.bytes_per_pack, **self._group))
+
+    def gathered(self, value: Any) -> Any:
+        """The rows of all workers, which need not have as many as each other."""
+        return value if self.size == 1 else get("_WorkersGather")(value, **self._group)
+
+    def broadcast(self, value: Any) -> Any:
+        """The first worker's value."""
+        return value if self.size == 1 else get("_WorkersBroadcast")(value, **self._group)
+
+    def total(self, value: Any) -> Any:
+        """The sum over all workers: of a tensor, or of IndexedSlices, whose rows are gathered."""
+        if isinstance(value, IndexedSlices):
+            return IndexedSlices(self.gathered(value.values), self.gathered(value.indices), value.dense_shape)
+        return self.reduced([value])[0]
+
+
+class WorkersReduction(CrossDeviceOps):
+    """Reduces within this worker, between the workers, and copies the result to the devices that want it."""
+
+    def __init__(self, workers: Workers, replicas_here: int):
+        super().__init__()
+        self._workers, self._replicas = workers, replicas_here * workers.size
+
+    @property
+    def _num_between_graph_workers(self) -> int:
+        return self._workers.size
+
+    def reduce_implementation(self, reduce_op: Any, per_replica_value: Any, destinations: Any) -> Any:
+        """Reduces one value."""
+        return self.batch_reduce_implementation(reduce_op, [(per_replica_value, destinations)])[0]
+
+    def batch_reduce_implementation(self, reduce_op: Any, value_destination_pairs: Any) -> list:
+        """Reduces the dense values of each type together, and gathers what is sparse."""
+        sums: list[Any] = []
+        for value, where in value_destination_pairs:
+            with device(devices_of(where)[0]):
+                sums.append(add_all(value._values))          # of the replicas of this worker
+        together: dict[Any, list[int]] = {}
+        for i, total in enumerate(sums):
+            if isinstance(total, IndexedSlices):
+                sums[i] = self._workers.total(total)
+            else:
+                together.setdefault(total.dtype.base_dtype, []).append(i)
+        for indices in together.values():
+            for i, total in zip(indices, self._workers.reduced([sums[i] for i in indices]), strict=True):
+                sums[i] = total
+        return [self._finished(s, reduce_op, where) for s, (_, where) in zip(sums, value_destination_pairs, strict=True)]
+
+    def _finished(self, total: Any, reduce_op: Any, destinations: Any) -> Any:
+        wanted = devices_of(destinations)
+        with device(wanted[0]):
+            if reduce_op is ReduceOp.MEAN:
+                total = divided(total, self._replicas)
+        return mirrored([total if i == 0 else copy_to(total, d) for i, d in enumerate(wanted)])

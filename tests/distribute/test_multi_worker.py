@@ -1,0 +1,101 @@
+"""MultiWorkerMirroredStrategy in real processes: the lecture's program, and the same numbers as one device."""
+import json
+
+import numpy as np
+import pytest
+
+from tests.distribute.workers import ROOT, SOURCE, Workers
+
+pytestmark = pytest.mark.distributed
+
+LECTURE = """
+import json, sys
+import numpy as np
+import penstock as tf
+distribution = tf.distribute.experimental.MultiWorkerMirroredStrategy(
+    tf.distribute.experimental.CollectiveCommunication.{how})
+with distribution.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", input_shape=(4,)), tf.keras.layers.Dense(1)])
+    model.compile(loss="mse", optimizer=tf.keras.optimizers.SGD(0.1))
+rng = np.random.default_rng(0)
+x = rng.standard_normal((32, 4)).astype("float32")
+y = x.sum(1, keepdims=True)
+history = model.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=0)
+predicted = model.predict(x)
+print(json.dumps({{"replicas": distribution.num_replicas_in_sync, "loss": history.history["loss"],
+                  "weights": [w.tolist() for w in model.get_weights()], "rows": len(predicted)}}))
+"""
+
+
+@pytest.mark.parametrize("how", ["AUTO", pytest.param("RING", marks=pytest.mark.slow)])
+def test_the_lecture_program(how):
+    with Workers(2, LECTURE.format(how=how)) as workers:
+        first, second = workers.results()
+    assert first["replicas"] == second["replicas"] == 2
+    assert first["weights"] == second["weights"]                 # to the bit, though each began with its own
+    np.testing.assert_allclose(first["loss"], second["loss"], rtol=1e-6)
+    assert first["loss"][-1] < 0.7 * first["loss"][0]
+    assert first["rows"] == second["rows"] == 32
+
+
+EQUIVALENT = """
+import json, sys
+import numpy as np
+import penstock as tf
+from tests.distribute import test_equivalence as e
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+out = []
+for kind, opt, dtype in json.loads({cases!r}):
+    tf.keras.backend.set_floatx(dtype)
+    found = e.trained(strategy, kind, opt, dtype)
+    if strategy.extended._place.rank == 0:
+        alone = e.trained(None, kind, opt, dtype)
+        out.append(max(float(np.max(np.abs(np.asarray(a) - b) / (1 + np.abs(a)))) for a, b in zip(alone, found)))
+    else:
+        e.trained(None, kind, opt, dtype)
+print(json.dumps(out))
+"""
+CASES = [(kind, opt, dtype) for kind in ("dense", "conv", "embedding") for opt in ("SGD", "Adam")
+         for dtype in ("float64", "float32")]
+
+
+def follows_one_device(workers, cases):
+    """50 steps with the same global batches: losses, metrics, predictions and weights."""
+    with Workers(workers, EQUIVALENT.format(cases=json.dumps(cases)), {"PYTHONPATH": f"{SOURCE}:{ROOT}"}) as running:
+        differences = running.results()[0]
+    for (kind, opt, dtype), difference in zip(cases, differences, strict=True):
+        assert difference < {"float64": 1e-4, "float32": 1e-2}[dtype], (kind, opt, dtype)
+
+
+def test_training_follows_one_device():
+    follows_one_device(2, [("dense", "Adam", "float64"), ("conv", "SGD", "float64"), ("embedding", "Adam", "float32")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_training_of_all_kinds_follows_one_device(workers, case):
+    follows_one_device(workers, [case])
+
+
+DIFFERENT = """
+import json
+import numpy as np
+import penstock as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy(
+    communication_options=tf.distribute.experimental.CommunicationOptions(timeout_seconds=20.0))
+rank = strategy.extended._place.rank
+try:
+    strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones([3 + rank])))
+    print(json.dumps("fine"))
+except tf.errors.OpError as e:
+    print(json.dumps([type(e).__name__, e.message]))
+"""
+
+
+def test_different_programs_on_different_workers_are_an_error_that_names_them():
+    with Workers(2, DIFFERENT) as running:
+        for kind, message in running.results():
+            assert kind == "InvalidArgumentError"
+            for word in ("Shape mismatch", "_WorkersReduce", "task:0", "task:1", "[3]", "[4]"):
+                assert word in message
