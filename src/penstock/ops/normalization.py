@@ -92,9 +92,13 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
     if not x.numel():
         nan = scale.new_full((channels,), math.nan)
         return x, nan, nan, nan, nan
+    count = planes.numel() // channels
+    if x.is_cpu and x.dtype is scale.dtype and count > 1:        # all at once: moving statistics that forget all before
+        mean, unbiased = scale.new_zeros((2, channels)).unbind()
+        y = aten.native_batch_norm(planes, scale, offset, mean, unbiased, True, 1.0, epsilon)[0]
+        return from_channels_first(y, data_format), mean, unbiased, mean, unbiased * ((count - 1) / count)
     mean, variance = aten.batch_norm_update_stats(planes.float(), None, None, 0.0)
     y = _normalized(planes, scale, offset, mean, variance, epsilon)
-    count = planes.numel() // channels
     return from_channels_first(y, data_format), mean, variance * (count / max(1, count - 1)), mean, variance
 
 
