@@ -1,4 +1,4 @@
-"""tf.xla, tf.config.optimizer.set_jit: there is no XLA here. What asks for it runs as anything else does."""
+"""tf.xla, tf.config.optimizer.set_jit: there is no XLA here. torch.compile takes its part where a switch asks for it."""
 from __future__ import annotations
 
 import contextlib
@@ -7,19 +7,19 @@ from typing import Any
 
 from penstock.api import export
 
-_jit = [False]
-
 
 @export("config.optimizer.set_jit")
 def set_jit(enabled: bool) -> None:
-    """Remembers the wish; steps are compiled as they are without it."""
-    _jit[0] = bool(enabled)
+    """Whether torch.compile makes code of parts of functions traced, and of steps of sessions made, from now on."""
+    from penstock.optimize.options import jit_everywhere
+    jit_everywhere[0] = bool(enabled)
 
 
 @export("config.optimizer.get_jit")
 def get_jit() -> bool:
-    """What was wished for."""
-    return _jit[0]
+    """What was set."""
+    from penstock.optimize.options import jit_everywhere
+    return jit_everywhere[0]
 
 
 @export("xla.experimental.compile")

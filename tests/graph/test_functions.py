@@ -9,7 +9,7 @@ import pytest
 import penstock as tf
 import penstock.compat.v1 as tf1
 from penstock.graph import context
-from penstock.graph.functions import as_function
+from penstock.graph.functions import GraphFunction, as_function
 
 
 @pytest.fixture(autouse=True)
@@ -361,3 +361,16 @@ def test_a_function_given_to_an_op_is_in_the_library():
         tf.raw_ops.Case(branch_index=0, input=[3.0], branches=[double], Tout=[tf.float32])
         names = [f.signature.name for f in g.as_graph_def().library.function]
     assert names == [tf.compat.as_str(double.name)]
+
+
+def test_a_function_under_a_tape_is_compiled_once(monkeypatch):
+    made = []
+    optimized = GraphFunction.optimized
+    monkeypatch.setattr(GraphFunction, "optimized", lambda self, ctx: made.append(self) or optimized(self, ctx))
+    v = tf.Variable(2.)
+    f = tf.function(lambda x: tf.reduce_sum(tf.sin(x) * v))
+    for _ in range(4):
+        with tf.GradientTape() as tape:
+            out = f(tf.constant([0.5, -1.]))
+        np.testing.assert_allclose(tape.gradient(out, v), np.sin(0.5) - np.sin(1.), rtol=1e-6)
+    assert len(made) == 2                                    # forward and backward

@@ -86,8 +86,9 @@ def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
 class Writer:
     """Writes one program."""
 
-    def __init__(self, ctx: Any, placed: Any = None):
+    def __init__(self, ctx: Any, placed: Any = None, reuse: bool = True):
         self.ctx = ctx
+        self.reuse = reuse                         # whether kernels may write over what nobody needs any more
         self.placed = placed                       # op -> device; None where all is on the host
         self.fed: set[int] = set()
         self.scope: dict[str, Any] = {}
@@ -146,7 +147,7 @@ class Writer:
             return
         if opdef.inert:
             return
-        if opdef.overwriting and self.placed is None:
+        if opdef.overwriting and self.placed is None and self.reuse:
             bound = self._reusing(index, op, bound)
         args = self._args(op, index, known.used if prepared is not None and self.placed is None else ())
         if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:

@@ -307,6 +307,7 @@ class Function:
                 creator: Callable) -> ConcreteFunction:
         from penstock.variables.variable import variable_creator_scope
         graph = FuncGraph(self._name)
+        graph.jit = graph.jit or bool(self._options.get("jit"))
         names = _argument_names(self._spec, args, kwargs)
         specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
         graph.inputs = [graph.placeholder(s.dtype, s.shape._dims, s.name or "args") for s in specs]
@@ -500,10 +501,12 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     5.0
 
     Python code runs while tracing only: once per combination of dtypes, shapes and Python values. With `autograph`,
-    `if`, `while`, `for` and the like may depend on the values of tensors.
+    `if`, `while`, `for` and the like may depend on the values of tensors. With `jit_compile`, torch.compile makes code of what
+    computes tensors from tensors; where it cannot, that runs as it does without.
     """
     def decorate(f: Callable) -> Function:
         if isinstance(f, Function):
             f = f.python_function
-        return Function(f, None, input_signature, autograph, bool(reduce_retracing or experimental_relax_shapes))
+        return Function(f, None, input_signature, autograph, bool(reduce_retracing or experimental_relax_shapes),
+                        jit=bool(jit_compile or experimental_compile))
     return decorate if func is None else decorate(func)

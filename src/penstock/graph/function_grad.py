@@ -25,7 +25,7 @@ class Backward:
         from penstock.graph.gradients import gradients_of, is_trainable
         self.forward, self.which = forward, which
         graph = self.graph = FuncGraph(f"{forward.graph.name}_grad")
-        graph.outer_graph, graph.backward_of = forward.graph.outer_graph, forward.graph
+        graph.outer_graph, graph.backward_of, graph.jit = forward.graph.outer_graph, forward.graph, forward.graph.jit
         self.sources = [i for i, t in enumerate(forward.inputs) if is_trainable(t)]
         with graph.as_default(), _no_tapes():
             seeds = [self._seed(forward.outputs[i]) for i in which]

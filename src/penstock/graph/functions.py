@@ -6,6 +6,7 @@ the graph), a FunctionDef that was imported, or any object with a `graph_functio
 """
 from __future__ import annotations
 
+import dataclasses
 import re
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class GraphFunction:
         self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._backward: dict[tuple, Any] = {}
         self._narrowed: dict[tuple, GraphFunction] = {}
+        self._extended: dict[tuple[int, ...], GraphFunction] = {}
         self._definition: Any = None
 
     @property
@@ -49,8 +51,11 @@ class GraphFunction:
 
     def with_outputs(self, more: list[Tensor]) -> GraphFunction:
         """The same function with further tensors of its graph as outputs."""
-        return GraphFunction(self.graph, f"{self.graph.name}_{unique_id()}", self.inputs, [*self.outputs, *more],
-                             self.attrs)
+        key = tuple([id(t) for t in more])                  # of the graph's tensors, which stay
+        if key not in self._extended:
+            self._extended[key] = GraphFunction(self.graph, f"{self.graph.name}_{unique_id()}", self.inputs,
+                                                [*self.outputs, *more], self.attrs)
+        return self._extended[key]
 
     def narrowed(self, keep: list[int]) -> GraphFunction:
         """The same function with some of its outputs only."""
@@ -71,11 +76,12 @@ class GraphFunction:
 
     def optimized(self, ctx: Any) -> Any:
         """The body as a step: what has to run, in order, after the optimizer's passes."""
-        from penstock.optimize.options import ALL
+        from penstock.optimize.options import ALL, jit_everywhere
         from penstock.optimize.pipeline import optimize
         from penstock.place.placer import inside
         ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
-        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, ALL, inside(ops, ctx.devices))
+        options = dataclasses.replace(ALL, jit=self.graph.jit or jit_everywhere[0])
+        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, options, inside(ops, ctx.devices))
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
         """The program of a loop with this function as its body; None if it cannot be one."""

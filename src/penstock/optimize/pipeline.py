@@ -42,8 +42,11 @@ def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operatio
         specialize_shapes(step, dims)
     narrow_branches(step)
     for switch, run in PASSES:
-        if getattr(options, switch):
+        if getattr(options, switch) and not (options.jit and run is join_small):       # torch.compile knows better
             run(step)
+    if options.jit:
+        from penstock.optimize.parts import take_parts
+        take_parts(step)
     return step
 
 
