@@ -8,10 +8,19 @@ import torch
 
 from penstock.place.device import Device
 
+_PIN_FROM = 1 << 20                 # bytes: smaller copies gain nothing
+
 
 def to_host(value: Any) -> Any:
-    """A tensor in the host's memory, copied only if it is elsewhere."""
-    return value.cpu() if isinstance(value, torch.Tensor) and not value.is_cpu else value
+    """A tensor in the host's memory, copied only if it is elsewhere: to pinned memory, which a GPU reaches fast, if large."""
+    if not isinstance(value, torch.Tensor) or value.is_cpu:
+        return value
+    if not value.is_cuda or value.nbytes < _PIN_FROM:
+        return value.cpu()
+    landing = torch.empty_like(value, device="cpu", pin_memory=True)
+    landing.copy_(value, non_blocking=True)
+    torch.cuda.current_stream(value.device).synchronize()
+    return landing
 
 
 class Cpu(Device):
