@@ -34,6 +34,7 @@ _LATER = {
     "autograph": "autograph.convert", "distribute": "distribute",
     "distribute.experimental.compression": "distribute.compression",
     "nn.compute_average_loss": "distribute.losses", "nn.scale_regularization_loss": "distribute.losses",
+    "distribute.experimental.StaggerHook": "distribute.stagger",
     "distribute.experimental.PipelineModel": "distribute.pipelining",
     "distribute.experimental.pipelined_gradients": "distribute.pipelining",
     "distribute.experimental.ColumnParallelDense": "distribute.pipelining",

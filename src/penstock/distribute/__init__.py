@@ -9,6 +9,7 @@ batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_
 from penstock import api as _api
 from penstock.distribute import (  # noqa: F401
     central_storage,
+    cluster_resolver,
     contexts,
     cross_device_ops,
     datasets,
@@ -16,6 +17,7 @@ from penstock.distribute import (  # noqa: F401
     mirrored,
     multi_worker,
     one_device,
+    parameter_server,
     steps,
 )
 from penstock.distributed import server  # noqa: F401  (tf.distribute.Server)

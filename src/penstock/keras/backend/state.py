@@ -231,6 +231,8 @@ def _initialize_variables(session: Any) -> None:
     for v in fresh:
         v._keras_initialized = True
     missing = [v for v, ready in zip(fresh, flags, strict=True) if not ready]
+    own = session.graph.caches.get("own variables")
+    missing = missing if own is None else own(session, missing)       # other tasks initialize the rest: they are waited for
     if missing:
         session.run(tf.variables_initializer(missing))
 
@@ -252,7 +254,7 @@ def _get_session(op_input_list: Any = ()) -> Any:
         raise RuntimeError("Cannot get session inside Tensorflow graph function.")
     session = getattr(_session, "session", None)
     if session is None or session.graph is not graph:
-        session = _session.session = tf.Session(graph=graph, config=_default_config())
+        session = _session.session = graph.caches.get("new session", tf.Session)(graph=graph, config=_default_config())
     return session
 
 

@@ -325,8 +325,15 @@ class Model(Saved, Network):
             check_strategy(self)
             kind = FunctionStep if self._distribution_strategy is None else ReplicaStep
             found = self._steps[key] = kind(self, mode, layout, bool(self.run_eagerly)) if eager else \
-                GraphStep(self, mode, layout, flat)
+                self._graph_step(mode, layout, flat)
         return found
+
+    def _graph_step(self, mode: str, layout: Layout, flat: list) -> Any:
+        """A step of this graph; a worker that has its own graph of a cluster builds it under the strategy."""
+        strategy = self._distribution_strategy
+        if strategy is None or not getattr(strategy.extended, "experimental_between_graph", False):
+            return GraphStep(self, mode, layout, flat)
+        return strategy.run(lambda: GraphStep(self, mode, layout, flat))
 
     @property
     def distribute_strategy(self) -> Any:
