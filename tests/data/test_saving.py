@@ -124,3 +124,23 @@ def test_positions_of_another_dataset_are_refused():
         get("SetIteratorPosition")(b._iterator_resource, get("IteratorPosition")(a._iterator_resource))
     with pytest.raises(errors.DataLossError):
         get("SetIteratorPosition")(a._iterator_resource, "nonsense")
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_dataset_as_a_function_that_makes_it(name, tmp_path):
+    if name == "ragged":
+        pytest.skip("its slices hold ragged values, which no graph can hold")
+    ds = PIPELINES[name](tmp_path)
+    whole = [_plain(x) for x in ds]
+    made = ds._made(ds._trace_variant_creation()(), ds.element_spec)
+    assert [_plain(x) for x in made] == whole
+
+
+def test_a_dataset_as_a_graph():
+    written = tf1.GraphDef.FromString(D.range(10).map(lambda x: x + 1).batch(3)._as_serialized_graph().numpy())
+    assert {"RangeDataset", "MapDataset"} < {n.op for n in written.node} and len(written.library.function) == 1
+    with pytest.raises(errors.FailedPreconditionError, match="stateful"):
+        D.range(10).map(lambda _: tf.random.uniform([]))._as_serialized_graph()
+    table = tf.Variable(3, dtype=tf.int64)
+    with pytest.raises(errors.FailedPreconditionError):
+        D.range(3).map(lambda x: x + table)._as_serialized_graph()

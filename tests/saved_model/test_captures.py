@@ -85,3 +85,24 @@ def test_the_entries_of_a_mutable_table_are_saved(tmp_path):
     dense.insert([3], [[9., 9.]])
     tf.train.Checkpoint(table=dense).restore(path).assert_consumed()
     assert dense.lookup(tf.constant([3, 4], tf.int64)).numpy().tolist() == [[1., 2.], [0., 0.]]
+
+
+def test_a_dataset(tmp_path):
+    class Summing(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = tf.Variable(3, dtype=tf.int64)
+            self.dataset = tf.data.Dataset.range(5).map(lambda x: x * self.factor).batch(2)
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])
+        def __call__(self, x):
+            total = tf.zeros([], tf.int64)
+            for batch in self.dataset:
+                total += x * tf.reduce_sum(batch)
+            return total
+    root = Summing()
+    assert root(tf.constant(2, tf.int64)).numpy() == 60
+    loaded = again(root, tmp_path)
+    assert loaded(tf.constant(2, tf.int64)).numpy() == 60
+    loaded.factor.assign(1)
+    assert loaded(tf.constant(2, tf.int64)).numpy() == 20

@@ -521,6 +521,22 @@ class DatasetV2(Trackable):
         out._options = merged(self.options(), options)
         return out
 
+    # -- as a graph -----------------------------------------------------------------------------------------------------
+    def _as_serialized_graph(self, stateful_whitelist: Any = None) -> Any:
+        """The GraphDef of the ops that make this dataset, as a string tensor."""
+        return get("DatasetToGraph")(self._variant_tensor)
+
+    def _trace_variant_creation(self) -> Any:
+        """A concrete function without arguments that makes the variant of a dataset like this one; in eager execution."""
+        return _VariantTracker(self._variant_tensor).creator.get_concrete_function()
+
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        if self._tracker is None:
+            self._tracker = _VariantTracker(self._variant_tensor)
+        return {"_variant_tracker": self._tracker}
+
+    _tracker: Any = None
+
     def __repr__(self) -> str:
         names = structure.map_structure(lambda s: s, self.element_spec)
         return f"<{type(self)._label} element_spec={names}>"
@@ -578,6 +594,25 @@ class VariantDataset(DatasetV2):
 
 
 @export("data.DatasetSpec", v1=["data.experimental.DatasetStructure"], v2=["data.experimental.DatasetStructure"])
+class _VariantTracker(Trackable):
+    """The variant of a dataset in a SavedModel: a function makes it anew where the model is loaded."""
+
+    def __init__(self, variant: Any):
+        self.resource_handle = variant
+
+    @property
+    def creator(self) -> Any:
+        """A function without arguments that makes the variant."""
+        from penstock.eager.function import function
+        from penstock.ops.dataset_recipe import rebuilt
+        if not hasattr(self.resource_handle, "_value"):
+            raise NotImplementedError("Only datasets of eager execution can be made into a function.")
+        return function(lambda: rebuilt(self.resource_handle._value), input_signature=[], autograph=False)
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return {"_create_resource": self.creator} if hasattr(self.resource_handle, "_value") else {}
+
+
 class DatasetSpec(BatchableTypeSpec):
     """The type of a dataset: that of its elements.
 

@@ -12,6 +12,7 @@ from penstock import errors
 from penstock.graph.functions import GraphFunction, as_function, raise_typed
 from penstock.graph.prune import needed
 from penstock.ops.dataset_blocks import BlockPlan
+from penstock.ops.dataset_recipe import recipe_of
 from penstock.ops.registry import op
 from penstock.pipelines.mapping import stage_of
 
@@ -31,16 +32,17 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
         typed_by = next((n for n in ("Toutput_types", "output_types") if n + ":" in f"{attrs}, {outputs}"), None)
         own = {p.name for p in wanted}
 
-        def make(*values: Any, **attributes: Any) -> Any:
-            stage = kernel(*map(on_host, values), **{n: attributes[n] for n in own})
+        def make(*values: Any, node: Any, **attributes: Any) -> Any:
+            stage = kernel(*map(on_host, values), **{n: node if n == "node" else attributes[n] for n in own})
+            stage.recipe = recipe_of(node, values)
             if typed_by is not None:
                 stage.types = tuple(attributes[typed_by])
                 stage.shapes = tuple(s._dims for s in attributes["output_shapes"])
             return stage
-        more = [] if typed_by is None else [n for n in (typed_by, "output_shapes") if n not in own]
+        more = ["node", *([] if typed_by is None else (typed_by, "output_shapes"))]
         make.__signature__ = inspect.Signature(                                          # type: ignore[attr-defined]
             [inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL), *wanted,
-             *(inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in more)])
+             *(inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in more if n not in own)])
         for name in names:
             made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
                       foldable=False).no_gradient()

@@ -29,6 +29,7 @@ class Stage:
     types: tuple = ()
     shapes: tuple = ()              # static shapes of the components
     inputs: tuple = ()
+    recipe: Any = None              # the op that made it (see `penstock.ops.dataset_recipe`)
 
     def iterate(self, ctx: Any) -> Cursor:
         """A new cursor, at the start."""
