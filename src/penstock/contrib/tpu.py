@@ -12,6 +12,7 @@ from penstock.api import export
 from penstock.estimator.estimator import Estimator
 from penstock.estimator.run_config import RunConfig as _RunConfig
 from penstock.estimator.spec import EstimatorSpec, ModeKeys
+from penstock.train.optimizer_around import OptimizerAround
 
 
 @export(v1=["contrib.tpu.InputPipelineConfig"])
@@ -128,32 +129,11 @@ class TPUEstimator(Estimator):
 
 
 @export(v1=["contrib.tpu.CrossShardOptimizer"])
-class CrossShardOptimizer(tf.train.Optimizer):
+class CrossShardOptimizer(OptimizerAround):
     """An optimizer that adds up the gradients of the cores of a TPU: with one device, the optimizer itself."""
 
     def __init__(self, opt: Any, reduction: Any = None, name: str = "CrossShardOptimizer", group_assignment: Any = None):
-        super().__init__(False, name)
-        self._opt = opt
-
-    def compute_gradients(self, loss: Any, var_list: Any = None, **kwargs: Any) -> Any:
-        """The gradients of the optimizer within."""
-        return self._opt.compute_gradients(loss, var_list=var_list, **kwargs)
-
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Applies them."""
-        return self._opt.apply_gradients(grads_and_vars, global_step, name)
-
-    def get_slot(self, var: Any, name: str) -> Any:
-        """A slot of the optimizer within."""
-        return self._opt.get_slot(var, name)
-
-    def get_slot_names(self) -> Any:
-        """The slots of the optimizer within."""
-        return self._opt.get_slot_names()
-
-    def variables(self) -> Any:
-        """The variables of the optimizer within."""
-        return self._opt.variables()
+        super().__init__(opt, False, name)
 
 
 @export(v1=["contrib.cluster_resolver.TPUClusterResolver"])

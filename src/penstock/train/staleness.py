@@ -17,13 +17,14 @@ from penstock.ops.control_flow import cond
 from penstock.ops.core import group, identity
 from penstock.ops.registry import get
 from penstock.train.global_step import get_global_step
-from penstock.train.optimizer import Optimizer, cast
+from penstock.train.optimizer import cast
+from penstock.train.optimizer_around import OptimizerAround
 from penstock.variables.functions import assign_add
 from penstock.variables.variable import VariableV1
 
 
 @export(v1=["train.experimental.StaleGradientOptimizer"])
-class StaleGradientOptimizer(Optimizer):
+class StaleGradientOptimizer(OptimizerAround):
     """An optimizer that drops gradients older than `staleness` steps, or (`policy="scale"`) makes them smaller.
 
     A gradient of age a > k counts (k + 1) / (a + 1) of what a fresh one does.
@@ -33,12 +34,12 @@ class StaleGradientOptimizer(Optimizer):
     """
 
     def __init__(self, opt: Any, staleness: int, policy: str = "drop", use_locking: bool = False, name: str = "StaleGradient"):
-        super().__init__(use_locking, name)
+        super().__init__(opt, use_locking, name)
         if policy not in ("drop", "scale"):
             raise ValueError(f"policy must be 'drop' or 'scale', got {policy!r}")
         if staleness < 0:
             raise ValueError(f"staleness must not be negative, got {staleness}")
-        self._opt, self._staleness, self._policy = opt, staleness, policy
+        self._staleness, self._policy = staleness, policy
         self._begun_at: Any = None
         self._counters: dict[str, Any] = {}
 
@@ -52,18 +53,6 @@ class StaleGradientOptimizer(Optimizer):
             with control_dependencies([self._begun_at]):
                 loss = identity(loss)
         return self._opt.compute_gradients(loss, *args, **kwargs)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """A slot of the optimizer inside."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The names of the slots of the optimizer inside."""
-        return self._opt.get_slot_names(*args, **kwargs)
-
-    def variables(self) -> list:
-        """The variables of the optimizer inside."""
-        return self._opt.variables()
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """An op that applies the gradients, unless they are too old, and counts."""

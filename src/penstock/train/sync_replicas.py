@@ -30,7 +30,7 @@ from penstock.ops.fill import fill
 from penstock.ops.queue_classes import FIFOQueue
 from penstock.ops.registry import get
 from penstock.train.hooks.base import SessionRunHook
-from penstock.train.optimizer import Optimizer
+from penstock.train.optimizer_around import OptimizerAround
 from penstock.train.queue_runner import QueueRunner
 from penstock.train.session_manager import is_ready
 from penstock.variables.collections import global_variables, report_uninitialized_variables
@@ -41,7 +41,7 @@ PATIENCE = 10.0                     # seconds without a step after which a chief
 
 
 @export(v1=["train.SyncReplicasOptimizer"])
-class SyncReplicasOptimizer(Optimizer):
+class SyncReplicasOptimizer(OptimizerAround):
     """Applies the mean of the gradients of several workers.
 
     `replicas_to_aggregate` gradients make a step; `total_num_replicas` workers compute them. The workers beyond are backups.
@@ -54,10 +54,10 @@ class SyncReplicasOptimizer(Optimizer):
     def __init__(self, opt: Any, replicas_to_aggregate: int, total_num_replicas: int | None = None,
                  variable_averages: Any = None, variables_to_average: Any = None, use_locking: bool = False,
                  name: str = "sync_replicas"):
-        super().__init__(use_locking, name)
+        super().__init__(opt, use_locking, name)
         total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
         tf_logging.info("SyncReplicasV2: replicas_to_aggregate=%s; total_num_replicas=%s", replicas_to_aggregate, total)
-        self._opt, self._replicas_to_aggregate, self._total_num_replicas = opt, replicas_to_aggregate, total
+        self._replicas_to_aggregate, self._total_num_replicas = replicas_to_aggregate, total
         self._variable_averages, self._variables_to_average = variable_averages, variables_to_average
         self._tokens_per_step = max(total, replicas_to_aggregate)
         self._gradients_applied = False
@@ -65,22 +65,6 @@ class SyncReplicasOptimizer(Optimizer):
         self._global_step: Any = None
         self._sync_token_queue: Any = None
         self._chief_queue_runner: Any = None
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list:
-        """The gradients of this worker, as the optimizer inside computes them."""
-        return self._opt.compute_gradients(*args, **kwargs)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """A slot of the optimizer inside."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The names of the slots of the optimizer inside."""
-        return self._opt.get_slot_names(*args, **kwargs)
-
-    def variables(self) -> list:
-        """The variables of the optimizer inside."""
-        return self._opt.variables()
 
     # -- the graph ----------------------------------------------------------------------------------------------------
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:

@@ -7,14 +7,16 @@ from penstock.api import export
 from penstock.distribute.compression.memory import LEAST, Compressor
 from penstock.ops.core import group
 from penstock.train.optimizer import Optimizer
+from penstock.train.optimizer_around import OptimizerAround
 
 
 @export("distribute.experimental.compression.CompressedOptimizer")
-class CompressedOptimizer(Optimizer):
+class CompressedOptimizer(OptimizerAround):
     """An optimizer around another: gradients are encoded beside the ops that compute them, and decoded beside the variables.
 
     With variables on parameter servers, what goes over the network is what `codec` makes of the gradients. What it leaves out
-    is added to the next step's (`error_feedback`), in local variables of the worker: run `tf.local_variables_initializer()`.
+    is added to the next step's (`error_feedback`), in local variables of the worker, which are not among `variables()`: run
+    `tf.local_variables_initializer()`.
 
     >>> opt = CompressedOptimizer(tf.train.GradientDescentOptimizer(0.1), TopK(0.01), momentum=0.9)
     >>> train_op = opt.minimize(loss)
@@ -24,33 +26,16 @@ class CompressedOptimizer(Optimizer):
         if not isinstance(opt, Optimizer):
             raise TypeError(f"CompressedOptimizer is for optimizers of tf.train, got {type(opt).__name__}. For those of "
                             "tf.keras there is CompressedKerasOptimizer; compression.compress takes both.")
-        super().__init__(opt._use_locking, opt.get_name())
-        self._opt = opt
+        super().__init__(opt, opt._use_locking, opt.get_name())
         self._track_trackable(opt, "base_optimizer")
         self._compressor = Compressor(codec, error_feedback, momentum, least_size)
 
     compressor = property(lambda self: self._compressor, doc="What encodes, keeps and counts.")
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list:
-        """The gradients of the optimizer inside."""
-        return self._opt.compute_gradients(*args, **kwargs)
-
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """An op that sends gradients encoded, applies what arrives, and keeps the rest."""
         pairs, updates = self._compressor.compress(list(grads_and_vars))
         return group(self._opt.apply_gradients(pairs, global_step, name), *updates)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """A slot of the optimizer inside."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self) -> list[str]:
-        """The names of the slots of the optimizer inside."""
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list:
-        """The variables of the optimizer inside. What was not sent yet is not among them: it belongs to a worker."""
-        return self._opt.variables()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_opt":

@@ -186,7 +186,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
     for epoch in range(max(initial_epoch, getattr(model, "_first_epoch", 0)), epochs):     # BackupAndRestore may skip some
         model.reset_metrics()
         callbacks.on_epoch_begin(epoch)
-        logs = _epoch(model, source, callbacks)
+        logs = _epoch(model, source, callbacks, "train")
         if validation is not None and _validates(validation_freq, epoch):
             found = run_evaluation(model, validation, callbacks)
             logs.update({"val_" + n: v for n, v in found.items()})
@@ -227,9 +227,9 @@ def _validates(freq: Any, epoch: int) -> bool:
     return number in freq
 
 
-def _epoch(model: Any, source: Source, callbacks: Any) -> dict[str, Any]:
-    """One epoch of training; gives the results."""
-    hooks = _Hooks(callbacks, "train")
+def _epoch(model: Any, source: Source, callbacks: Any, mode: str) -> dict[str, Any]:
+    """Goes over the data once, with training ("train") or without ("test"); gives the results."""
+    hooks = _Hooks(callbacks, mode)
     step: Any = None
     layout: Any = None
     out: Any = None
@@ -238,17 +238,18 @@ def _epoch(model: Any, source: Source, callbacks: Any) -> dict[str, Any]:
         if hooks.begin is not None:
             hooks.begin(n)
         if batch.layout is not layout:
-            layout, step = batch.layout, model._step("train", *batch)
+            layout, step = batch.layout, model._step(mode, *batch)
         out = step(batch.flat)
         if hooks.end is not None:
             hooks.end(n, Results(model, out))
-        if model.stop_training:
+        if mode == "train" and model.stop_training:
             break
     if n < 0:
         raise ValueError("Expect x to be a non-empty array or dataset.")
     if source.steps is None:
         source.steps = n + 1
-        _tell_steps(callbacks, n + 1)
+        if mode == "train":
+            _tell_steps(callbacks, n + 1)
     return Results(model, out).copy()
 
 
@@ -278,24 +279,7 @@ def run_evaluation(model: Any, source: Source, callbacks: Any) -> dict[str, Any]
     model.reset_metrics()
     source.restart()
     callbacks.on_test_begin()
-    hooks = _Hooks(callbacks, "test")
-    step: Any = None
-    layout: Any = None
-    out: Any = None
-    n = -1
-    for n, batch in enumerate(source.epoch()):
-        if hooks.begin is not None:
-            hooks.begin(n)
-        if batch.layout is not layout:
-            layout, step = batch.layout, model._step("test", *batch)
-        out = step(batch.flat)
-        if hooks.end is not None:
-            hooks.end(n, Results(model, out))
-    if n < 0:
-        raise ValueError("Expect x to be a non-empty array or dataset.")
-    if source.steps is None:
-        source.steps = n + 1
-    logs = Results(model, out).copy()
+    logs = _epoch(model, source, callbacks, "test")
     callbacks.on_test_end(logs)
     return logs
 
