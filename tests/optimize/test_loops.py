@@ -123,6 +123,26 @@ def test_a_sum_over_rows_is_done_after_the_loop():
     assert "RowSum()" not in both and ".rows()" in both                       # the product puts the rows together anyway
 
 
+@pytest.mark.parametrize("cell", [tf.nn.rnn_cell.GRUCell, tf.nn.rnn_cell.BasicLSTMCell, tf.nn.rnn_cell.BasicRNNCell])
+def test_cells_with_biases(cell):
+    x = tf.constant(numbers(1, B, T, I))
+    n = tf.placeholder(tf.int32, [])
+    out, _ = tf.nn.dynamic_rnn(cell(H), x[:, :n], dtype=tf.float32)
+    loss = tf.reduce_sum(tf.square(out))
+    variables = tf.trainable_variables()
+    grads = tf.gradients(loss, variables)
+    text = source(grads, [n])
+    assert text.count(".rows()") == len(variables) // 2 and "BiasAddGrad(" not in text
+    init = [tf.assign(v, numbers(i, *v.shape.as_list())) for i, v in enumerate(variables)]
+    found = []
+    for on in (True, False):
+        with tf.Session(config=config(loop_optimization=on)) as sess:
+            sess.run(init)
+            found.append([sess.run([loss, *grads], {n: T}) for _ in range(4)][-1])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_a_conditional_in_the_loop():
     def body(t, h):
         return tf.cond(tf.equal(t % 2, 0), lambda: tf.sigmoid(h), lambda: tf.tanh(h * h))

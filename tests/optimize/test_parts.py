@@ -203,3 +203,23 @@ def test_torch_compiles():
     losses, _ = trained(jitted)
     plain, _ = trained(tf.Session)
     np.testing.assert_allclose(losses, plain, rtol=1e-5)
+
+
+def test_parts_stay_on_their_devices(graphs):
+    config = tf.ConfigProto(device_count={"CPU": 2})
+    config.graph_options.optimizer_options.global_jit_level = 1
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [3])
+        with tf.device("/cpu:0"):
+            a = tf.tanh(x) * tf.exp(x)
+        with tf.device("/cpu:1"):
+            b = tf.sigmoid(a) + tf.sqrt(a * a)
+        with tf.device("/cpu:0"):
+            c = tf.square(b) - tf.cos(a)
+        with tf.Session(config=config) as sess:
+            for _ in range(3):
+                given = np.array([.5, 1., 2.], np.float32)
+                found = sess.run(c, {x: given})
+    by_hand = np.tanh(given) * np.exp(given)
+    np.testing.assert_allclose(found, (1 / (1 + np.exp(-by_hand)) + by_hand) ** 2 - np.cos(by_hand), rtol=1e-5)
+    assert len(graphs) == 3

@@ -21,6 +21,7 @@ _FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
 bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
 bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
 bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
+bias_add_grad.sums_rows = lambda op: len(op._inputs[0]._dims or ()) == 2
 
 
 def _channel_axis(rank: int, data_format: str) -> int:
