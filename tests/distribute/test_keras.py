@@ -1,8 +1,11 @@
 """Keras under strategies: the programs of the lectures, custom training steps, metrics, and what is refused."""
+import contextlib
+
 import numpy as np
 import pytest
 
 import penstock as tf
+import penstock.compat.v1 as tf1
 
 STRATEGIES = {
     "mirrored": lambda: tf.distribute.MirroredStrategy(),
@@ -148,3 +151,58 @@ def test_refused(mirrored):
         mixed.compile("sgd", "mse")
     with pytest.raises(ValueError, match=r"'outer/kernel:0' of shape \(64, 1\) was made outside of the scope"):
         mixed.fit(x, y, verbose=0)
+
+
+@pytest.mark.parametrize("name", ["mirrored_devices", "central", "one_device"])
+def test_graph_mode(name):
+    """Keras models in graphs and sessions: as on one device."""
+    x, y = digits(96)
+
+    def train(strategy):
+        with tf1.Graph().as_default(), tf1.Session().as_default():
+            tf1.set_random_seed(1)
+            with strategy.scope() if strategy is not None else contextlib.nullcontext():
+                model = tf1.keras.Sequential([
+                    tf1.keras.layers.Dense(8, activation="relu", input_shape=(64,), kernel_regularizer="l2"),
+                    tf1.keras.layers.BatchNormalization(synchronized=True), tf1.keras.layers.Dense(10, activation="softmax")])
+                model.compile(tf1.keras.optimizers.SGD(0.1, momentum=0.9), "sparse_categorical_crossentropy", metrics=["acc"])
+            random = np.random.RandomState(0)
+            model.set_weights([random.rand(*w.shape) * 0.1 for w in model.get_weights()])
+            history = model.fit(x, y, batch_size=24, epochs=4, shuffle=False, verbose=0)
+            found = [*history.history["loss"], *history.history["acc"], *model.evaluate(x, y, verbose=0), model.predict(x[:5])]
+            for v in model.variables:
+                copies = tf1.keras.backend.batch_get_value(list(getattr(v, "values", (v,))))
+                assert all(np.allclose(c, copies[0]) for c in copies)
+            return found + model.get_weights()
+    tf1.disable_eager_execution()
+    for a, b in zip(train(None), train(STRATEGIES[name]()), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-4)
+
+
+def test_loss_scale(mirrored):
+    """Scaled losses: the scale falls when any replica's gradients are not finite, and no copy changes then."""
+    with mirrored.scope():
+        v = tf.Variable(1.0)
+        optimizer = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), initial_scale=8.0)
+
+    @tf.function
+    def run(x):
+        def step(x):
+            optimizer.apply_gradients([(x, v)])
+        mirrored.run(step, args=(x,))
+    numbers = tf.constant([1.0, np.inf])
+    bad = mirrored.experimental_distribute_values_from_function(lambda c: numbers[c.replica_id_in_sync_group])
+    run(bad)
+    assert [float(c) for c in v.values] == [1.0, 1.0] and float(optimizer.loss_scale) == 4.0
+    run(tf.nest.map_structure(tf.zeros_like, bad, expand_composites=True))
+    good = mirrored.experimental_distribute_values_from_function(lambda c: tf.constant(1.0 + c.replica_id_in_sync_group))
+    run(good)
+    np.testing.assert_allclose([float(c) for c in v.values], [0.7, 0.7], rtol=1e-6)
+
+
+def test_gradients_outside_of_replicas_are_refused(mirrored):
+    with mirrored.scope():
+        v = tf.Variable(1.0, name="v")
+    for optimizer in (tf.keras.optimizers.SGD(0.1), tf1.train.GradientDescentOptimizer(0.1)):
+        with pytest.raises(RuntimeError, match="Variable 'v:0' of shape .* inside of the replicas alone"):
+            optimizer.apply_gradients([(tf.constant(1.0), v)])

@@ -91,6 +91,7 @@ class Mirrored(DistributedValues):
 
     dtype = property(lambda self: self._primary.dtype, doc="The dtype of the copies.")
     shape = property(lambda self: self._primary.shape, doc="The shape of the copies.")
+    op = property(lambda self: self._get().op, doc="The operation that makes the copy that is meant.")
 
     def _get_cross_replica(self) -> Any:
         return self._values[0]

@@ -164,7 +164,7 @@ class Optimizer(Trackable):
         var_list = [v for g, v in pairs if g is not None]
         if not var_list:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
-        replica = replica_of_strategy("Use `_distributed_apply()` instead of `apply_gradients()` in a cross-replica context.")
+        replica = replica_of_strategy(var_list)
         if replica is not None:
             return replica.merge_call(self._distributed_apply, args=(pairs, global_step, name))
         with init_scope():
@@ -355,17 +355,24 @@ class Optimizer(Trackable):
         return group(*update_ops, name=name_scope)
 
 
-def replica_of_strategy(otherwise: str) -> Any:
-    """The replica that this thread works for, under a strategy; None without one. RuntimeError across replicas."""
-    if not context.state.strategies and not context.process.strategy:
-        return None
-    from penstock.distribute.contexts import active_strategy, get_replica_context
-    if active_strategy() is None:
-        return None
-    found = get_replica_context()
-    if found is None:
-        raise RuntimeError(otherwise)
-    return found
+def replica_of_strategy(var_list: list) -> Any:
+    """The replica that gradients are applied in, under a strategy; None without one.
+
+    RuntimeError across replicas, and for variables with several copies outside of their strategy: one alone would change.
+    """
+    if context.state.strategies or context.process.strategy:
+        from penstock.distribute.contexts import active_strategy, get_replica_context
+        if active_strategy() is not None:
+            found = get_replica_context()
+            if found is None:
+                raise RuntimeError("`apply_gradients() cannot be called in cross-replica context. Use "
+                                   "`tf.distribute.Strategy.run` to enter replica context.")
+            return found
+    for v in var_list:
+        if getattr(v, "_own_saveable", False):
+            raise RuntimeError(f"Variable '{v.name}' of shape {v.shape} was made under {v._distribute_strategy}: gradients can "
+                               "be applied to it inside of the replicas alone, in a function that `strategy.run` calls.")
+    return None
 
 
 def _collected(done: Any) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 from penstock import nest
 from penstock.graph import context
 from penstock.graph.node import Tensor
-from penstock.keras.engine.steps import FunctionStep
+from penstock.keras.engine.layer_weights import unique
+from penstock.keras.engine.steps import FunctionStep, GraphStep
 from penstock.ops.registry import get
 
 
@@ -82,6 +83,39 @@ class ReplicaStep(FunctionStep):
             super()._prepare()
 
 
+class ReplicaGraphStep(GraphStep):
+    """A step of graph mode, taken by all replicas of a model's strategy: each has the model's ops, over its own variables."""
+
+    def _built(self, model: Any, layout: Any, holes: list, outputs: Any) -> tuple[list, list]:
+        strategy = model._distribution_strategy
+        with strategy.scope():
+            parts, shares = cut(holes, strategy)
+            results, updates = strategy.run(self._replica, args=(layout, parts, shares))
+            results = joined(strategy, results) if self._mode == "predict" else first(strategy, results)
+        return nest.flatten(results), [u for v in nest.flatten(updates) for u in strategy.experimental_local_results(v)]
+
+    def _replica(self, layout: Any, flat: list, share: Any) -> tuple[list, list]:
+        """The results of one replica, and the ops that it runs."""
+        from penstock.distribute.contexts import get_replica_context
+        get_replica_context().share_of_rows = share
+        model = self._model
+        x, y, weights = layout.pack(flat)
+        outputs = model(x, training=self._mode == "train") if model._expects_training_arg else model(x)
+        if self._mode == "predict":
+            return nest.flatten(outputs), list(model.get_updates_for(nest.flatten(x)))
+        ys, preds, listed = model._aligned(y, outputs, weights)
+        own = [*model.get_losses_for(None), *model.get_losses_for(nest.flatten(x))]
+        compiled = model._compiled
+        loss = compiled.loss(ys, preds, listed, unique(own))
+        compiled.update(ys, preds, listed)
+        results = [compiled.graph_result(m) for m in (*compiled.loss_metrics, *compiled.metrics)]
+        updates = unique([*model.get_updates_for(None), *model.get_updates_for(nest.flatten(x))])
+        params = model._unique_trainable_weights
+        if self._mode == "train" and params:
+            updates += model.optimizer.get_updates(loss=loss, params=params)
+        return results, updates
+
+
 def cut(flat: list, strategy: Any, shared: bool = True) -> tuple[list, Any]:
     """The parts of a batch for the replicas of this process, as even as can be, and their shares of all rows. A batch that is
     `shared` by several workers is cut into a part for each replica of all of them."""
@@ -96,7 +130,8 @@ def cut(flat: list, strategy: Any, shared: bool = True) -> tuple[list, Any]:
     everybody = n / strategy.num_replicas_in_sync if of == n else 1.0
     batched = [x for x in flat if getattr(x.shape, "rank", 1) != 0]
     if of == 1 or not batched:
-        return regroup([flat] * n), PerReplica([everybody / n] * n) if n > 1 else everybody
+        copies = [[_placed(x, d) for x in flat] for d in devices]
+        return regroup(copies), PerReplica([everybody / n] * n) if n > 1 else everybody
     rows = next((d for d in (_static_rows(x) for x in batched) if d is not None), None)
     rows = _row_count(batched[0]) if rows is None else rows
     ends = [rows * (begin + i) // of for i in range(n + 1)]

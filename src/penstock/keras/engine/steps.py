@@ -82,16 +82,19 @@ class GraphStep:
         with backend.get_graph().as_default():
             holes, outputs = model._graph_inputs(layout, flat)
             self.feeds = [t for t in holes]
-            if mode == "predict":
-                self.fetches, updates = list(nest.flatten(outputs)), model.state_updates
-            else:
-                self.fetches, updates = self._with_loss(model, layout, holes)
+            self.fetches, updates = self._built(model, layout, holes, outputs)
             self.updates = _grouped(updates)
         phase = backend.symbolic_learning_phase()
         self._phase = not isinstance(phase, (int, bool))
         if self._phase:
             self.feeds.append(phase)
         self._callables: dict[int, tuple] = {}
+
+    def _built(self, model: Any, layout: Layout, holes: list, outputs: Any) -> tuple[list, list]:
+        """What the step gives for its placeholders, and the ops that it runs."""
+        if self._mode == "predict":
+            return list(nest.flatten(outputs)), model.state_updates
+        return self._with_loss(model, layout, holes)
 
     def _with_loss(self, model: Any, layout: Layout, holes: list) -> tuple[list, list]:
         loss, results = model._graph_loss(layout, holes)

@@ -20,7 +20,7 @@ from penstock.keras.engine.compiled import Compiled, LossContainer, MetricsConta
 from penstock.keras.engine.data_adapter import Layout, make_batch, unpack_x_y_sample_weight
 from penstock.keras.engine.layer_weights import unique
 from penstock.keras.engine.network import Network
-from penstock.keras.engine.replicas import ReplicaStep, check_strategy, current_strategy
+from penstock.keras.engine.replicas import ReplicaGraphStep, ReplicaStep, check_strategy, current_strategy
 from penstock.keras.engine.steps import FunctionStep, GraphStep
 from penstock.keras.saving.model_files import Saved
 
@@ -331,8 +331,10 @@ class Model(Saved, Network):
     def _graph_step(self, mode: str, layout: Layout, flat: list) -> Any:
         """A step of this graph; a worker that has its own graph of a cluster builds it under the strategy."""
         strategy = self._distribution_strategy
-        if strategy is None or not getattr(strategy.extended, "experimental_between_graph", False):
+        if strategy is None:
             return GraphStep(self, mode, layout, flat)
+        if not getattr(strategy.extended, "experimental_between_graph", False):
+            return ReplicaGraphStep(self, mode, layout, flat)
         return strategy.run(lambda: GraphStep(self, mode, layout, flat))
 
     @property

@@ -10,6 +10,7 @@ from penstock.keras.optimizers.around import OptimizerAround
 from penstock.keras.optimizers.optimizer import Optimizer
 from penstock.ops.core import group
 from penstock.train.loss_scale import DynamicLossScale, FixedLossScale, LossScale, apply_if, as_loss_scale, scaled, unscaled
+from penstock.train.optimizer import replica_of_strategy
 
 
 @export("keras.mixed_precision.experimental.LossScaleOptimizer", v1=["keras.mixed_precision.LossScaleOptimizer"])
@@ -68,10 +69,23 @@ class LossScaleOptimizerV1(OptimizerAround):
     def apply_gradients(self, grads_and_vars: Iterable, name: str | None = None, **kwargs: Any) -> Any:
         """Applies unscaled gradients if they are finite, and updates the scale."""
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
+        replica = replica_of_strategy([v for _, v in pairs])
+        if replica is not None:
+            return replica.merge_call(self._distributed_apply, args=(pairs,), kwargs={"name": name})
         with init_scope():
             self._optimizer.build([v for _, v in pairs])
         update, good = self._loss_scale.update([g for g, _ in pairs])
         done = apply_if(good, lambda: self._optimizer.apply_gradients(pairs, name=name, **kwargs))
+        return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
+
+    def _distributed_apply(self, strategy: Any, pairs: Any, name: str | None = None) -> Any:
+        """Applies the sum of the replicas' gradients to all copies, if it is finite, and updates the scale."""
+        summed = strategy.extended.batch_reduce_to("SUM", pairs)
+        pairs = [(g, v) for g, (_, v) in zip(summed, pairs, strict=True)]
+        with init_scope():
+            self._optimizer.build([v for _, v in pairs])
+        update, good = self._loss_scale.update([strategy.experimental_local_results(g)[0] for g in summed])
+        done = apply_if(good, lambda: self._optimizer._distributed_apply(strategy, pairs, name=name, aggregate=False))
         return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
 
     def get_config(self) -> dict[str, Any]:

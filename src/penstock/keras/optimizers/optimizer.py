@@ -197,8 +197,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         pairs = self._filter_grads(grads_and_vars)
         if not pairs:
             return group()
-        replica = replica_of_strategy("`apply_gradients() cannot be called in cross-replica context. Use "
-                                      "`tf.distribute.Strategy.run` to enter replica context.")
+        replica = replica_of_strategy([v for _, v in pairs])
         if replica is not None:
             aggregate = kwargs.get("experimental_aggregate_gradients", not kwargs.get("skip_gradients_aggregation", False))
             return replica.merge_call(self._distributed_apply, args=(pairs,), kwargs={"name": name, "aggregate": aggregate})
