@@ -593,7 +593,6 @@ class VariantDataset(DatasetV2):
     element_spec = property(lambda self: self._spec, doc="The type of the elements.")
 
 
-@export("data.DatasetSpec", v1=["data.experimental.DatasetStructure"], v2=["data.experimental.DatasetStructure"])
 class _VariantTracker(Trackable):
     """The variant of a dataset in a SavedModel: a function makes it anew where the model is loaded."""
 
@@ -613,6 +612,7 @@ class _VariantTracker(Trackable):
         return {"_create_resource": self.creator} if hasattr(self.resource_handle, "_value") else {}
 
 
+@export("data.DatasetSpec", v1=["data.experimental.DatasetStructure"], v2=["data.experimental.DatasetStructure"])
 class DatasetSpec(BatchableTypeSpec):
     """The type of a dataset: that of its elements.
 
