@@ -127,3 +127,22 @@ def test_the_losses_of_2x_are_means(tmp_path):
     model = tf2.estimator.LinearRegressor(columns()[:1], str(tmp_path)).train(feed(NUMBERS), steps=3)
     result = model.evaluate(feed(NUMBERS, 1))
     np.testing.assert_allclose(result["loss"], result["average_loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("make, scope", [
+    (lambda c: tf.estimator.LinearClassifier(c), "linear/"), (lambda c: tf.estimator.DNNClassifier([3], c), "dnn/"),
+    (lambda c: tf.estimator.DNNLinearCombinedClassifier(linear_feature_columns=c), "")])
+def test_the_loss_has_its_name(make, scope):
+    """Hooks of programs log head/weighted_loss/Sum and head/truediv."""
+    seen = []
+
+    class Look(tf.train.SessionRunHook):
+        def before_run(self, run_context):
+            return tf.train.SessionRunArgs([f"{scope}head/weighted_loss/Sum:0", f"{scope}head/truediv:0"])
+
+        def after_run(self, run_context, run_values):
+            seen.append(run_values.results)
+    x = np.arange(8, dtype=np.float32)
+    feed = tf.estimator.inputs.numpy_input_fn({"x": x}, (x > 3).astype(np.int32), 4, 1, shuffle=False)
+    make([tf.feature_column.numeric_column("x")]).train(feed, hooks=[Look()])
+    assert len(seen) == 2 and all(abs(total / 4 - mean) < 1e-5 for total, mean in seen)

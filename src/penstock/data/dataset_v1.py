@@ -1,12 +1,13 @@
 """tf.data.Dataset of 1.x: the same datasets with more names, and iterators for graphs."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from penstock import dtypes
 from penstock.api import export
-from penstock.data import structure
+from penstock.data import moving, structure
 from penstock.data.dataset import DatasetV2, VariantDataset, _Api
 from penstock.graph import context
 from penstock.graph.sparse_tensor import SparseTensor, SparseTensorSpec
@@ -27,6 +28,15 @@ class DatasetV1(DatasetV2):
 
     def __init__(self, variant_tensor: Any = None):
         super().__init__(self._as_variant_tensor() if variant_tensor is None else variant_tensor)
+
+    @property
+    def _variant_tensor(self) -> Any:
+        """The tensor in the current graph."""
+        return moving.here(self.__dict__["_variant"], self.__dict__["_copies"])
+
+    @_variant_tensor.setter
+    def _variant_tensor(self, value: Any) -> None:
+        self.__dict__.update(_variant=value, _copies=weakref.WeakKeyDictionary())
 
     def _as_variant_tensor(self) -> Any:
         """The variant tensor of a subclass that makes it by itself."""

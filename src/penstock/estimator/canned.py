@@ -81,6 +81,7 @@ class LinearEstimator(Estimator):
     def __init__(self, head: Any, feature_columns: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None,
                  partitioner: Any = None, sparse_combiner: str = "sum", warm_start_from: Any = None):
         columns = tuple(feature_columns or ())
+        head._scope = "linear/head"
 
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
             _check_features(features)
@@ -124,6 +125,7 @@ class DNNEstimator(Estimator):
                  activation_fn: Any = tf.nn.relu, dropout: float | None = None, input_layer_partitioner: Any = None,
                  config: Any = None, warm_start_from: Any = None, batch_norm: bool = False):
         columns = tuple(feature_columns or ())
+        head._scope = "dnn/head"
 
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
             _check_features(features)

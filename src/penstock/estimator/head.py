@@ -19,6 +19,7 @@ class Head:
                  name: str | None = None):
         self._weight_column, self._loss_reduction, self._loss_fn, self._name = weight_column, loss_reduction, loss_fn, name
 
+    _scope = "head"                     # of the ops of the loss
     name = property(lambda self: self._name, doc="The name of the head.")
     loss_reduction = property(lambda self: self._loss_reduction, doc="How the losses of rows become one.")
 
@@ -60,16 +61,18 @@ class Head:
         return row, self._row_weights(features)
 
     def loss(self, labels: Any, logits: Any, features: Any = None, mode: Any = None, regularization_losses: Any = None) -> Any:
-        """One number for a batch."""
-        row, weights = self._losses(self._labels(labels), logits, features)
-        total = tf.reduce_sum(row if weights is None else row * weights)
-        if self._loss_reduction in ("weighted_sum", "sum"):
-            loss = total
-        elif self._loss_reduction in ("weighted_mean",):
-            loss = total / (tf.cast(tf.size(row), tf.float32) if weights is None else
-                            tf.reduce_sum(weights * tf.ones_like(row)))
-        else:
-            loss = total / tf.cast(tf.size(row), tf.float32)
+        """One number for a batch. Hooks that log it know its ops by name: `head/weighted_loss/Sum`, `head/truediv`."""
+        with tf.name_scope(self._scope):
+            row, weights = self._losses(self._labels(labels), logits, features)
+            with tf.name_scope("weighted_loss"):
+                total = tf.reduce_sum(row if weights is None else row * weights, name="Sum")
+            count = tf.cast(tf.size(row), tf.float32)
+            weight = count if weights is None else tf.reduce_sum(weights * tf.ones_like(row))
+            average = tf.truediv(total, weight, name="truediv")
+            if self._loss_reduction in ("weighted_sum", "sum"):
+                loss = total
+            else:
+                loss = average if self._loss_reduction == "weighted_mean" else total / count
         if regularization_losses:
             loss = loss + tf.add_n(list(regularization_losses))
         return loss

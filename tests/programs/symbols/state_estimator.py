@@ -78,3 +78,20 @@ def trees(tf):
         config, examples_per_layer=100, num_trees=2, center_bias=False)
     model.fit(input_fn=feed, max_steps=20)
     assert model.evaluate(input_fn=once)["accuracy"] == 1
+
+
+def strategies(tf):
+    x = np.linspace(-1, 1, 16, dtype=np.float32)[:, None]
+
+    def model_fn(features, labels, mode):
+        loss = tf.losses.mean_squared_error(labels, tf.layers.dense(features, 1, use_bias=False))
+        train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+    data = tf.data.Dataset.from_tensor_slices((x, 2 * x))
+    alone = tf.contrib.distribute.CollectiveAllReduceStrategy()
+    assert isinstance(alone, tf.distribute.experimental.MultiWorkerMirroredStrategy) and alone.num_replicas_in_sync == 1
+    chosen = tf.contrib.distribute.DistributeConfig(train_distribute=tf.contrib.distribute.MirroredStrategy(devices=["/cpu:0"]))
+    assert chosen.eval_distribute is None and chosen.train_distribute.num_replicas_in_sync == 1
+    model = tf.estimator.Estimator(model_fn, config=tf.estimator.RunConfig(train_distribute=chosen.train_distribute))
+    model.train(lambda: data.repeat().batch(8), steps=60)
+    assert model.evaluate(lambda: data.batch(8))["loss"] < 1e-3
