@@ -96,10 +96,10 @@ class Digits:
 class Words:
     """An LSTM that predicts the next character."""
 
-    rate, batch, epochs, length = 0.5, 16, 6, 24
+    rate, batch, epochs, length = 1.0, 32, 40, 16
 
     def __init__(self) -> None:
-        text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:60_000]
+        text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:30_000]
         self.characters = sorted(set(text), key=text.count, reverse=True)[:95]
         number = {c: i for i, c in enumerate(self.characters)}
         codes = np.array([number[c] for c in text if c in number], np.int32)

@@ -197,7 +197,7 @@ def test_the_lecture_program_in_processes(tmp_path):
     finally:
         for process in tasks.values():
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 # -- staggering ------------------------------------------------------------------------------------------------------

@@ -28,23 +28,28 @@ from penstock.variables.collections import trainable_variables
 
 @export("distribute.experimental.pipelined_gradients")
 def pipelined_gradients(stages: Sequence[Callable], loss_fn: Callable, inputs: Any, targets: Any, micro_batches: int,
-                        devices: Sequence[str], schedule: str = "1f1b") -> tuple[list, Any]:
+                        devices: Sequence[str], schedule: str = "1f1b",
+                        variables: Sequence[list] | None = None) -> tuple[list, Any]:
     """Pairs (gradient, variable) of the mean loss over a batch, and that loss, computed in a pipeline.
 
     A stage is a function from what the one before it gives (a tensor or a structure of tensors) to what the next one takes;
     the first takes `inputs`. `loss_fn(outputs, targets)` is the mean loss of a micro-batch. Stages make their variables when
-    they are called first, and are then called again with the same ones (`tf.get_variable`, layers).
+    they are called first, and are then called again with the same ones (`tf.get_variable`, layers); `variables` names those of
+    each stage, where they are there already.
 
     >>> pairs, loss = pipelined_gradients([f, g], mean_loss, x, y, 4, ["/cpu:0", "/cpu:1"])
     """
     if context.executing_eagerly():
         raise RuntimeError("pipelined_gradients builds a graph; in eager execution there is "
                            "tf.distribute.experimental.PipelineModel.")
-    if len(stages) != len(devices):
-        raise ValueError(f"There are {len(stages)} stages and {len(devices)} devices: give one device for each stage.")
+    if len(stages) != len(devices) or variables is not None and len(variables) != len(stages):
+        raise ValueError(f"There are {len(stages)} stages, {len(devices)} devices and {len(variables or stages)} lists of "
+                         "variables: give one device, and one list if any, for each stage.")
     plan = schedules.schedule(schedule, len(stages), micro_batches)
     with name_scope("pipeline"):
         build = _Pipeline(stages, loss_fn, devices, _split(inputs, micro_batches), _split(targets, micro_batches))
+        for own, given in zip(build.variables, variables or ()):
+            own.extend(given)
         for stage, task in schedules.in_order(plan):
             build.run(stage, task)
         return build.results()
