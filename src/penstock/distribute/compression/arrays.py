@@ -1,7 +1,7 @@
 """Codecs for code that holds torch tensors: collectives encode what they send, and decode what they receive.
 
-A codec's ops are compiled once for each type of numbers, whatever their count. `ArrayMemory` adds error feedback: one for
-each sender, with a name for each of the arrays that it sends again and again.
+They are what `penstock.collective` takes as codecs. A codec's ops are compiled once for each type of numbers, whatever their
+count. `RememberingCodec` adds error feedback.
 
     coder = ArrayCodec("top_k")
     parts = coder.encode(chunk)                            # a list of torch tensors: what travels
@@ -9,7 +9,7 @@ each sender, with a name for each of the arrays that it sends again and again.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ class ArrayCodec:
 
     def __init__(self, codec: Any):
         self.codec = as_codec(codec)
+        self.linear = not self.codec.lossy            # encoded arrays may be added up
         self._compiled: dict[torch.dtype, tuple[Callable, Callable]] = {}
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
@@ -55,18 +56,18 @@ class ArrayCodec:
             return [t._value for t in program(*(EagerTensor(v, dtypes.as_dtype(v.dtype)) for v in values))]
 
 
-class ArrayMemory:
-    """What a sender has not sent yet of each of its arrays: error feedback for an ArrayCodec."""
+class RememberingCodec(ArrayCodec):
+    """A codec with error feedback, for one array that is sent again and again: what was left out is added to the next one."""
 
-    def __init__(self, coder: ArrayCodec):
-        self.coder, self._rest = coder, {}          # type: ignore[var-annotated]
+    def __init__(self, codec: Any):
+        super().__init__(codec)
+        self.rest: torch.Tensor | None = None
 
-    def encode(self, name: Hashable, x: torch.Tensor) -> list[torch.Tensor]:
-        """What travels in the place of `x` and of what earlier calls with this name left out."""
-        rest = self._rest.get(name)
-        total = x.reshape(-1) if rest is None else x.reshape(-1) + rest
-        parts = self.coder.encode(total)
-        if self.coder.codec.lossy:
-            rest = total - self.coder.decode(parts, total.numel(), total.dtype)
-            self._rest[name] = torch.where(rest.isfinite(), rest, 0)
+    def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """What travels in the place of `x` and of what earlier calls have left out."""
+        total = x.reshape(-1) if self.rest is None else x.reshape(-1) + self.rest
+        parts = super().encode(total)
+        if self.codec.lossy:
+            rest = total - self.decode(parts, total.numel(), total.dtype)
+            self.rest = torch.where(rest.isfinite(), rest, 0)
         return parts
