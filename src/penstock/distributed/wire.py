@@ -87,17 +87,18 @@ def _described(header: dict[str, Any] | Head, values: Any, shared: Outgoing | No
     kinds, parts, size = [], [], 0
     for value in values or ():
         if isinstance(value, torch.Tensor):
-            if value.nbytes <= _SMALL:
-                if value.dtype in _PLAIN and value.is_cpu and not value.is_neg():
-                    kinds.append(_KINDS.get((value.dtype, value.shape)) or _remembered(value))
-                    parts.append(value.numpy().tobytes())
-                    size += len(parts[-1])
-                    continue
-            elif shared is not None and value.nbytes >= LEAST:
+            if shared is not None and value.nbytes >= LEAST:
                 value = value.detach().resolve_conj().resolve_neg()
                 where = shared.put(value)
                 if where is not None:
                     kinds.append(_encode(["shared", _name(value.dtype), list(value.shape), where]))
+                    continue
+            elif value.dtype in _PLAIN and value.is_cpu and not value.is_neg() and not value.requires_grad:
+                small = value.nbytes <= _SMALL
+                if small or value.is_contiguous():
+                    kinds.append(_KINDS.get((value.dtype, value.shape)) or _remembered(value))
+                    parts.append(value.numpy().tobytes() if small else memoryview(value.numpy()).cast("B"))
+                    size += value.nbytes
                     continue
         kind, pieces = _pack(value)
         kinds.append(_encode(kind))

@@ -15,6 +15,7 @@ import torch
 from penstock import dtypes
 
 _SCALARS: dict[Any, Any] = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64, torch.bool: np.bool_}
+_SIMPLE = {np.dtype(t) for t in ("float32", "float64", "int32", "int64", "bool", "uint8")}       # the same in torch
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _storage_use_count = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
@@ -23,6 +24,8 @@ def to_torch(array: np.ndarray, dtype: Any) -> Any:
     """The run-time value of a numpy array of TF dtype `dtype`; shares memory where it can."""
     if dtype.torch is None:
         return string_array(array) if dtype == dtypes.string else array
+    if array.dtype in _SIMPLE:
+        return _from_numpy(array)
     if array.dtype.fields is not None:                 # quantized: one named field
         array = array[next(iter(array.dtype.fields))]
     if array.dtype == _BFLOAT16:
