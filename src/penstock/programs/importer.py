@@ -21,6 +21,7 @@ from penstock.programs.missing import NOTHING
 
 ROOTS = ("tensorflow", "tensorflow_core")
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
+KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}
 OWN = {"python", "core", "examples"}              # folders of TensorFlow that are no part of its public API
 
 
@@ -47,6 +48,10 @@ class PublicModule(types.ModuleType):
         full = self._prefix + name
         if full in ("__version__", "VERSION", "version.VERSION"):
             return VERSIONS[self._api]
+        if full == "keras.__version__":
+            return KERAS_VERSIONS[self._api]
+        if full == "enable_v2_behavior" and self.__name__.endswith("compat.v2"):
+            return public("v1", full)
         if full in ("compat.v1", "compat.v2"):
             return importlib.import_module(f"{self.__name__}.{name}")
         if full in OWN:

@@ -204,3 +204,28 @@ def clusters(tf):
         sess.run(train)
         assert sess.run(index[0]).tolist() == [0, 0, 1, 1]
         np.testing.assert_allclose(sess.run(distances[0]), [0.25] * 4, atol=1e-3)
+
+
+def walks(tf):
+    a = tf.constant(1.0, name="a")
+    b = tf.negative(a, name="b")
+    found = tf.contrib.graph_editor.get_backward_walk_ops(b.op)
+    assert [op.name for op in found] == ["b", "a"]
+    assert tf.keras.__version__.endswith("-tf") and callable(tf.compat.v2.enable_v2_behavior)
+    base = tf.python.keras.optimizer_v2.optimizer_v2.OptimizerV2
+    assert isinstance(tf.keras.optimizers.SGD(0.1), base)
+    folder = tempfile.mkdtemp()
+    with tf.summary.FileWriter(folder) as writer:
+        writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag="t", simple_value=2.0)]), 7)
+    last = tf.contrib.summary.summary_test_util.events_from_logdir(folder)[-1]
+    assert last.step == 7 and last.summary.value[0].simple_value == 2
+
+
+def sums_of_all(tf):
+    reduce = tf.python.ops.collective_ops.all_reduce
+    parts = []
+    for k in range(2):
+        with tf.device(f"/cpu:{k}"):
+            parts.append(tf.python.ops.collective_ops.all_reduce(tf.constant([1.0, 2.0]) * (k + 1), 2, 1, 1, "Add", "Id"))
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as sess:
+        assert [v.tolist() for v in sess.run(parts)] == [[3.0, 6.0]] * 2 and callable(reduce)
