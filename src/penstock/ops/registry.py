@@ -205,6 +205,7 @@ class OpDef:
         self.among_zeros: Callable | None = None
         self.distinct = False                      # its first result, if it is a vector, has no element twice
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
+        self.reads = False                         # looks at the variable that is its first input, and does nothing else
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
         self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number

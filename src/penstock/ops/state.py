@@ -305,6 +305,7 @@ read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "d
 read_variable_op.shape(lambda resource, *, c: handle_dims(c.input("resource")))
 read_variable_op.gradient(lambda op, grad: grad)
 read_variable_op.cost(lambda inputs, outputs: 0)
+read_variable_op.reads = True
 
 
 @read_variable_op.kernel

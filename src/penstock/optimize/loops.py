@@ -1,5 +1,6 @@
 """Loops: what can be done once for all iterations.
 
+- What is the same in all iterations moves in front of the loop (invariants.py), and gradients take it from there.
 - Ops may say what they would rather have in a loop (`in_loop` rules): a product with the transpose of a matrix that stays the
   same, for example, has it transposed once, before the loop.
 - The gradient of a loop goes through its iterations backwards and takes what the loop has saved from stacks. What is computed
@@ -20,6 +21,7 @@ from penstock.graph.frames import Frame, Frames
 from penstock.graph.node import Operation, Tensor
 from penstock.optimize.folding import constant
 from penstock.optimize.forwarding import forward_values
+from penstock.optimize.invariants import move_invariants
 from penstock.optimize.step import StepGraph
 from penstock.static_shape import TensorShape
 
@@ -29,8 +31,13 @@ def improve_loops(step: StepGraph) -> None:
     if not step.has_control_flow or step.placed is not None or not any(op.opdef.back_edge for op in step.ops):
         return
     frames = Frames(step.ops, step.fed)
+    if move_invariants(step, frames):
+        step.prune()
+        frames = Frames(step.ops, step.fed)
+        if _take_invariants(step, frames):
+            step.prune()
+            frames = Frames(step.ops, step.fed)
     inner = list(dict.fromkeys(f for f in frames.of.values() if f.parent is not None))
-    nested = {f.parent for f in inner}
     users = step.users()
     for frame in inner:
         looping = Looping(step, frame, users)
@@ -39,18 +46,30 @@ def improve_loops(step: StepGraph) -> None:
                 op.opdef.loop_rule(op, looping)
         looping.finish()
     step.prune()
+    if any([gradient.rewrite() for gradient in _gradients(step, frames)]):
+        step.prune()
+        forward_values(step)
+
+
+def _take_invariants(step: StepGraph, frames: Frames) -> bool:
+    """Gradients take what was saved, but stays the same, from where it comes from; whether there was something."""
+    return any([gradient.take_invariants() for gradient in _gradients(step, frames)])
+
+
+def _gradients(step: StepGraph, frames: Frames) -> list[_Gradient]:
+    """The loops of gradients with the loops that they belong to, as far as these stand alone."""
+    inner = list(dict.fromkeys(f for f in frames.of.values() if f.parent is not None))
+    nested = {f.parent for f in inner}
     users = step.users()
     simple = {f: counter for f in inner if f not in nested and f.parent is frames.root and not _chooses(f)
               if (counter := _counter(f)) is not None}
-    changed = False
+    found = []
     for frame, counter in simple.items():
         if counter.down and counter.start._op in frames.of:
             forward = frames.of[counter.start._op]
             if forward in simple and not simple[forward].down and _behind(counter.start)._op.opdef.control_flow == "exit":
-                changed |= _Gradient(step, frame, counter, forward, simple[forward], users).rewrite()
-    if changed:
-        step.prune()
-        forward_values(step)
+                found.append(_Gradient(step, frame, counter, forward, simple[forward], users))
+    return found
 
 
 class Looping:
@@ -212,7 +231,27 @@ class _Gradient:
                 self.ahead[id(op.outputs[0])] = op
             elif op.opdef.joins:
                 self._join_factors(op)
-        gone = {*counts, *self._read_rows(order)}
+        return self._without({*counts, *self._read_rows(order)})
+
+    def take_invariants(self) -> bool:
+        """Saved values that are the same in all iterations are not saved; whether there were some."""
+        if not self._counts_iterations():
+            return False
+        gone: set[Operation] = set()
+        by = {}
+        for pop in [op for op in self.step.ops if op in self.inside and op.opdef.saves == "pop"]:
+            push = self._push_of(pop)
+            enter = None if push is None else _behind(push._inputs[1])._op
+            if push is None or enter is None or enter.opdef.control_flow != "enter" or not enter.attrs["is_constant"] or \
+                    self.users.get(id(push.outputs[0])):
+                continue
+            by[id(pop.outputs[0])] = _enter(self.step, enter._inputs[0], self.enter)
+            gone |= {pop, push}
+        self.step.substitute(by)
+        return self._without(gone)
+
+    def _without(self, gone: set[Operation]) -> bool:
+        """Nobody waits for ops that are gone any more; whether there are some."""
         for op in self.step.ops:                            # who waits for an op that is gone waits for what that waited for
             while any(c in gone for c in op._control_inputs):
                 op._control_inputs = list(dict.fromkeys(b for c in op._control_inputs
