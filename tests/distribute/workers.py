@@ -14,12 +14,12 @@ ROOT = str(pathlib.Path(__file__).parents[2])
 class Workers:
     """`Workers(2, program)`: starts the program as each of them; `results()` gives the last line of each, as JSON."""
 
-    def __init__(self, count, program, env=None):
-        self.spec, self.program = addresses(worker=count), program
+    def __init__(self, started, program, env=None, count=None):
+        self.spec, self.program = addresses(worker=count or started), program
         self.env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", "PENSTOCK_COLLECTIVE_TIMEOUT_SECONDS": "60",
                     "PENSTOCK_COLLECTIVE_TUNE_SECONDS": "0.01", **(env or {})}
         self.running = {}
-        for i in range(count):
+        for i in range(started):
             self.start(i)
 
     def start(self, i, *arguments):

@@ -53,6 +53,7 @@ class Hub:
         self._failed: collections.OrderedDict[tuple, errors.OpError] = collections.OrderedDict()
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._numbers = itertools.count(1)
+        self._held: dict[int, errors.OpError | None] = {}                 # keys that wait for `resume`, and why
         self.stores: dict[tuple, bytes] = {}                              # of engines that find each other through it
 
     # -- messages -----------------------------------------------------------------------------------------------------
@@ -141,6 +142,9 @@ class Hub:
     # -- groups -------------------------------------------------------------------------------------------------------
     def join(self, key: int, size: int, member: str, limit: Limit) -> Group:
         """The group of a key, when it is complete; waits for the other members."""
+        lost = self._held.get(key)
+        if lost is not None:
+            raise lost
         group = self._groups.get(key)
         if group is None:
             group = self._join(key, size, member, limit)
@@ -151,6 +155,14 @@ class Hub:
             raise errors.invalid(f"{member} is joining group {key}, which does not have it: {', '.join(group.members)}. "
                                  "For another group, use another group_key.")
         return group
+
+    def hold(self, key: int) -> None:
+        """Has a group, once it is lost, formed anew only after `resume`: until then, all that use it get the error."""
+        self._held.setdefault(key, None)
+
+    def resume(self, key: int) -> None:
+        """Those who use a group know that it was lost: it may be formed anew."""
+        self._held[key] = None
 
     def _join(self, key: int, size: int, member: str, limit: Limit) -> Group:
         with self._changed:
@@ -290,6 +302,8 @@ class Hub:
             if group.error is not None:
                 return
             group.error = error
+            if group.key in self._held:
+                self._held[group.key] = error
             if self._groups.get(group.key) is group:
                 del self._groups[group.key]
             self._gone[group.id] = None

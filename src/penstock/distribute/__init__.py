@@ -4,7 +4,7 @@ A Strategy (`strategy.py`) says where replicas run and where variables live; its
 `contexts.py` knows which strategy and replica a thread works for. `replicas.py` runs a function for each replica;
 `variables.py` and `values.py` hold what replicas have; `cross_device_ops.py` brings values together; `datasets.py` cuts
 batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_storage.py`,
-`multi_worker.py`.
+`multi_worker.py` (with `elastic.py`).
 """
 from penstock import api as _api
 from penstock.distribute import (  # noqa: F401
@@ -13,6 +13,7 @@ from penstock.distribute import (  # noqa: F401
     contexts,
     cross_device_ops,
     datasets,
+    elastic,
     losses,
     mirrored,
     multi_worker,

@@ -69,6 +69,7 @@ class MultiWorkerExtended(MirroredExtended):
     """What MultiWorkerMirroredStrategy does."""
 
     _batches_are_global = True                 # this worker takes its rows of them
+    _begins_as_first = True                    # variables begin with the first worker's values
 
     def __init__(self, container_strategy: Any, options: CommunicationOptions, resolver: Any = None):
         self._cluster_resolver, self._communication_options = resolver, options
@@ -101,7 +102,7 @@ class MultiWorkerExtended(MirroredExtended):
         def first_workers() -> Any:
             value = given() if callable(given) else given
             return self._workers.broadcast(convert(value, dtype))
-        if self._workers.size > 1 and given is not None and not hasattr(given, "_checkpoint_position"):
+        if self._workers.size > 1 and self._begins_as_first and given is not None:
             kwargs["initial_value"] = first_workers
         return super()._create_variable(next_creator, **kwargs)
 

@@ -20,7 +20,7 @@ class Workers:
     """The workers of a strategy, as ops see them: a group with a key."""
 
     def __init__(self, size: int, key: int, options: CommunicationOptions):
-        self.size, self.options = size, options
+        self.size, self.key, self.options = size, key, options
         self._group = {"group_size": size, "group_key": key, "timeout_seconds": options.timeout_seconds or 0.0,
                        "communication_hint": options.implementation.value.lower()}
 
