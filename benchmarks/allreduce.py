@@ -75,7 +75,7 @@ def member(rank: int, spec: dict, store: int, sizes: list[int], rounds: int) -> 
             for name, seconds in zip(turn, worst.tolist(), strict=True):
                 times[name].append(seconds)
         if rank == 0:
-            chosen = group.tuner.chosen[0, min((x.nbytes - 1).bit_length(), 24), True]
+            chosen = group.tuner.chosen[0, min((x.nbytes - 1).bit_length(), 24), ""]
             print(json.dumps({"processes": size, "elements": n, "chosen": chosen,
                               "ms": {k: statistics.median(v) * 1e3 for k, v in times.items()}}), flush=True)
     dist.destroy_process_group()

@@ -15,6 +15,7 @@ from penstock.collective import algorithms
 from penstock.collective.channel import Channel, Counts, drive
 from penstock.collective.codec import Codec
 from penstock.collective.merge import finish, merge_op
+from penstock.collective.mover import Mover
 from penstock.collective.tuner import Tuner
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Group:
         self._lock = threading.Lock()
         self._calls: dict[tuple[Any, int], int] = {}             # (instance, rank) -> how many calls were entered
         self.tuner = Tuner(self)
+        self._movers: dict[int, Mover] = {}
 
     @property
     def local(self) -> bool:
@@ -101,16 +103,16 @@ class Group:
     # -- calls --------------------------------------------------------------------------------------------------------
     def all_reduce(self, rank: int, instance: Any, x: torch.Tensor, merge: str = "Add", final: str = "Id", *, how: str = "auto",
                    limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None,
-                   ordered: bool = True) -> torch.Tensor:
-        """The reduction of what all members give: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls are `ordered`
-        if all members make them one after the other, in the same order.
+                   lane: str | None = "") -> torch.Tensor:
+        """The reduction of what all members give: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a `lane`
+        are made one after the other, in the same order by all members; those of no lane (None) may overtake each other.
 
         >>> group.all_reduce(rank, "gradients", x, "Add", "Div", how="ring")
         """
         if codec is not None:
             return self._all_reduce_encoded(rank, instance, x, merge, final, how, limit, about, codec)
         merging = merge_op(merge, x.dtype)
-        with self.call(rank, instance, ("reduce", merge, final, how, x), limit, about, ordered) as call:
+        with self.call(rank, instance, ("reduce", merge, final, how, x), limit, about, lane) as call:
             total = x.detach().clone(memory_format=torch.contiguous_format)
             self.tuner.reduce(call, total.view(-1), merge, merging, how)
         return finish(final, total, self.size)
@@ -160,12 +162,12 @@ class Group:
 
     @contextlib.contextmanager
     def call(self, rank: int, instance: Any, said: tuple, limit: Limit | None, about: str,
-             ordered: bool = True) -> Iterator[Call]:
+             lane: str | None = "") -> Iterator[Call]:
         """One call of one member. An error ends it for all of them."""
         with self._lock:
             n = self._calls.get((instance, rank), 0)
             self._calls[instance, rank] = n + 1
-        made = Call(self, rank, instance, n, said, limit or Limit(), about, ordered)
+        made = Call(self, rank, instance, n, said, limit or Limit(), about, lane)
         try:
             yield made
         except BaseException as e:
@@ -195,16 +197,30 @@ class Group:
                 entered.update({m: False for m, t in zip(self.members, self.task_of, strict=True) if t == task and e})
         return [m for m in self.members if not entered.get(m)]
 
+    def mover(self, rank: int) -> Mover:
+        """The thread that reduces buckets for a member."""
+        with self._lock:
+            if self.error is not None:
+                raise self.error
+            found = self._movers.get(rank)
+            if found is None:
+                found = self._movers[rank] = Mover(self, rank)
+            return found
+
     def close(self) -> None:
         """Ends what the group has made for itself."""
         self.tuner.close()
+        with self._lock:
+            movers = list(self._movers.values())
+        for mover in movers:
+            mover.close(self.error or errors.CancelledError(None, None, "The collective group has ended."))
 
 
 class Call(Channel):
     """The nth use of an instance by one member: its way to the others in it."""
 
-    def __init__(self, group: Group, rank: int, instance: Any, n: int, said: tuple, limit: Limit, about: str, ordered: bool):
-        self.ordered = ordered                       # with respect to other calls in the group
+    def __init__(self, group: Group, rank: int, instance: Any, n: int, said: tuple, limit: Limit, about: str, lane: str | None):
+        self.lane = lane                             # in which calls keep their order; None: in none
         self.group, self.rank, self.size, self.instance, self.n = group, rank, group.size, instance, n
         self.said, self.limit, self.about = _described(said), limit, about
         self.device = said[-1].device if isinstance(said[-1], torch.Tensor) else None        # where it wants its messages

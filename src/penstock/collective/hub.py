@@ -112,8 +112,8 @@ class Hub:
         with self._changed:
             self._waiting.pop(key, None)
 
-    def abort(self, group: Group, call: tuple, error: errors.OpError, tell: bool = True) -> None:
-        """Ends a call for all members, here and elsewhere."""
+    def abort(self, group: Group | None, call: tuple, error: errors.OpError) -> None:
+        """Ends a call for all members: here, and in the other tasks of a group."""
         with self._changed:
             if call in self._failed:
                 return
@@ -123,7 +123,7 @@ class Hub:
             wakes = self._purge(lambda key: key[:3] == call)
         for wake in wakes:
             wake()
-        if tell:
+        if group is not None:
             self._tell(group, {"what": "abort", "call": list(call), "code": error.error_code, "why": error.message})
 
     def _purge(self, which: Callable[[Key], bool]) -> list[Callable[[], None]]:
@@ -339,11 +339,12 @@ class Hub:
         else:
             kind: Any = errors.exception_type_from_error_code(int(header["code"]))
             error = kind(None, None, str(header["why"]))
-            group = self._group(header["group"] if what == "drop" else header["call"][0])
-            if group is not None and what == "drop":
+            if what == "abort":
+                self.abort(None, _frozen(header["call"]), error)
+                return
+            group = self._group(header["group"])
+            if group is not None:
                 self.drop(group, error, tell=False)
-            elif group is not None:
-                self.abort(group, _frozen(header["call"]), error, tell=False)
 
     def _group(self, number: str) -> Group | None:
         return next((g for g in list(self._groups.values()) if g.id == number), None)

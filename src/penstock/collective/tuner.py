@@ -50,10 +50,10 @@ class Tuner:
     def __init__(self, group: Group):
         self._group = group
         self._lock = threading.Lock()
-        self.chosen: dict[tuple[int, int, bool], str] = {}       # (rank, class, whether calls are in order) -> algorithm
-        self.times: dict[tuple[int, bool], dict[str, float]] = {}         # what the trials of a class have shown
-        self._busy: dict[tuple[int, int, bool], threading.Lock] = {}
-        self._engines: dict[tuple, engines.Engine] = {}          # by name, rank and instance (None: for all)
+        self.chosen: dict[tuple[int, int, str | None], str] = {}          # (rank, class, lane) -> algorithm
+        self.times: dict[tuple[int, str | None], dict[str, float]] = {}   # what the trials of a class have shown
+        self._busy: dict[tuple[int, int, str | None], threading.Lock] = {}
+        self._engines: dict[tuple, engines.Engine] = {}          # by name, rank, and lane or instance
         self._made: dict[tuple, int] = {}
         self._agreed: set[tuple] = set()                         # what was said before: instance, rank, and what
         self._nccl: dict[int, bool] = {}
@@ -83,9 +83,9 @@ class Tuner:
         if self._group.local:
             return "master_worker" if data.nbytes <= _SMALL else "round_robin"
         size = min((data.nbytes - 1).bit_length(), _LARGEST)
-        chosen = self.chosen.get((call.rank, size, call.ordered)) or self._tuned(call, size)
+        chosen = self.chosen.get((call.rank, size, call.lane)) or self._tuned(call, size)
         if chosen in engines.NAMES and not engines.takes(data, merge):
-            return min((t, name) for name, t in self.times[size, True].items() if name not in engines.NAMES)[1]
+            return min((t, name) for name, t in self.times[size, call.lane].items() if name not in engines.NAMES)[1]
         return chosen
 
     def _usable(self, how: str, call: Call, data: torch.Tensor, merge: str) -> bool:
@@ -99,16 +99,16 @@ class Tuner:
 
     # -- trials -------------------------------------------------------------------------------------------------------
     def _tuned(self, call: Call, size: int) -> str:
-        key = call.rank, size, call.ordered
+        key = call.rank, size, call.lane
         with self._lock:
             busy = self._busy.setdefault(key, threading.Lock())
         with busy:
             found = self.chosen.get(key)
             if found is None:
                 data = torch.zeros(max(1, 3 * 2 ** size // 16))             # in the middle of the class
-                about, name = f"{call.about} (trials)", ("tune", size, call.ordered)
-                with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.ordered) as trial:
-                    times = self.times[size, call.ordered] = self._try(trial, data)
+                about, name = f"{call.about} (trials)", ("tune", size, call.lane)
+                with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.lane) as trial:
+                    times = self.times[size, call.lane] = self._try(trial, data)
                 found = self.chosen[key] = min((t, n) for n, t in times.items())[1]
             return found
 
@@ -117,7 +117,7 @@ class Tuner:
         ways: dict[str, Callable[[], None]] = {
             name: lambda a=algorithm: drive(a(call.rank, call.size, data, MERGES["Add"]), call)  # type: ignore[misc]
             for name, algorithm in ALGORITHMS.items()}
-        if call.ordered and self._usable("gloo", call, data, "Add"):
+        if call.lane is not None and self._usable("gloo", call, data, "Add"):
             gloo = self._engine("gloo", call)
             ways["gloo"] = lambda: gloo.reduce(call, data)
         best = dict.fromkeys(ways, float("inf"))
@@ -138,13 +138,13 @@ class Tuner:
     def _engine(self, name: str, call: Call) -> engines.Engine:
         """The engine of a member; a new one if the last was broken, which all members know. Engines tell calls apart by their
         order alone, so instances that may overtake each other have one each."""
-        key = name, call.rank, None if call.ordered else call.instance
+        key = name, call.rank, call.lane is None, call.instance if call.lane is None else call.lane
         with self._lock:
             found = self._engines.get(key)
             if found is not None and not found.broken:
                 return found
             number = self._made[key] = self._made.get(key, 0) + 1
-        made = engines.Engine(f"{name}.{key[2]}.{number}", self._group, call.rank, call.limit.seconds)
+        made = engines.Engine(f"{name}.{call.lane is None}.{key[3]}.{number}", self._group, call.rank, call.limit.seconds)
         with self._lock:
             self._engines[key] = made
         return made

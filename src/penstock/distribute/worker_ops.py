@@ -13,7 +13,10 @@ from penstock.distribute.cross_device_ops import CrossDeviceOps, add_all, copy_t
 from penstock.distribute.reduce_op import ReduceOp
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.scopes import device
+from penstock.ops.collective import packed
 from penstock.ops.registry import get
+
+_PACK = 1 << 20                     # bytes of a pack, where nothing else was said
 
 
 class Workers:
@@ -28,7 +31,27 @@ class Workers:
         """The sums, over all workers, of tensors of one type."""
         if self.size == 1 or not values:
             return list(values)
+        if self.options.overlap and len(values) > 1 and all(v.shape.is_fully_defined() for v in values):
+            return self._beside(values)
         return list(get("_WorkersReduce")(list(values), bytes_per_pack=self.options.bytes_per_pack, **self._group))
+
+    def _beside(self, values: Sequence) -> list:
+        """The same in packs that travel as soon as they are there: the gradients of the last layers are the first."""
+        timeout = {"timeout_seconds": self._group["timeout_seconds"]}
+        backwards = list(range(len(values)))[::-1]
+        sizes = [values[i].shape.num_elements() * values[i].dtype.size for i in backwards]
+        packs = [[backwards[k] for k in pack] for pack in packed(sizes, self.options.bytes_per_pack or _PACK)]
+        pending = [get("_WorkersStart")([values[i] for i in pack], number=min(pack), prioritize=self.options.prioritize,
+                                        **self._group) for pack in packs]
+        if self.options.prioritize:                  # waited for in the order in which they come
+            packs, pending = packs[::-1], pending[::-1]
+        out: list[Any] = [None] * len(values)
+        for pack, p in zip(packs, pending, strict=True):
+            sums = get("_WorkersFinish")(p, T=values[0].dtype.base_dtype, N=len(pack), shapes=[values[i].shape for i in pack],
+                                         **timeout)
+            for i, total in zip(pack, sums, strict=True):
+                out[i] = total
+        return out
 
     def gathered(self, value: Any) -> Any:
         """The rows of all workers, which need not have as many as each other."""

@@ -114,8 +114,7 @@ def _device(node: Any, ctx: Any) -> Any:
 def _reduce(x, keys, merge_op, final_op, communication_hint, timeout_seconds, node, ctx):
     from penstock.collective.tuner import named
     with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
-        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=named(communication_hint), ordered=False,
-                                **limits)
+        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=named(communication_hint), lane=None, **limits)
 
 
 def _gather(x, keys, timeout_seconds, node, ctx):
@@ -303,3 +302,33 @@ def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
 def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
     with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
         return group.broadcast(rank, _INSTANCE, input, 0, **limits)
+
+
+# Reductions that go on while the step does: one op hands arrays over as soon as they are there (`early`: passes put it right
+# behind what makes them), another one waits for the sums.
+workers_start = internal("_WorkersStart", "inputs: N * T -> pending: variant",
+                         f"T: type in {{numeric bool}}, N: int >= 1, number: int, prioritize: bool = False, {_GROUP}",
+                         early=True, **_TOGETHER)
+workers_finish = internal("_WorkersFinish", "pending: variant -> outputs: N * T",
+                          "T: type in {numeric bool}, N: int >= 1, shapes: list(shape), timeout_seconds: float = 0",
+                          **_TOGETHER)
+workers_start.shape(lambda inputs: ())
+workers_finish.shape(lambda pending, *, c: [shapes.as_dims(s) for s in c.op.attrs["shapes"]])
+for _op in (workers_start, workers_finish):
+    _op.no_gradient()
+
+
+@workers_start.kernel
+def _(inputs, *, number, prioritize, group_size, group_key, communication_hint, timeout_seconds, node, ctx):
+    from penstock.collective.group import Limit
+    from penstock.collective.mover import Bucket
+    from penstock.collective.tuner import named
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+        bucket = Bucket(list(inputs), number, named(communication_hint), Limit(None, timeout_seconds or None), limits["about"])
+        return group.mover(rank).start(bucket, prioritize)
+
+
+@workers_finish.kernel
+def _(pending, *, timeout_seconds, ctx):
+    from penstock.collective.group import Limit
+    return tuple(pending.wait(Limit(ctx, timeout_seconds or None)))

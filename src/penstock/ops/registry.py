@@ -157,7 +157,7 @@ class OpDef:
                  gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
                  constant: bool = False, inert: bool = False, client_code: bool = False,
                  forwards: bool | Callable[[dict], bool] = False, involution: bool = False, permutes: bool = False,
-                 reshapes: bool = False, takes_shape: bool = False, light: bool = False,
+                 reshapes: bool = False, takes_shape: bool = False, early: bool = False, light: bool = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
         self.name = name
         self._declaration = args, attrs
@@ -170,6 +170,7 @@ class OpDef:
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
         self.metadata = metadata                   # looks at shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
+        self.early = early                              # the sooner it runs, the better: right behind what it needs
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
         self.client_code = client_code                  # calls Python functions of the program that made the graph
         self.light = light                              # takes no time to speak of, whatever its inputs are

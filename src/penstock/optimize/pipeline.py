@@ -12,6 +12,7 @@ from penstock.optimize.branches import narrow_branches
 from penstock.optimize.common import merge_common
 from penstock.optimize.dead_branches import drop_dead_branches
 from penstock.optimize.dependencies import simplify_dependencies
+from penstock.optimize.early import advance_early
 from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
 from penstock.optimize.fusion import fuse
@@ -44,6 +45,7 @@ def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operatio
     for switch, run in PASSES:
         if getattr(options, switch) and not (options.jit and run is join_small):       # torch.compile knows better
             run(step)
+    advance_early(step)
     if options.jit:
         from penstock.optimize.parts import take_parts
         take_parts(step)

@@ -1,0 +1,121 @@
+"""What sending gradients during the backward pass saves: a Keras network on two workers, in turns with and without overlap.
+
+    python benchmarks/overlap.py --megabytes-per-second 100 --trace timeline.json
+
+Two processes of this machine stand for two machines: what one sends to the other takes the time that a network of the given
+speed would take. Prints the time of a step for each choice, and what is saved; `--trace` writes one step of each as a Chrome
+trace (chrome://tracing, Perfetto): a row for the step, one for its waits, one for the reductions beside it.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from allreduce import SOURCE, free_ports
+
+WAYS = {"afterwards": {}, "overlap": {"overlap": True}, "overlap, first layers first": {"prioritize": True}}
+
+
+def slow_network(megabytes_per_second: float) -> None:
+    """Makes what a hub sends to other tasks take its time."""
+    from penstock.collective.hub import Hub
+    put = Hub.put
+
+    def slowly(self, group, key, said, data):
+        if data is not None and group.task_of[key[4]] != self.task:
+            time.sleep(data.nbytes / megabytes_per_second / 1e6)
+        put(self, group, key, said, data)
+    Hub.put = slowly
+
+
+def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None:
+    """One process: trains the network in each way, in turns; the first one prints the times."""
+    sys.path.insert(0, SOURCE)
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": spec, "task": {"type": "worker", "index": rank}})
+    import numpy as np
+
+    import penstock as tf
+    from penstock.collective.mover import Bucket
+    slow_network(speed)
+    waits: list[tuple[float, float]] = []
+    wait = Bucket.wait
+
+    def timed(self, limit):
+        began = time.time()
+        try:
+            return wait(self, limit)
+        finally:
+            waits.append((began, time.time()))
+    Bucket.wait = timed
+    models = {}
+    for name, options in WAYS.items():
+        chosen = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=1 << 20, implementation="RING", **options)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=chosen)
+        with strategy.scope():
+            model = tf.keras.Sequential([tf.keras.layers.Dense(512, activation="relu", input_shape=(512,)),
+                                         *(tf.keras.layers.Dense(512, activation="relu") for _ in range(5)),
+                                         tf.keras.layers.Dense(10)])
+            model.compile(tf.keras.optimizers.SGD(0.001), "mse")
+        models[name] = strategy, model
+    x = np.random.default_rng(0).standard_normal((2048, 512)).astype("float32")
+    y = np.zeros((2048, 10), "float32")
+    times: dict[str, list[float]] = {name: [] for name in WAYS}
+    events = []
+    for i in range(rounds + 1):
+        for number, (name, (strategy, model)) in enumerate(models.items()):
+            waits.clear()
+            began = time.time()
+            model.train_on_batch(x, y)
+            ended = time.time()
+            if i:
+                times[name].append(ended - began)
+            if i == rounds:
+                hub = strategy.extended._server._resources.hub
+                movers = hub._groups[strategy.extended._workers.key]._movers
+                spans = [s for m in movers.values() for s in m.spans if s[1] >= began]
+                rows = [("step", [(name, began, ended)]), ("waits", [("wait", *w) for w in waits]), ("reductions", spans)]
+                events += [{"name": label, "ph": "X", "pid": number, "tid": row, "ts": (a - began) * 1e6, "dur": (b - a) * 1e6}
+                           for row, found in rows for label, a, b in found]
+                events.append({"name": "process_name", "ph": "M", "pid": number, "args": {"name": name}})
+    if rank == 0:
+        if trace:
+            pathlib.Path(trace).write_text(json.dumps({"traceEvents": events}))
+        print(json.dumps({name: statistics.median(found) * 1e3 for name, found in times.items()}), flush=True)
+    os._exit(0)
+
+
+def main() -> None:
+    """Reads the arguments, runs two workers, and prints what came out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--megabytes-per-second", type=float, default=100.0)
+    parser.add_argument("--trace", default="")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        worker(*json.loads(args.worker), args.rounds, args.megabytes_per_second, args.trace)
+    spec = {"worker": [f"127.0.0.1:{p}" for p in free_ports(2)]}
+    command = [sys.executable, __file__, "--rounds", str(args.rounds), "--megabytes-per-second", str(args.megabytes_per_second),
+               "--trace", args.trace, "--worker"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    made = [subprocess.Popen([*command, json.dumps([r, spec])], env=env, stdout=subprocess.PIPE, text=True) for r in range(2)]
+    try:
+        out = made[0].communicate(timeout=600)[0]
+    finally:
+        for p in made:
+            p.kill()
+            p.wait()
+    times = json.loads(out.splitlines()[-1])
+    for name, ms in times.items():
+        print(f"{name:30} {ms:8.1f} ms a step, {times['afterwards'] - ms:7.1f} ms saved")
+
+
+if __name__ == "__main__":
+    main()
