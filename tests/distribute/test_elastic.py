@@ -6,7 +6,7 @@ import pytest
 
 from tests.distribute.workers import Workers
 
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
 PROGRAM = """
 import json, os, sys
@@ -52,7 +52,7 @@ def test_a_worker_that_is_killed_and_comes_back(killed):
         workers.start(1 - killed)
         workers.start(killed, "dies")
         victim = workers.running[killed]
-        assert victim.wait(100) == -signal.SIGKILL, victim.stderr.read()[-3000:]
+        assert victim.wait(200) == -signal.SIGKILL, victim.stderr.read()[-3000:]
         victim.stdout.close()
         victim.stderr.close()
         workers.start(killed)

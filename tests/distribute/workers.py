@@ -27,7 +27,7 @@ class Workers:
         self.running[i] = subprocess.Popen([sys.executable, "-c", self.program, *arguments], text=True, stdout=subprocess.PIPE,
                                            env={**self.env, "TF_CONFIG": config}, stderr=subprocess.PIPE)
 
-    def results(self, seconds=100):
+    def results(self, seconds=200):
         out = []
         for i, process in sorted(self.running.items()):
             text, problems = process.communicate(timeout=seconds)
