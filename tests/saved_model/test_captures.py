@@ -106,3 +106,44 @@ def test_a_dataset(tmp_path):
     assert loaded(tf.constant(2, tf.int64)).numpy() == 60
     loaded.factor.assign(1)
     assert loaded(tf.constant(2, tf.int64)).numpy() == 20
+
+
+def test_the_slots_of_an_optimizer(tmp_path):
+    class Training(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = tf.Variable([1.0, 2.0])
+            self.optimizer = tf.keras.optimizers.Adam(0.1)
+
+        @tf.function(input_signature=[tf.TensorSpec([2], tf.float32)])
+        def train(self, target):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum((self.weights - target) ** 2)
+            self.optimizer.apply_gradients([(tape.gradient(loss, self.weights), self.weights)])
+    root, target = Training(), tf.constant([5.0, -3.0])
+    for _ in range(3):
+        root.train(target)
+    loaded = again(root, tmp_path)
+    for each in (root, loaded):
+        for _ in range(3):
+            each.train(target)
+    np.testing.assert_allclose(loaded.weights.numpy(), root.weights.numpy())
+    assert loaded.optimizer.learning_rate.numpy() == np.float32(0.1)
+
+
+def test_what_cannot_be_kept(tmp_path):
+    outside = []
+
+    @tf.function
+    def leaking(x):
+        outside.append(tf.add(x, x, name="a_tensor"))
+        return outside[-1] * 2
+    leaking(tf.constant(1.0))
+    root = tf.Module()
+    root.f = tf.function(lambda: outside[-1], input_signature=[])
+    with pytest.raises((ValueError, TypeError), match="a_tensor"):
+        tf.saved_model.save(root, str(tmp_path), signatures=root.f)
+    root = tf.Module()
+    root.f = tf.function(lambda x: (x, (x, x)), input_signature=[tf.TensorSpec([], tf.float32)])
+    with pytest.raises(ValueError, match="non-flat outputs"):
+        tf.saved_model.save(root, str(tmp_path), signatures=root.f)

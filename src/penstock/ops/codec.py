@@ -156,7 +156,7 @@ def _(contents):
 
 @decode_bmp.kernel
 def _(contents, *, channels):
-    image = _open(_bytes(contents), ("BMP",))
+    image = _open(_BMP + _bytes(contents)[len(_BMP):], ("BMP",))         # TensorFlow does not look at the first letters
     return torch.from_numpy(np.array(_pixels(image, channels)))
 
 
@@ -296,6 +296,9 @@ def _(contents, *, channels, dtype, expand_animations):
     if data.startswith(_GIF):
         if channels in (1, 4):
             raise errors.invalid(f"channels must be 0 or 3 for GIF, got {channels}")
+    elif data.startswith(_JPEG) and channels == 4:
+        raise errors.invalid(f"channels must be 0, 1 or 3 for JPEG, got {channels}")
+    if data.startswith(_GIF):
         array = decode_gif.kernels["any"].fn(contents)
         array = array if expand_animations else array[0]
     elif data.startswith(_PNG) and dtype.name != "uint8":

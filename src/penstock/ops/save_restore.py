@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from penstock import errors
+from penstock import static_shape as shapes
 from penstock.api import LazyModule
 from penstock.io import paths, slices
 from penstock.kernels import strings
@@ -110,6 +111,10 @@ restore_v2 = op("RestoreV2", "prefix: string, tensor_names: string, shape_and_sl
 
 @restore_v2.shape
 def _(prefix, tensor_names, shape_and_slices, *, dtypes, c):
+    named, given = shapes.rank_is(tensor_names, 1), shapes.rank_is(shape_and_slices, 1)
+    if not all(shapes.compatible(dims, (len(dtypes),)) for dims in (named, given)):
+        raise ValueError("RestoreV2 needs as many names and slices as types, got "
+                         f"{shapes.show(named)}, {shapes.show(given)} and {len(dtypes)}")
     specs = c.const("shape_and_slices")
     if specs is None or len(np.atleast_1d(specs)) != len(dtypes):
         return [None] * len(dtypes)

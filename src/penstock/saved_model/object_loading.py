@@ -77,6 +77,28 @@ class RestoredResource(Trackable):
         return {n: getattr(self, n) for n in names if hasattr(self, n)}
 
 
+class RestoredOptimizer(AutoTrackable):
+    """An optimizer of a SavedModel: it has slots that functions use, and no code of its own."""
+
+    _slots: dict[tuple[int, str], Any]
+
+    def __init__(self) -> None:
+        self.__dict__["_slots"] = {}                   # not an attribute that is tracked: checkpoints know slots by themselves
+
+    def get_slot_names(self) -> list[str]:
+        """The names of its slots."""
+        return list(dict.fromkeys(name for _, name in self._slots))
+
+    def get_slot(self, variable: Any, name: str) -> Any:
+        """A slot of a variable; None if it has none of that name."""
+        return self._slots.get((id(variable), name))
+
+    def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
+        slot = self.get_slot(variable, slot_name)
+        if slot is not None:
+            slot_variable_position.restore(slot)
+
+
 class SignatureMap(Trackable, Mapping):
     """The signatures of a SavedModel by name; it cannot be changed."""
 
@@ -201,6 +223,11 @@ class _Loader:
     def _make_all(self) -> None:
         for number, node in enumerate(self._proto.nodes):
             self._nodes[number] = self._made(node)
+        for number, node in enumerate(self._proto.nodes):
+            for slot in node.slot_variables:
+                if isinstance(self._nodes[number], RestoredOptimizer):
+                    variable = self._nodes[slot.original_variable_node_id]
+                    self._nodes[number]._slots[id(variable), slot.slot_name] = self._nodes[slot.slot_variable_node_id]
 
     def _made(self, node: Any) -> Any:
         kind = node.WhichOneof("kind")
@@ -302,6 +329,8 @@ def _user_object(saved: Any) -> Any:
         return DictWrapper({})
     if saved.identifier == "signature_map":
         return SignatureMap()
+    if saved.identifier == "optimizer":
+        return RestoredOptimizer()
     return AutoTrackable()
 
 

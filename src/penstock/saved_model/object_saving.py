@@ -148,7 +148,8 @@ def _by_name(outputs: Any, key: str) -> dict[str, Any]:
         if not isinstance(name, str):
             raise ValueError(f"Got a dictionary containing non-string keys from signature {key!r}: {name!r}")
         if not isinstance(value, Tensor):
-            raise ValueError(f"Got a non-Tensor value {value!r} for key {name!r} in the output of the function used to "
+            what = "a dictionary containing non-Tensor value" if named is outputs else "non-flat outputs:"
+            raise ValueError(f"Got {what} {value!r} for key {name!r} in the output of the function used to "
                              f"generate the SavedModel signature {key!r}. Outputs for functions used as signatures must be a "
                              "single Tensor, a sequence of Tensors, or a dictionary from string to Tensor.")
     return {n: get("Identity")(v) for n, v in named.items()}
@@ -169,6 +170,7 @@ class _Saving:
         self._children: list[list[tuple[str, Any]]] = []
         self._number: dict[int, int] = {}
         self._constants: dict[int, str] = {}
+        self._slot_references: dict[int, list[tuple[str, int, int]]] = {}      # of optimizers: name, variable, slot
         self._functions: dict[int, dict] = {id(root): functions}       # of each object, asked for once
         self._assets: dict[str, str] = {}
         self._graph = Graph()
@@ -232,19 +234,46 @@ class _Saving:
         known.update({id(r.resource_handle): r for r in self._nodes
                       if hasattr(r, "resource_handle") and isinstance(r, Trackable) and not isinstance(r, Variable)})
         self._owner = known
-        for c in found.values():
-            for t in c.captured_inputs:
-                if id(t) not in known:
-                    self._check_capture(t, c)
-                    known[id(t)] = t
-                    self._add(t)
-                    self._children.append([])
+        unknown = [(t, c) for c in found.values() for t in c.captured_inputs if id(t) not in known]
+        slots = self._slots() if unknown else {}
+        for t, c in unknown:
+            if id(t) in known:
+                continue
+            if id(t) in slots:
+                self._add_slot(*slots[id(t)])
+                known[id(t)] = slots[id(t)][-1]
+                continue
+            self._check_capture(t, c)
+            known[id(t)] = t
+            self._add(t)
+            self._children.append([])
         return list(found.values())
+
+    def _slots(self) -> dict[int, tuple]:
+        """The slots of optimizers, by the ids of their handles: the optimizer, the slot's name, its variable, the slot."""
+        found = {}
+        for optimizer in self._nodes:
+            if callable(getattr(optimizer, "_create_or_restore_slot_variable", None)):
+                for name in optimizer.get_slot_names():
+                    for variable in [v for v in self._nodes if isinstance(v, Variable)]:
+                        try:
+                            slot = optimizer.get_slot(variable, name)
+                        except (AttributeError, KeyError):
+                            continue
+                        if slot is not None:
+                            found[id(slot.handle)] = optimizer, name, variable, slot
+        return found
+
+    def _add_slot(self, optimizer: Any, name: str, variable: Any, slot: Any) -> None:
+        self._slot_references.setdefault(id(optimizer), []).append((name, self._number[id(variable)], self._add(slot)))
+        self._children.append([])
 
     @staticmethod
     def _check_capture(tensor: Any, function: ConcreteFunction) -> None:
-        known = hasattr(tensor, "_value") or constant_value(tensor) is not None
-        if tensor.dtype in (dtypes.resource, dtypes.variant) or not known:
+        if not hasattr(tensor, "_value") and constant_value(tensor) is None:
+            raise ValueError(f"Attempted to save a function {function.graph_function.name} which references a symbolic Tensor "
+                             f"{tensor.name} that is not a simple constant. This is not supported.")
+        if tensor.dtype in (dtypes.resource, dtypes.variant):
             what = repr(tensor._value) if hasattr(tensor, "_value") else tensor.name
             raise AssertionError(f"Tried to export a function which references untracked object {what}. TensorFlow objects "
                                  "(e.g. tf.Variable) captured by functions must be tracked by assigning them to an attribute "
@@ -312,6 +341,8 @@ class _Saving:
             node = self._proto.nodes.add()
             for name, child in children:
                 node.children.add(node_id=self._number[id(child)], local_name=name)
+            for name, variable, slot in self._slot_references.get(id(obj), ()):
+                node.slot_variables.add(slot_name=name, original_variable_node_id=variable, slot_variable_node_id=slot)
             self._describe_one(obj, node)
         for c in concrete:
             saved = self._proto.concrete_functions[c.graph_function.name]
@@ -343,7 +374,7 @@ class _Saving:
         elif "_create_resource" in self._functions.get(id(obj), ()):
             node.resource.SetInParent()
         else:
-            node.user_object.identifier = _identifier(obj)
+            node.user_object.identifier = "optimizer" if id(obj) in self._slot_references else _identifier(obj)
             node.user_object.metadata = getattr(obj, "_tracking_metadata", "")
             node.user_object.version.producer = node.user_object.version.min_consumer = 1
 
