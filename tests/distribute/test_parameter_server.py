@@ -233,3 +233,52 @@ def test_staggering_costs_less_than_two_steps():
     assert now - begin < 40 * 0.5 + 2 * 0.5
     with pytest.raises(ValueError, match="no worker 4"):
         Stagger(4, 4)
+
+
+# -- shards, estimators ----------------------------------------------------------------------------------------------
+def test_partitioners():
+    """The numbers are real TensorFlow's."""
+    P = tf2.distribute.experimental.partitioners
+    shape = tf2.TensorShape([100, 8])
+    for made, expected in [(P.FixedShardsPartitioner(3), [3, 1]), (P.FixedShardsPartitioner(300), [100, 1]),
+                           (P.MinSizePartitioner(800, max_shards=10), [4, 1]), (P.MinSizePartitioner(1, max_shards=7), [7, 1]),
+                           (P.MaxSizePartitioner(1000), [4, 1]), (P.MaxSizePartitioner(1000, max_shards=2), [2, 1])]:
+        assert list(made(shape, tf2.float32)) == expected
+    assert P.FixedShardsPartitioner(3)(shape, tf2.float32, axis=1) == [1, 3]
+    for wrong in (lambda: P.MinSizePartitioner(0), lambda: P.MaxSizePartitioner(1, max_shards=0)):
+        with pytest.raises(ValueError, match="positive"):
+            wrong()
+
+
+def test_shards_alternate_between_servers(environment):
+    environment(SPEC, "worker", 0)
+    strategy = tf.distribute.experimental.ParameterServerStrategy()
+    with tf.Graph().as_default(), strategy.scope():
+        table = tf.get_variable("table", [10, 4], partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(3))
+        assert [p.shape.as_list() for p in table] == [[4, 4], [3, 4], [3, 4]]
+        assert [p.device[:24] for p in table] == [f"/job:ps/replica:0/task:{i}" for i in (0, 1, 0)]
+
+
+@pytest.mark.distributed
+def test_an_estimator_trains_under_the_strategy(cluster, environment, tmp_path):  # noqa: F811
+    servers = cluster(ps=1, chief=1)
+    spec = servers["chief", 0].server_def.cluster
+    environment({job.name: [job.tasks[i] for i in sorted(job.tasks)] for job in spec.job}, "chief", 0)
+    devices = []
+
+    def model_fn(features, labels, mode):
+        w = tf.get_variable("w", [3, 1], initializer=tf.zeros_initializer())
+        devices.append(w.device)
+        loss = tf.reduce_mean((tf.matmul(features, w) - labels) ** 2)
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    def input_fn():
+        x = np.random.RandomState(0).randn(32, 3).astype(np.float32)
+        y = x @ np.array([[1.0], [2.0], [3.0]], np.float32)
+        return tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(16)
+    strategy = tf.distribute.experimental.ParameterServerStrategy()
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path), tf.estimator.RunConfig(train_distribute=strategy))
+    estimator.train(input_fn, steps=60)
+    assert len(devices) == 1 and devices[0].startswith("/job:ps/replica:0/task:0")
+    np.testing.assert_allclose(estimator.get_variable_value("w"), [[1], [2], [3]], atol=0.2)

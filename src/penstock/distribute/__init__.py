@@ -19,6 +19,7 @@ from penstock.distribute import (  # noqa: F401
     multi_worker,
     one_device,
     parameter_server,
+    partitioners,
     steps,
 )
 from penstock.distributed import server  # noqa: F401  (tf.distribute.Server)
