@@ -244,7 +244,7 @@ def _(tensor, shape):
 @reshape_op.prepare
 def _(known):
     dims = known.out()
-    if known.dims(0) is None or dims is None or known.const(1) is None or not known.floating():
+    if known.dims(0) is None or dims is None or known.const(1) is None or not known.plain():
         return None
     return lambda tensor, shape: tensor.reshape(dims)
 

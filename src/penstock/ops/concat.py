@@ -89,7 +89,7 @@ concat_v2.joins = True
 def _(known):
     n = known.attrs["N"]
     axis, all_dims = known.const(n), [known.dims(i) for i in range(n)]
-    if axis is None or any(d is None for d in all_dims) or not known.floating() or not all_dims[0]:
+    if axis is None or any(d is None for d in all_dims) or not known.plain() or not all_dims[0]:
         return None
     at = canonical(int(axis), len(all_dims[0]))
     return lambda values, axis: torch.cat(values, at)

@@ -65,7 +65,7 @@ def _(params, indices, axis, *, batch_dims):
 @gather_v2_op.prepare
 def _(known):
     axis = known.const(2)
-    if axis is None or axis.size != 1 or int(axis) != 0 or known.attrs["batch_dims"] or not known.floating(0):
+    if axis is None or axis.size != 1 or int(axis) != 0 or known.attrs["batch_dims"] or not known.plain(0):
         return None
     return lambda params, indices, axis: indexing.rows(params, indices)
 

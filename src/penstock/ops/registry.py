@@ -98,6 +98,10 @@ class Known:
         """Whether input i is of a real floating type."""
         return self.op._inputs[i]._dtype.base_dtype.is_floating
 
+    def plain(self, i: int = 0) -> bool:
+        """Whether input i is of a real floating type, or of the whole numbers that torch knows as such."""
+        return self.floating(i) or self.op._inputs[i]._dtype.base_dtype.name in ("int32", "int64")
+
 
 class Kernel:
     """A kernel function and what it wants to be called with."""

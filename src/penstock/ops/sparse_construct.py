@@ -100,6 +100,8 @@ def _(sparse_indices, output_shape, sparse_values, default_value, *, validate_in
     if validate_indices:
         key = sparse.check_valid(indices, dims)
     else:
+        if indices.shape[0] <= _FEW and arrays.is_torch(out) and indices.is_cpu and _put_few(out, indices, dims, sparse_values):
+            return out
         if sparse.first_outside(indices, dims) is not None:
             raise errors.invalid(f"Indices are not valid (out of bounds).  Shape: {arrays.show(dims)}")
         key = sparse.positions(indices, dims)
@@ -111,6 +113,25 @@ def _(sparse_indices, output_shape, sparse_values, default_value, *, validate_in
         key, values = _last_of_each(key, values)
     arrays.signed(out).view(-1).index_copy_(0, key, arrays.signed(values))
     return out
+
+
+_FEW = 32               # positions that Python works out faster than torch
+
+
+def _put_few(out: torch.Tensor, indices: torch.Tensor, dims: list[int], values: torch.Tensor) -> bool:
+    """Writes values, the last one for each position, if all positions are inside; whether they are."""
+    last: dict[int, int] = {}
+    for i, row in enumerate(indices.numpy().tolist()):
+        key = 0
+        for at, size in zip(row, dims, strict=True):
+            if not 0 <= at < size:
+                return False
+            key = key * size + at
+        last[key] = i
+    place = torch.tensor(list(last))
+    chosen = values.expand(len(indices)) if len(last) == len(indices) else values.expand(len(indices))[list(last.values())]
+    arrays.signed(out).view(-1).index_copy_(0, place, arrays.signed(chosen))
+    return True
 
 
 def _checked(indices: torch.Tensor, shape: torch.Tensor, values: Any, default: Any) -> tuple[torch.Tensor, list[int]]:
