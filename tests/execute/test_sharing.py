@@ -1,12 +1,12 @@
 """Steps that run at once share the cores."""
 import threading
-import time
 
 import pytest
 import torch
 
 import penstock.compat.v1 as tf
 from penstock.execute import sharing
+from tests.distributed.conftest import eventually
 
 
 @pytest.fixture
@@ -69,13 +69,6 @@ def in_thread(call):
     return thread
 
 
-def eventually(true):
-    deadline = time.monotonic() + 30
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return bool(true())
-
-
 def test_no_more_steps_than_cores_compute_at_once_and_who_comes_first_is_first(two_places):
     order, go = [], threading.Semaphore(0)
 
@@ -88,11 +81,11 @@ def test_no_more_steps_than_cores_compute_at_once_and_who_comes_first_is_first(t
     threads = []
     for token in range(1, 6):
         threads.append(in_thread(lambda token=token: step(token)))
-        assert eventually(lambda token=token: len(order) + len(sharing._line) == token)
+        assert eventually(lambda token=token: len(order) + len(sharing._line) == token, 30)
     assert order == [1, 2]
     for done in range(3, 6):
         go.release()
-        assert eventually(lambda done=done: len(order) == done)
+        assert eventually(lambda done=done: len(order) == done, 30)
     go.release(5)
     for thread in threads:
         thread.join(30)
