@@ -40,7 +40,7 @@ def summary_scope(name: str, family: str | None = None, default_name: str | None
 
 
 def _collected(value: Any, collections: Any, default: list) -> Any:
-    if not context.executing_eagerly():
+    if not context.executing_eagerly() and not context.beyond_first_replica():
         for key in default if collections is None else collections:
             context.current_graph().add_to_collection(key, value)
     return value

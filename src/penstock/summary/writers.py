@@ -239,7 +239,7 @@ def should_record_summaries() -> Any:
 def recorded(name: str, write: Any) -> Any:
     """Calls `write(handle)` where summaries are recorded; a boolean tensor that says whether they were."""
     writer = state.writer
-    if writer is None:
+    if writer is None or context.beyond_first_replica():
         return constant(False)
     wanted = should_record_summaries()
 

@@ -22,7 +22,16 @@ from penstock.variables.variable import Variable
 
 def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bool = True,
                           name: str | None = None) -> Any:
-    """variable = decay * variable + (1 - decay) * value; with the bias of a start at zero taken out."""
+    """variable = decay * variable + (1 - decay) * value; with the bias of a start at zero taken out.
+
+    In a replica of a strategy, `value` is the mean over all replicas.
+    """
+    replica = context.strategy_replica() if getattr(variable, "_own_saveable", False) else None
+    if replica is not None:
+        def merge(strategy: Any, values: Any) -> Any:
+            mean = strategy.extended.reduce_to("MEAN", values, variable)
+            return assign_moving_average(variable, strategy.experimental_local_results(mean)[0], decay, zero_debias, name)
+        return replica.merge_call(merge, args=(convert(value),))
     with name_scope(name, "AssignMovingAvg", [variable, value, decay]) as scope:
         rate = cast(convert(1.0 - decay, name="decay"), variable.dtype.base_dtype)
         if zero_debias:
