@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf2
 import penstock.compat.v1 as tf
@@ -199,10 +200,22 @@ def test_strings_calls_and_randomness_stay_outside():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)                                    # a compiler of C++ is at work
 def test_torch_compiles():
     losses, _ = trained(jitted)
     plain, _ = trained(tf.Session)
     np.testing.assert_allclose(losses, plain, rtol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.timeout(600)
+def test_torch_compiles_for_a_gpu():
+    losses, values = trained(jitted, steps=8)                # the last steps are replayed as CUDA graphs, where they can be
+    plain_losses, plain_values = trained(tf.Session, steps=8)
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-3)
+    for a, b in zip(values, plain_values, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
 def test_parts_stay_on_their_devices(graphs):

@@ -172,14 +172,13 @@ def _(true_classes, sampled_candidates, *, num_true):
         raise errors.invalid("true_candidates must be a batch_size * num_true matrix")
     if sampled_candidates.ndim != 1:
         raise errors.invalid("sampled_candidates must be a vector, which is typically an output from CandidateSampler")
-    drawn, true = sampled_candidates.cpu().numpy().tolist(), true_classes.reshape(-1).cpu().numpy().tolist()
-    place = dict(zip(drawn, range(len(drawn))))                             # the last one of equal candidates
-    at = list(map(place.get, true))
-    hits = [i for i, found in enumerate(at) if found is not None]
-    device = true_classes.device
-    return (torch.tensor([i // num_true for i in hits], dtype=torch.int32, device=device),
-            torch.tensor([at[i] for i in hits], dtype=torch.int64, device=device),
-            torch.full((len(hits),), torch.finfo(torch.float32).min, device=device))
+    drawn, flat = sampled_candidates.cpu().numpy(), true_classes.reshape(-1).cpu().numpy()
+    order = np.argsort(drawn, kind="stable")
+    ordered = drawn[order]
+    at = np.searchsorted(ordered, flat, side="right") - 1                   # the last one of equal candidates
+    hit = np.flatnonzero((at >= 0) & (ordered[at] == flat)) if ordered.size else np.empty(0, np.int64)
+    results = (hit // num_true).astype(np.int32), order[at[hit]], np.full(len(hit), np.finfo(np.float32).min, np.float32)
+    return tuple(torch.from_numpy(r).to(true_classes.device) for r in results)
 
 
 # -- public samplers -------------------------------------------------------------------------------------------------
