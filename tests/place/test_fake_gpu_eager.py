@@ -95,3 +95,22 @@ def test_strings_and_shapes():
     np.testing.assert_array_equal(tf.reshape(x, [tf.size(x)]).numpy(), np.ones(6))
     np.testing.assert_array_equal(tf.gather(x, tf.constant([1, 0])).numpy(), np.ones([2, 3]))
     assert tf.argmax(tf.constant([1.0, 3.0, 2.0])).numpy() == 1
+
+
+def test_variables_of_the_host_in_functions_for_the_gpu():
+    with tf.device("CPU:0"):
+        v = tf.Variable([[2.0]])
+    with tf.device("GPU:0"):
+        w = tf.Variable([[3.0]])
+    assert not isinstance(v.handle._value.value, OnGpu) and isinstance(w.handle._value.value, OnGpu)
+
+    @tf.function
+    def f(x):
+        with tf.device("GPU:0"):
+            there = tf.matmul(tf.nn.relu(x), v) + w
+        with tf.device("CPU:0"):
+            here = tf.matmul(tf.nn.relu(x), w)
+        return there, here
+    there, here = f(tf.constant([[5.0]]))
+    assert isinstance(there._value, OnGpu) and not isinstance(here._value, OnGpu)
+    assert there.numpy() == 13 and here.numpy() == 15
