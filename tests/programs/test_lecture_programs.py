@@ -176,6 +176,73 @@ def test_a_network_of_keras_layers(tmp_path):
     assert float(out.split()[-1]) > 0.6
 
 
+@pytest.mark.timeout(300)
+def test_estimators(tmp_path):
+    """Those that come ready, a model function of keras layers, a keras model; trained and evaluated in one call."""
+    out = output(tmp_path, """
+        import numpy as np
+        import tensorflow as tf
+        tf.logging.set_verbosity(tf.logging.ERROR)
+        x = np.linspace(-1, 1, 64, dtype=np.float32)
+        columns = [tf.feature_column.numeric_column("x")]
+        e = tf.estimator
+
+        def feed(labels, epochs):
+            return e.inputs.numpy_input_fn({"x": x}, labels, 16, epochs, shuffle=epochs is None)
+        for name, model in {
+                "linear": e.LinearClassifier(columns), "dnn": e.DNNClassifier([4], columns), "baseline": e.BaselineClassifier(),
+                "both": e.DNNLinearCombinedClassifier(linear_feature_columns=columns, dnn_feature_columns=columns,
+                                                      dnn_hidden_units=[4])}.items():
+            labels = (x > 0).astype(np.int32)
+            model.train(input_fn=feed(labels, None), steps=10)
+            found = model.evaluate(input_fn=feed(labels, 1))
+            first = next(model.predict(input_fn=feed(None, 1)))
+            print(name, found["global_step"], 0 <= found["accuracy"] <= 1, len(first["probabilities"]))
+        for name, model in {
+                "linear": e.LinearRegressor(columns), "dnn": e.DNNRegressor([4], columns), "baseline": e.BaselineRegressor(),
+                "both": e.DNNLinearCombinedRegressor(linear_feature_columns=columns, dnn_feature_columns=columns,
+                                                     dnn_hidden_units=[4])}.items():
+            model.train(input_fn=feed(2 * x, None), steps=10)
+            print(name, model.evaluate(input_fn=feed(2 * x, 1))["average_loss"] < 3)
+
+        def model_fn(features, labels, mode):
+            y = tf.keras.layers.Dense(1, use_bias=False)(features["x"][:, None])
+            loss = tf.losses.mean_squared_error(labels[:, None], y)
+            train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, tf.train.get_global_step())
+            return e.EstimatorSpec(mode, loss=loss, train_op=train)
+        result, _ = e.train_and_evaluate(e.Estimator(model_fn), e.TrainSpec(feed(2 * x, None), max_steps=60),
+                                         e.EvalSpec(feed(2 * x, 1)))
+        print("own", result["global_step"], result["loss"] < 1e-3)
+        keras = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[1])])
+        keras.compile("sgd", "mse")
+        model = tf.keras.estimator.model_to_estimator(keras)
+
+        def data():
+            rows = {keras.input_names[0]: x[:, None]}, 2 * x[:, None]
+            return tf.data.Dataset.from_tensor_slices(rows).repeat().batch(16)
+        print("keras", model.train(data, steps=5).evaluate(data, steps=2)["global_step"])
+        """, timeout=280)
+    assert out.splitlines() == [
+        "linear 10 True 2", "dnn 10 True 2", "baseline 10 True 2", "both 10 True 2", "linear True", "dnn True", "baseline True",
+        "both True", "own 60 True", "keras 5"]
+
+
+@pytest.mark.timeout(300)
+def test_a_model_mirrored_on_devices(tmp_path):
+    out = output(tmp_path, """
+        import numpy as np
+        import tensorflow as tf
+        distribution = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce())
+        with distribution.scope():
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False, input_shape=[1])])
+            model.compile(loss="mse", optimizer=tf.keras.optimizers.SGD(0.5))
+        x = np.linspace(-1, 1, 32, dtype="float32")[:, None]
+        model.fit(x, 3 * x, epochs=20, batch_size=16, verbose=0)
+        print(np.abs(model.predict(x, verbose=0) - 3 * x).max() < 0.05)
+        """, timeout=280)
+    assert out == "True\n"
+
+
 CLIENT = """
     import tensorflow as tf
     flags = tf.app.flags
