@@ -15,7 +15,8 @@ STRATEGIES = {
     "mirrored_3": lambda: tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1", "/cpu:2"]),
     "central": lambda: tf.distribute.experimental.CentralStorageStrategy(["/cpu:0", "/cpu:1"]),
 }
-PAIRS = [p for p in itertools.permutations(STRATEGIES, 2) if "mirrored" in p or p == ("central", "mirrored_3")]
+QUICK = [("mirrored", "none"), ("none", "mirrored"), ("central", "mirrored_3")]
+PAIRS = [p if p in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in itertools.permutations(STRATEGIES, 2)]
 
 
 def scope(strategy):
@@ -81,8 +82,8 @@ def test_savers(writer, reader, tmp_path):
         np.testing.assert_allclose(sess.run(count), 6.0)
 
 
-@pytest.mark.parametrize("writer, reader", [("mirrored", "none"), ("none", "mirrored"), ("central", "mirrored")])
-@pytest.mark.parametrize("kind", ["h5", "tf"])
+@pytest.mark.parametrize("writer, reader", [("mirrored", "none"), ("none", "mirrored")])
+@pytest.mark.parametrize("kind", ["h5", pytest.param("tf", marks=pytest.mark.slow)])
 def test_weights_and_models(writer, reader, kind, data, tmp_path):
     first, second = model(writer), model(reader)
     first.fit(*data, epochs=1, batch_size=12, verbose=0)
@@ -92,8 +93,9 @@ def test_weights_and_models(writer, reader, kind, data, tmp_path):
     np.testing.assert_allclose(second.predict(data[0]), first.predict(data[0]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("writer, reader", [("mirrored", "none"), ("none", "mirrored"), ("mirrored", "mirrored_3")])
-@pytest.mark.parametrize("kind", ["h5", "saved_model"])
+@pytest.mark.parametrize("writer, reader", [("mirrored", "none"), ("none", "mirrored"),
+                                            pytest.param("mirrored", "mirrored_3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [pytest.param("h5", marks=pytest.mark.slow), "saved_model"])
 def test_saved_models(writer, reader, kind, data, tmp_path):
     first = model(writer)
     first.fit(*data, epochs=1, batch_size=12, verbose=0)

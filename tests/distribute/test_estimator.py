@@ -38,7 +38,8 @@ def run(folder, batch, train=None, evaluate=None):
     return found, estimator.get_variable_value("dense/kernel"), np.array(predicted), estimator.get_variable_names()
 
 
-@pytest.mark.parametrize("name", ["mirrored", "central", "one_device"])
+@pytest.mark.parametrize("name", ["mirrored", pytest.param("central", marks=pytest.mark.slow),
+                                  pytest.param("one_device", marks=pytest.mark.slow)])
 def test_as_one_device(name, tmp_path):
     """Batches are those of replicas: two replicas with 4 rows each take the steps of one with 8."""
     make = {"mirrored": lambda: tf.distribute.MirroredStrategy(CPUS),

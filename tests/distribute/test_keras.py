@@ -153,7 +153,8 @@ def test_refused(mirrored):
         mixed.fit(x, y, verbose=0)
 
 
-@pytest.mark.parametrize("name", ["mirrored_devices", "central", "one_device"])
+@pytest.mark.parametrize("name", ["mirrored_devices", pytest.param("central", marks=pytest.mark.slow),
+                                  pytest.param("one_device", marks=pytest.mark.slow)])
 def test_graph_mode(name):
     """Keras models in graphs and sessions: as on one device."""
     x, y = digits(96)
