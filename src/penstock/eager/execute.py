@@ -67,6 +67,10 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         values: list = [t._value for t in inputs]
     except AttributeError:
         return _symbolically(opdef, inputs, args, given, name)
+    if placement.elsewhere is not None:
+        outputs = placement.elsewhere(opdef, inputs, attrs, counts)
+        if outputs is not None:
+            return _recorded(opdef, inputs, outputs, attrs, counts)
     if counts:
         values = group_inputs(opdef, values, counts)
     node = EagerOp(opdef, inputs, [], attrs, counts) if kernel.wants_node else None
@@ -98,6 +102,13 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     if device is not None and not opdef.calls:
         for t in outputs:
             t._on = device
+    return _recorded(opdef, inputs, outputs, attrs, counts)
+
+
+def _recorded(opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple) -> Any:
+    """The results of a call as the caller gets them, on the tapes of those who watch."""
+    if not outputs:
+        return [] if opdef.list_output else None
     if context.state.tapes:
         from penstock.eager.tape import record
         record(EagerOp(opdef, inputs, outputs, attrs, counts), inputs, outputs)

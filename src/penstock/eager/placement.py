@@ -18,6 +18,9 @@ from penstock.place.device import Device
 from penstock.place.device_spec import parts_of
 from penstock.place.devices import DeviceSet
 
+# What runs calls on other tasks, if this process is connected to some (distribute/connect.py): (op, inputs, attrs, counts) to
+# eager tensors, or None where the call is for this process.
+elsewhere: Callable[[OpDef, list, dict[str, Any], tuple], list | None] | None = None
 _HOST = (dtypes.int32, dtypes.string)
 
 
@@ -30,6 +33,8 @@ def choose(opdef: OpDef, attrs: dict[str, Any], inputs: list) -> Device:
     """The device for one call of an op."""
     devices = eager_devices()
     asked = context.state.device or ""
+    if asked and elsewhere is not None and not devices.fitting((*parts_of(asked)[:3], None, None)):
+        asked = ""                                  # of another task, where this call cannot go
     types = opdef.device_types(attrs)
     if not asked:
         handle = next((t for t in inputs if t._dtype is dtypes.resource), None)

@@ -247,6 +247,7 @@ def with_handles(outputs: Any, inner: Any) -> None:
 
 def call_eagerly(function: GraphFunction, args: list) -> list:
     """Runs a function at once. On a tape, what its gradient needs comes out with the result."""
+    from penstock.eager import placement
     from penstock.eager.execute import EagerOp
     from penstock.eager.tape import record
     from penstock.eager.tensor import EagerTensor
@@ -260,13 +261,23 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
     wanted = len(function.outputs)
     if watching:
         function = function_grad.with_intermediates(function, min(watching, 3))
-    values = function.run(eager_context(), [a._value for a in args])
-    outputs = [EagerTensor(v, t.dtype.base_dtype) for v, t in zip(values, function.outputs, strict=True)]
+    outputs = _elsewhere(function, args) if placement.elsewhere is not None else None
+    if outputs is None:
+        values = function.run(eager_context(), [a._value for a in args])
+        outputs = [EagerTensor(v, t.dtype.base_dtype) for v, t in zip(values, function.outputs, strict=True)]
     with_handles(outputs, function.outputs)
     if watching:
         attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype for t in outputs]}
         record(EagerOp(partitioned_call, args, outputs, attrs, (len(args),)), args, outputs)
     return outputs[:wanted]
+
+
+def _elsewhere(function: GraphFunction, args: list) -> list | None:
+    """What a function gives on another task; None if it is to run here."""
+    from penstock.eager import placement
+    attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype.base_dtype for t in function.outputs]}
+    definition = stateful_partitioned_call if function.stateful else partitioned_call
+    return placement.elsewhere(definition, args, attrs, (len(args),))      # type: ignore[misc]
 
 
 def branch_op(selector: Any, args: list, branches: list[GraphFunction], case: bool, name: str | None = None) -> Operation:

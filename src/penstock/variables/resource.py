@@ -42,8 +42,12 @@ def eager_handle(name: str, dtype: Any, dims: tuple | None) -> Any:
     """A handle that owns its variable: nobody else can find it by name."""
     from penstock.eager import placement
     from penstock.eager.tensor import EagerTensor
-    handle = EagerTensor(VariableResource(name, dtype, dims), dtypes.resource)
-    if placement.needed():
+    made = None
+    if placement.elsewhere is not None:
+        attrs = {"container": "", "shared_name": name, "dtype": dtype, "shape": TensorShape.of(dims)}
+        made = placement.elsewhere(get("VarHandleOp"), [], attrs, ())
+    handle = made[0] if made else EagerTensor(VariableResource(name, dtype, dims), dtypes.resource)
+    if not made and placement.needed():
         handle._on = placement.choose(get("VarHandleOp"), {"dtype": dtype}, [])
     _describe(handle, dtype, dims)
     return handle
