@@ -120,17 +120,17 @@ def nap():
 
 
 def test_it_is_quicker_than_the_simple_placer(graph, nap):
-    """Towers of 24 and of 12 ms: one after the other on one CPU, side by side on two, once they have been measured."""
+    """Towers of 60 and of 40 ms: one after the other on one CPU, side by side on two, once they have been measured."""
     x = tf.placeholder(tf.float32, [4])
-    heavy, light = nap(nap(nap(x, ms=8), ms=8), ms=8), nap(nap(x, ms=6), ms=6)
+    heavy, light = nap(nap(nap(x, ms=20), ms=20), ms=20), nap(nap(x, ms=20), ms=20)
     total = heavy + light
     best = {}
     for period in (0, 1):
         with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2, "GPU": 0}, placement_period=period)) as sess:
-            for _ in range(6):
+            for _ in range(12):
                 start = time.perf_counter()
                 np.testing.assert_array_equal(sess.run(total, {x: np.zeros(4)}), np.full(4, 5.0))
-                best[period] = min(best.get(period, 1.0), time.perf_counter() - start)
+                best[period] = min(best.get(period, 10.0), time.perf_counter() - start)
     assert best[1] < 0.85 * best[0]
 
 
