@@ -147,3 +147,26 @@ def test_what_cannot_be_kept(tmp_path):
     root.f = tf.function(lambda x: (x, (x, x)), input_signature=[tf.TensorSpec([], tf.float32)])
     with pytest.raises(ValueError, match="non-flat outputs"):
         tf.saved_model.save(root, str(tmp_path), signatures=root.f)
+
+
+def test_servers_make_tables_and_datasets_by_themselves(tmp_path):
+    class Words(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = tf.Variable(2, dtype=tf.int64)
+            numbers = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([1, 2], tf.int64))
+            self.table = tf.lookup.StaticHashTable(numbers, -1)
+            self.dataset = tf.data.Dataset.range(4)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "words")])
+        def number(self, words):
+            total = tf.zeros([], tf.int64)
+            for n in self.dataset:
+                total += n
+            return {"number": self.table.lookup(words) * self.factor + total}
+    root = Words()
+    tf.saved_model.save(root, str(tmp_path), signatures=root.number)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+        signature = tf.compat.v1.saved_model.load(sess, ["serve"], str(tmp_path)).signature_def["serving_default"]
+        found = sess.run(signature.outputs["number"].name, {signature.inputs["words"].name: ["a", "b", "z"]})
+    assert found.tolist() == [8, 10, 4]

@@ -301,8 +301,9 @@ class StaticHashTable(InitializableLookupTableBase):
         super().__init__(default_value, initializer)
 
     def _create_resource(self) -> Tensor:
-        return ops.hash_table_v2(shared_name=self._shared_name, key_dtype=self._key_dtype,
-                                 value_dtype=self._value_dtype, name=self._name)
+        # In a function that makes the table wherever it is called, it has to be the same one every time.
+        shared = self._shared_name or ("" if context.executing_eagerly() else f"hash_table_{uuid.uuid4()}")
+        return ops.hash_table_v2(shared_name=shared, key_dtype=self._key_dtype, value_dtype=self._value_dtype, name=self._name)
 
     def export(self, name: str | None = None) -> tuple:
         """All keys and all values."""

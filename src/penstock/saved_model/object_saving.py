@@ -31,7 +31,7 @@ from penstock.graph.trackable import Trackable
 from penstock.graph.type_spec import TensorSpec
 from penstock.io import paths
 from penstock.io.messages import SavedModel
-from penstock.ops.functional import call
+from penstock.ops.functional import add_calling_op, call, stateful_partitioned_call
 from penstock.ops.registry import get
 from penstock.saved_model import names
 from penstock.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
@@ -303,7 +303,39 @@ class _Saving:
                     self._constants[id(obj)] = made.op.name
             for c in concrete:
                 self._add_function(c.graph_function)
+            self._make_resources(there)
         return there
+
+    def _make_resources(self, there: dict[int, Any]) -> None:
+        """Tables and datasets in the graph: what makes them, and what the op that servers run first fills them with."""
+        self._fillers: list[Any] = []
+        waiting = [(obj, self._functions[id(obj)]) for obj in self._nodes
+                   if "_create_resource" in self._functions.get(id(obj), ())]
+        changed = True
+        while waiting and changed:
+            changed = False
+            for obj, functions in list(waiting):
+                made = self._called(functions["_create_resource"], there)
+                if made:
+                    there[id(obj.resource_handle)] = made[0]
+                    waiting.remove((obj, functions))
+                    changed = True
+        for obj in self._nodes:
+            if "_initialize" in self._functions.get(id(obj), ()):
+                self._fillers += self._called(self._functions[id(obj)]["_initialize"], there)
+
+    @staticmethod
+    def _called(function: Any, there: dict[int, Any]) -> list:
+        """What a function without arguments gives in the graph; nothing as long as something that it captured is missing.
+
+        It is called as one with state, so that nobody takes a handle for a constant.
+        """
+        trace = next(iter(_traces(function)), None)
+        if trace is None or not all(id(t) in there for t in trace.captured_inputs):
+            return []
+        made, attrs = trace.graph_function, {"Tout": [t.dtype.base_dtype for t in trace.graph_function.outputs]}
+        captured = [there[id(t)] for t in trace.captured_inputs]
+        return list(add_calling_op(stateful_partitioned_call, (captured,), {**attrs, "f": made}, [made], None).outputs)
 
     def _add_function(self, function: Any) -> None:
         """Adds a function, and those that it calls; functions of a loaded model know them by name."""
@@ -328,7 +360,7 @@ class _Saving:
                       for n, t in zip(arguments, function.inputs, strict=False)}
             captured = [there[id(t)] for t in function.captured_inputs if id(t) in there]
             if len(captured) != len(function.captured_inputs):
-                continue                                   # it uses a table: only objects can make it
+                continue                                   # only objects can make what it uses
             results = call(function.graph_function, [*inputs.values(), *captured])
             outputs = nest.pack_sequence_as(function.structured_outputs, results, expand_composites=True)
             out[key] = build_signature_def({n: tensor_info(t) for n, t in inputs.items()},
@@ -383,7 +415,8 @@ class _Saving:
         with self._graph.as_default():
             signatures = self._signature_defs(there)
             saver_def = BulkSaverBuilder()._build_internal(self._reads) if self._reads else None
-            signatures[names.INIT_OP_SIGNATURE_KEY] = op_signature_def(get("NoOp")(), names.INIT_OP_SIGNATURE_KEY)
+            with self._graph.control_dependencies(self._fillers):
+                signatures[names.INIT_OP_SIGNATURE_KEY] = op_signature_def(get("NoOp")(), names.INIT_OP_SIGNATURE_KEY)
             meta_graph = create_meta_graph_def(graph=self._graph, saver_def=saver_def)
             if not meta_graph.HasField("saver_def"):
                 meta_graph.ClearField("saver_def")
