@@ -39,8 +39,14 @@ class Counts:
 
     def add(self, other: Counts) -> None:
         """Takes in what another one has counted."""
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        if other.messages:
+            self.messages += other.messages
+            self.elements += other.elements
+            self.bytes += other.bytes
+        if other.received_messages:
+            self.received_messages += other.received_messages
+            self.received_elements += other.received_elements
+            self.received_bytes += other.received_bytes
 
 
 class Channel:

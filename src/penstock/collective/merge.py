@@ -1,6 +1,7 @@
 """How two contributions become one (`merge_op`), and what is done with the last result (`final_op`)."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -31,6 +32,7 @@ def _max(into: torch.Tensor, x: torch.Tensor) -> None:
 MERGES: dict[str, Merge] = {"Add": _add, "Mul": _mul, "Min": _min, "Max": _max}
 
 
+@functools.cache
 def merge_op(name: str, dtype: torch.dtype) -> Merge:
     """The function `merge(into, x)` that puts the combination of both into the first.
 
