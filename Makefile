@@ -75,7 +75,7 @@ conformance: $(READY)
 	@OMP_NUM_THREADS=1 $(RUN) $(CONFORMANCE)/run.py --tf-git $(TF_GIT) --backend penstock.compat.v1 --list $(LIST) $(ARGS)
 
 bench: $(READY) $(ORACLE_READY)
-	@for file in $(filter-out benchmarks/turns.py,$(wildcard benchmarks/*.py)); do echo "== $$file"; $(RUN) $$file --tf $(ORACLE)/bin/python $(ARGS) || exit 1; done
+	@for name in core fit files; do echo "== $$name"; $(RUN) benchmarks/$$name.py --tf $(ORACLE)/bin/python $(ARGS) || exit 1; done
 
 chaos: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)
