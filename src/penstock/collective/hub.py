@@ -15,6 +15,7 @@ import itertools
 import secrets
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,7 @@ class Hub:
         self._failed: collections.OrderedDict[tuple, errors.OpError] = collections.OrderedDict()
         self._gone: collections.OrderedDict[str, None] = collections.OrderedDict()
         self._numbers = itertools.count(1)
+        self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()           # that groups have started
         self._held: dict[int, errors.OpError | None] = {}                 # keys that wait for `resume`, and why
         self.stores: dict[tuple, bytes] = {}                              # of engines that find each other through it
 
@@ -379,6 +381,9 @@ class Hub:
         for group in list(self._groups.values()):
             why = f"The collectives of {self.task or 'this session'} have ended."
             self.drop(group, errors.CancelledError(None, None, why))
+        for thread in list(self.threads):                     # the last of them frees torch's groups: not while Python ends
+            if thread is not threading.current_thread():
+                thread.join(5.0)
 
 
 def _frozen(key: Any) -> Any:

@@ -56,6 +56,7 @@ class Mover:
         self._closed = False
         self.spans: collections.deque[tuple[str, float, float]] = collections.deque(maxlen=_SPANS)
         self._thread = threading.Thread(target=self._work, name=f"penstock buckets of {group.members[rank]}", daemon=True)
+        group._hub.threads.add(self._thread)
         self._thread.start()
 
     def start(self, bucket: Bucket, prioritize: bool) -> Bucket:
