@@ -196,8 +196,11 @@ def _rebuild(array: Any, dtype: Any) -> EagerTensor:
 
 def from_array(array: np.ndarray, dtype: Any) -> EagerTensor:
     """An eager tensor over its own copy of a numpy array."""
-    if dtype.torch is not None:
-        array = np.array(array)
+    return over_array(np.array(array) if dtype.torch is not None else array, dtype)
+
+
+def over_array(array: np.ndarray, dtype: Any) -> EagerTensor:
+    """An eager tensor that shares the memory of a numpy array, where it can: the array is not to be changed meanwhile."""
     made = EagerTensor(bridge.to_torch(array, dtype), dtype)
     if context.state.device is not None or eager_devices().mixed:
         _place(made)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock import errors, nest
+from penstock import dtypes, errors, nest
 from penstock import tf_logging as logging
 from penstock.api import LazyModule, export
 from penstock.graph import context
@@ -244,8 +244,9 @@ def _host_value(a: Any) -> Any:
 
 
 def _eager_value(a: Any) -> Any:
-    """An array as an eager tensor; floating ones in the float type of Keras."""
+    """An array as an eager tensor, with its memory; floating ones in the float type of Keras."""
     from penstock import convert_to_tensor
+    from penstock.eager.tensor import over_array
     if hasattr(a, "_value"):
         return a
     if hasattr(a, "toarray"):
@@ -253,7 +254,7 @@ def _eager_value(a: Any) -> Any:
     a = np.asarray(a)
     if a.dtype.kind == "f":
         a = a.astype(backend.floatx(), copy=False)
-    return convert_to_tensor(a)
+    return over_array(a, dtypes.as_dtype(a.dtype)) if a.dtype.kind in "fiub" else convert_to_tensor(a)
 
 
 class WholeSource(Source):
