@@ -120,3 +120,14 @@ def test_columns_with_different_numbers_of_rows():
     with pytest.raises(ValueError, match="Batch size .first dimension. of each feature must be same.*x, y.*3, 2"):
         tf2.keras.layers.DenseFeatures([fc.numeric_column("x"), fc.numeric_column("y")])(
             {"x": tf2.constant([[1.], [2.], [3.]]), "y": tf2.constant([[1.], [2.]])})
+
+
+def test_a_sequential_model_that_begins_with_columns_is_saved_as_a_saved_model(tmp_path):
+    model = tf2.keras.Sequential([tf2.keras.layers.DenseFeatures([fc.numeric_column("x")]), tf2.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    data = {"x": np.arange(8, dtype=np.float32)[:, None]}
+    model.fit(data, np.ones((8, 1), np.float32), verbose=0)
+    model.save(str(tmp_path / "model"))
+    loaded = tf2.saved_model.load(str(tmp_path / "model"))
+    out = loaded.signatures["serving_default"](x=tf2.constant(data["x"]))
+    np.testing.assert_allclose(next(iter(out.values())).numpy(), model.predict(data), rtol=1e-6)

@@ -199,8 +199,8 @@ class Network(Layer):
             self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
             return
         if in_eager_or_function():
+            from penstock.keras.saving.saved_model import save_spec
             if "_save_spec" not in self.__dict__ and not self._is_graph_network:
-                from penstock.keras.saving.saved_model import save_spec
                 self.__dict__["_save_spec"] = save_spec(inputs)
             if context.executing_eagerly() or self.__dict__.get("_save_spec") is None:
                 return

@@ -231,9 +231,10 @@ def save_spec(inputs: Any) -> Any:
     flat = nest.flatten(inputs)
     if not all(hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x.shape, "rank") for x in flat):
         return None
-    names = iter(range(len(flat)))
+    names = iter(sorted(inputs) if isinstance(inputs, dict) and len(inputs) == len(flat)
+                 else [f"input_{i + 1}" for i in range(len(flat))])
 
     def spec(x: Any) -> Any:
         dims = None if x.shape.rank is None else [None, *x.shape.as_list()[1:]] if x.shape.rank else []
-        return TensorSpec(TensorShape(dims), x.dtype.base_dtype, name=f"input_{next(names) + 1}")
+        return TensorSpec(TensorShape(dims), x.dtype.base_dtype, name=next(names))
     return nest.map_structure(spec, inputs)
