@@ -115,7 +115,7 @@ with tf.train.MonitoredTrainingSession(checkpoint_dir=sys.argv[1], save_checkpoi
 @pytest.mark.distributed
 @pytest.mark.timeout(100)
 def test_a_worker_that_is_killed_again_and_again_reads_everything_in_order(nursery, tmp_path):
-    """The model goes back to its checkpoint with every death; what the n-th step has read is always the n-th batch."""
+    """The model goes back to its checkpoint with every death; its input too, but for a batch that may come again."""
     program, log, folder = tmp_path / "counts.py", tmp_path / "log", tmp_path / "model"
     program.write_text(COUNTS)
     log.touch()
@@ -134,5 +134,6 @@ def test_a_worker_that_is_killed_again_and_again_reads_everything_in_order(nurse
     read = [tuple(map(int, line.split()[1:])) for line in log.read_text().splitlines() if line.startswith("read ")]
     missing = set(range(1, 121)) - {step for step, _ in read}       # a death between a checkpoint and the line of its step
     assert read[-1][0] == 120 and len(missing) <= 4, missing
-    wrong = [(step, seen) for step, seen in read if seen != order[step - 1]]
-    assert all(seen == order[step - 2] for step, seen in wrong) and len(wrong) <= 4, wrong
+    behind = [step - 1 - order.index(seen) for step, seen in read]     # a death may repeat a batch: all after it are later
+    changes = [b - a for a, b in zip(behind, behind[1:], strict=False) if a != b]
+    assert behind[0] == 0 and len(changes) <= 4 and set(changes) <= {-1, 1} and set(behind) <= set(range(5)), behind
