@@ -11,29 +11,20 @@ import argparse
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import time
 
 SOURCE = str(pathlib.Path(__file__).parents[1] / "src")
+sys.path.insert(0, SOURCE)
+
+from penstock.distributed.launch import free_addresses  # noqa: E402
+
 MANY = 3                            # calls that are timed together
-
-
-def free_ports(n: int) -> list[int]:
-    """Ports that nobody uses now."""
-    socks = [socket.socket() for _ in range(n)]
-    for s in socks:
-        s.bind(("127.0.0.1", 0))
-    found = [s.getsockname()[1] for s in socks]
-    for s in socks:
-        s.close()
-    return found
 
 
 def member(rank: int, spec: dict, store: int, sizes: list[int], rounds: int) -> None:
     """One process: times all ways; process 0 prints a line of JSON per size."""
-    sys.path.insert(0, SOURCE)
     import torch
     import torch.distributed as dist
 
@@ -83,8 +74,8 @@ def member(rank: int, spec: dict, store: int, sizes: list[int], rounds: int) -> 
 
 def run(processes: int, sizes: list[int], rounds: int) -> list[dict]:
     """The lines of one number of processes."""
-    *ports, store = free_ports(processes + 1)
-    spec = {"worker": [f"127.0.0.1:{p}" for p in ports]}
+    *workers, meeting = free_addresses(processes + 1, "127.0.0.1")
+    spec, store = {"worker": workers}, int(meeting.rpartition(":")[2])
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PENSTOCK_COLLECTIVE_TUNE_SECONDS": "1"}
     command = [sys.executable, __file__, "--rounds", str(rounds), "--sizes", *map(str, sizes), "--member"]
     made = [subprocess.Popen([*command, json.dumps([r, spec, store])], env=env, stdout=subprocess.PIPE, text=True)

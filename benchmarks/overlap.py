@@ -18,7 +18,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from allreduce import SOURCE, free_ports
+from allreduce import SOURCE, free_addresses
 
 WAYS = {"afterwards": {}, "overlap": {"overlap": True}, "overlap, first layers first": {"prioritize": True}}
 
@@ -101,7 +101,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.worker:
         worker(*json.loads(args.worker), args.rounds, args.megabytes_per_second, args.trace)
-    spec = {"worker": [f"127.0.0.1:{p}" for p in free_ports(2)]}
+    spec = {"worker": free_addresses(2, "127.0.0.1")}
     command = [sys.executable, __file__, "--rounds", str(args.rounds), "--megabytes-per-second", str(args.megabytes_per_second),
                "--trace", args.trace, "--worker"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

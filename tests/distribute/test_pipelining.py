@@ -1,6 +1,5 @@
 """Pipelines: schedules as computed, results as without them, bubbles as measured; layers that are cut over devices."""
 import json
-import time
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 import penstock as tf
 import penstock.compat.v1 as tf1
+from benchmarks.pipelining import napping
 from penstock.distribute.pipelining import schedule as schedules
 from penstock.distribute.pipelining.cut import balanced
 
@@ -193,21 +193,7 @@ class Nap(L.Layer):
         self.seconds = seconds
 
     def call(self, x):
-        def nap(value):
-            time.sleep(self.seconds)
-            return value
-
-        @tf.custom_gradient
-        def work(x):
-            y = tf.numpy_function(nap, [x], tf.float32)
-
-            def gradient(dy):
-                back = tf.numpy_function(nap, [dy], tf.float32)
-                back.set_shape(x.shape)
-                return back
-            y.set_shape(x.shape)
-            return y, gradient
-        return work(x)
+        return napping(x, self.seconds)
 
 
 @pytest.mark.parametrize("name", schedules.SCHEDULES)

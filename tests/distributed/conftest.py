@@ -3,7 +3,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ import time
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock.distributed.launch import free_addresses
 
 SOURCE = str(pathlib.Path(__file__).parents[2] / "src")
 SERVE = """
@@ -23,20 +23,10 @@ server.join()
 """
 
 
-def free_ports(n):
-    socks = [socket.socket() for _ in range(n)]
-    for s in socks:
-        s.bind(("127.0.0.1", 0))
-    found = [s.getsockname()[1] for s in socks]
-    for s in socks:
-        s.close()
-    return found
-
-
 def addresses(**jobs):
     """A cluster as a dict: `addresses(ps=1, worker=2)`."""
-    ports = iter(free_ports(sum(jobs.values())))
-    return {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in jobs.items()}
+    free = iter(free_addresses(sum(jobs.values()), "127.0.0.1"))
+    return {job: [next(free) for _ in range(n)] for job, n in jobs.items()}
 
 
 def eventually(true, seconds=10.0):

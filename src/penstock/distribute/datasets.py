@@ -150,18 +150,18 @@ def _next_or_empty(iterator: Any, spec: Any, like: Any) -> Any:
 
 
 # -- 2.x: iterables ---------------------------------------------------------------------------------------------------
-@export("distribute.DistributedIterator")
-class DistributedIterator:
-    """An iterator over values for each replica."""
+class _Elements:
+    """What iterators over the elements of a source have in common."""
 
-    def __init__(self, source: _Source, strategy: Any):
-        self._source, self._strategy = source, strategy
-        with device("/device:CPU:0"):
-            self._iterator = iterators.OwnedIterator(source.dataset)
-
+    _source: _Source
+    _iterator: Any
     element_spec = property(lambda self: self._source.element_spec, doc="The type of the elements.")
 
-    def __iter__(self) -> DistributedIterator:
+    def get_next(self, name: str | None = None) -> Any:
+        """The next element for each replica; OutOfRangeError at the end."""
+        return self._source.next(self._iterator)
+
+    def __iter__(self) -> Any:
         return self
 
     def __next__(self) -> Any:
@@ -170,9 +170,17 @@ class DistributedIterator:
         except errors.OutOfRangeError:
             raise StopIteration from None
 
-    def get_next(self) -> Any:
-        """The next element; OutOfRangeError at the end."""
-        return self._source.next(self._iterator)
+    next = __next__
+
+
+@export("distribute.DistributedIterator")
+class DistributedIterator(_Elements):
+    """An iterator over values for each replica."""
+
+    def __init__(self, source: _Source, strategy: Any):
+        self._source, self._strategy = source, strategy
+        with device("/device:CPU:0"):
+            self._iterator = iterators.OwnedIterator(source.dataset)
 
     def get_next_as_optional(self) -> Any:
         """The next element as an Optional, which is empty at the end (eager mode only)."""
@@ -246,7 +254,7 @@ class DistributedDatasetsFromFunction(DistributedDataset):
 
 
 # -- 1.x: iterators ---------------------------------------------------------------------------------------------------
-class DistributedIteratorV1:
+class DistributedIteratorV1(_Elements):
     """An iterator that can be initialized again: in graphs by running `initializer`, eagerly by calling `initialize()`."""
 
     def __init__(self, source: _Source, strategy: Any, one_shot: bool = False):
@@ -259,7 +267,6 @@ class DistributedIteratorV1:
         else:
             self.initialize()
 
-    element_spec = property(lambda self: self._source.element_spec, doc="The type of the elements.")
     output_types = property(lambda self: structure.legacy(self._source.given.element_spec, "types"), doc="Their dtypes.")
     output_shapes = property(lambda self: structure.legacy(self._source.given.element_spec, "shapes"), doc="Their shapes.")
     output_classes = property(lambda self: structure.legacy(self._source.given.element_spec, "classes"), doc="Their classes.")
@@ -279,21 +286,6 @@ class DistributedIteratorV1:
         with device("/device:CPU:0"):
             self._iterator = iterators.OwnedIterator(self._source.dataset)
         return []
-
-    def get_next(self, name: str | None = None) -> Any:
-        """The next element for each replica; OutOfRangeError at the end."""
-        return self._source.next(self._iterator)
-
-    def __iter__(self) -> Any:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return self.get_next()
-        except errors.OutOfRangeError:
-            raise StopIteration from None
-
-    next = __next__
 
 
 class DatasetIterator(DistributedIteratorV1):

@@ -8,7 +8,7 @@ rate.
 """
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -69,8 +69,8 @@ def centered(e: Ensemble, rules: Rules) -> tuple[Ensemble, bool]:
     return _cleared(e._replace(bias=(e.bias + step).astype(np.float32))), bool((np.abs(step) > 0.01).any())
 
 
-def leaves_of(e: Ensemble, rows: np.ndarray, root: int) -> np.ndarray:
-    """The leaf of one tree that each example reaches."""
+def leaves_of(e: Any, rows: np.ndarray, root: int = 0) -> np.ndarray:
+    """The leaf of one tree that each example reaches; `e` has the arrays feature, threshold and child."""
     node = np.full(len(rows), root, np.int32)
     while True:
         feature = e.feature[node]

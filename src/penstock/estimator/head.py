@@ -149,6 +149,18 @@ def _update_metrics(self: Head, eval_metrics: dict[str, Any], features: Any, log
     return Head.update_metrics(self, eval_metrics, features, logits, labels, None, regularization_losses)
 
 
+def _curves(labels: Any, p: Any, weights: Any, thresholds: Any) -> dict[str, Any]:
+    """Metrics of probabilities: the areas under their curves, and what becomes of them with thresholds."""
+    out = {"auc": tf.metrics.auc(labels, p, weights),
+           "auc_precision_recall": tf.metrics.auc(labels, p, weights, curve="PR", summation_method="careful_interpolation")}
+    for t in thresholds:
+        above = tf.cast(p >= t, tf.float32)
+        out[f"accuracy/positive_threshold_{t:g}"] = tf.metrics.accuracy(labels, above, weights)
+        out[f"precision/positive_threshold_{t:g}"] = tf.metrics.precision(labels, above, weights)
+        out[f"recall/positive_threshold_{t:g}"] = tf.metrics.recall(labels, above, weights)
+    return out
+
+
 class _ClassHead(Head):
     """What the heads of exclusive classes share."""
 
@@ -265,18 +277,11 @@ class BinaryClassHead(_ClassHead):
         row, w = self._losses(labels, logits, features)
         p, ids = predictions["logistic"], predictions["class_ids"]
         mean = tf.metrics.mean(labels, w)
-        out = {"average_loss": tf.metrics.mean(row, w), "accuracy": tf.metrics.accuracy(labels, ids, w),
+        return {"average_loss": tf.metrics.mean(row, w), "accuracy": tf.metrics.accuracy(labels, ids, w),
                "precision": tf.metrics.precision(labels, ids, w), "recall": tf.metrics.recall(labels, ids, w),
                "prediction/mean": tf.metrics.mean(p, w), "label/mean": mean,
                "accuracy_baseline": (tf.maximum(mean[0], 1 - mean[0]), mean[1]),
-               "auc": tf.metrics.auc(labels, p, w),
-               "auc_precision_recall": tf.metrics.auc(labels, p, w, curve="PR", summation_method="careful_interpolation")}
-        for t in self._thresholds:
-            above = tf.cast(p >= t, tf.float32)
-            out[f"accuracy/positive_threshold_{t:g}"] = tf.metrics.accuracy(labels, above, w)
-            out[f"precision/positive_threshold_{t:g}"] = tf.metrics.precision(labels, above, w)
-            out[f"recall/positive_threshold_{t:g}"] = tf.metrics.recall(labels, above, w)
-        return out
+               **_curves(labels, p, w, self._thresholds)}
 
     def _export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         return {**super()._export_outputs(predictions), "regression": RegressionOutput(predictions["logistic"])}
@@ -386,13 +391,7 @@ class MultiLabelHead(Head):
     def _metric_ops(self, labels: Any, logits: Any, features: Any, predictions: dict[str, Any]) -> dict[str, Any]:
         row, w = self._losses(labels, logits, features)
         p = predictions["probabilities"]
-        out = {"average_loss": tf.metrics.mean(row, w), "auc": tf.metrics.auc(labels, p, w),
-               "auc_precision_recall": tf.metrics.auc(labels, p, w, curve="PR", summation_method="careful_interpolation")}
-        for t in self._thresholds:
-            above = tf.cast(p >= t, tf.float32)
-            out[f"accuracy/positive_threshold_{t:g}"] = tf.metrics.accuracy(labels, above, w)
-            out[f"precision/positive_threshold_{t:g}"] = tf.metrics.precision(labels, above, w)
-            out[f"recall/positive_threshold_{t:g}"] = tf.metrics.recall(labels, above, w)
+        out = {"average_loss": tf.metrics.mean(row, w), **_curves(labels, p, w, self._thresholds)}
         for i in self._watched:
             out[f"probability_mean/class{i}"] = tf.metrics.mean(p[:, i], None)
         return out

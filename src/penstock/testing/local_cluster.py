@@ -1,8 +1,6 @@
 """tf.test.create_local_cluster: the tasks of a cluster as servers of this process."""
 from __future__ import annotations
 
-import contextlib
-import socket
 from typing import Any
 
 from penstock.api import export
@@ -16,13 +14,10 @@ def create_local_cluster(num_workers: int, num_ps: int, protocol: str = "grpc", 
     >>> workers, ps = tf.test.create_local_cluster(num_workers=2, num_ps=1)
     >>> with tf.Session(workers[0].target) as sess: ...
     """
+    from penstock.distributed.launch import free_addresses
     from penstock.distributed.server import Server
-    with contextlib.ExitStack() as held:                      # until all are known, so that they differ
-        socks = [held.enter_context(socket.socket()) for _ in range(num_workers + num_ps)]
-        for sock in socks:
-            sock.bind(("localhost", 0))
-        ports = [sock.getsockname()[1] for sock in socks]
-    jobs = {"worker": [f"localhost:{p}" for p in ports[:num_workers]], "ps": [f"localhost:{p}" for p in ports[num_workers:]]}
+    addresses = free_addresses(num_workers + num_ps)
+    jobs = {"worker": addresses[:num_workers], "ps": addresses[num_workers:]}
     made = {job: [Server(jobs, job, i, protocol, config) for i in range(len(jobs[job]))]
             for job, config in (("worker", worker_config), ("ps", ps_config))}
     return made["worker"], made["ps"]

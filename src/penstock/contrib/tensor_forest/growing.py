@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.estimator.boosting import leaves_of
+
 
 class Tree(NamedTuple):
     """A tree, and the statistics of its leaves."""
@@ -30,18 +32,6 @@ def seedling(targets: int, candidates: int) -> Tree:
     return Tree(np.full(1, -1, np.int32), np.zeros(1, np.float32), np.full(1, -1, np.int32), np.zeros((1, targets), np.float32),
                 np.zeros(1, np.int32), np.full((1, candidates), -1, np.int32), np.zeros((1, candidates), np.float32),
                 np.zeros((1, candidates, targets), np.float32), np.zeros((1, candidates, targets), np.float32))
-
-
-def leaves_of(tree: Tree, x: np.ndarray) -> np.ndarray:
-    """The leaf that each example reaches."""
-    node = np.zeros(len(x), np.int32)
-    while True:
-        feature = tree.feature[node]
-        inner = np.flatnonzero(feature >= 0)
-        if not len(inner):
-            return node
-        at = node[inner]
-        node[inner] = tree.child[at] + (x[inner, feature[inner]] > tree.threshold[at])
 
 
 def grow(tree: Tree, x: np.ndarray, targets: np.ndarray, seed: int, max_nodes: int, split_after: float,
