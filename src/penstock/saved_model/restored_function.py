@@ -169,9 +169,9 @@ def _python_signature(fullargspec: Any) -> Any:
 
 
 class SignatureFunction(RestoredConcreteFunction):
-    """A signature of a SavedModel: takes tensors by name, gives a dictionary of tensors."""
+    """A signature of a SavedModel: takes tensors by name, or in the structure it was traced with; gives a dictionary."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if args and self._arg_count > 1:
+        if args and self._arg_count > 1 and not (self.structured_input_signature or [()])[0]:
             raise TypeError(f"{self.graph_function.name} takes {self._arg_names} by name, got {len(args)} by position")
         return super().__call__(*args, **kwargs)

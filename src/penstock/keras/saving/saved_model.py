@@ -60,14 +60,14 @@ def functions(model: Any, cache: Any) -> dict[str, Any]:
     except (TypeError, ValueError) as e:
         logging.warning("Model %s is saved without its call for training: %s", model.name, e)
 
-    def served(*inputs: Any) -> dict[str, Any]:
-        outputs = nest.flatten(model(nest.pack_sequence_as(specs, list(inputs)), training=False))
+    def served(inputs: Any) -> dict[str, Any]:
+        outputs = nest.flatten(model(inputs, training=False))
         return dict(zip(_output_names(model, len(outputs)), outputs, strict=True))
 
     flat = nest.flatten(specs)
     names = [s.name or f"input_{i + 1}" for i, s in enumerate(flat)]
     serve = Function(served, "_wrapped_model").get_concrete_function(
-        *[TensorSpec(s.shape, s.dtype, name=n) for s, n in zip(flat, names)])
+        nest.pack_sequence_as(specs, [TensorSpec(s.shape, s.dtype, name=n) for s, n in zip(flat, names)]))
     return {**found, "__call__": call, "_default_save_signature": serve}
 
 
