@@ -190,15 +190,15 @@ def test_damaged_models_give_typed_errors(saved):
 @pytest.mark.parametrize("structure", [dict, list])
 def test_the_default_function_of_a_model_takes_its_inputs_in_their_structure(tmp_path, structure):
     x, y = tf.keras.Input((2,), name="x"), tf.keras.Input((2,), name="y")
-    outputs = tf.keras.layers.Dense(1, name="y")(x - y)
+    outputs = tf.keras.layers.Dense(1, name="out")(x - y)
     a, b = tf.constant([[1.0, 2.0]]), tf.constant([[5.0, 3.0]])
     inputs, given = ({"y": y, "x": x}, {"x": a, "y": b}) if structure is dict else ([y, x], [b, a])
     model = tf.keras.Model(inputs, outputs)
     tf.saved_model.save(model, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     expected = model(given).numpy()
-    np.testing.assert_allclose(loaded._default_save_signature(given)["y"].numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(loaded._default_save_signature(given)["out"].numpy(), expected, rtol=1e-6)
     serve = loaded.signatures["serving_default"]
-    np.testing.assert_allclose(serve(x=a, y=b)["y"].numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(serve(x=a, y=b)["out"].numpy(), expected, rtol=1e-6)
     with pytest.raises(TypeError, match="by name"):
         serve(given)

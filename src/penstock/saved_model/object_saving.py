@@ -113,7 +113,7 @@ def _signature(function: Any, key: str) -> ConcreteFunction:
     body.__signature__ = inspect.Signature(by_name)      # type: ignore[attr-defined]
     wrapped = Function(body, f"signature_wrapper_{_clean(key)}", autograph=False)
     made = wrapped.get_concrete_function(**{s.name: s for s in specs})
-    made._arg_names = arguments
+    made._arg_names = [s.name for s in nest.flatten(made.structured_input_signature)]      # in the order of its inputs
     for v in function.graph.variables:
         made.graph.watched_variables[id(v)] = v
     return made
