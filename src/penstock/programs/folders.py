@@ -97,6 +97,7 @@ random.experimental: ops.stateful_random_ops
 @weights: ops.weights_broadcast_ops
 nondifferentiable_batch_function .: ops.batch_ops
 @ops.inplace: ops.inplace_ops
+@ops.nccl: ops.nccl_ops
 contrib.factorization: ops.clustering_ops
 train estimator: training.basic_session_run_hooks
 train @checkpoint.state: training.checkpoint_management

@@ -4,7 +4,7 @@
         while not sess.should_stop():
             sess.run(train_op)
 
-Three things stand between the loop and the session: `_Hooked` calls the hooks around each step, `_Coordinated` ends the
+Three things stand between the loop and the session: `_HookedSession` calls the hooks around each step, `_Coordinated` ends the
 threads of queue runners and carries their exceptions, and `_Recoverable` makes a new session, restored from the last
 checkpoint, when a task was lost (AbortedError, UnavailableError).
 """
@@ -154,7 +154,7 @@ class _Coordinated(_Wrapped):
             raise
 
 
-class _Hooked(_Wrapped):
+class _HookedSession(_Wrapped):
     """Calls hooks around each step; what they ask for is fetched in the same step."""
 
     def __init__(self, sess: Any, hooks: list):
@@ -227,7 +227,7 @@ class _CoordinatedSessionCreator(SessionCreator):
             start_queue_runners(sess=self.tf_sess, coord=self.coord)
         for hook in self._hooks:
             hook.after_create_session(self.tf_sess, self.coord)
-        return _Coordinated(_Hooked(self.tf_sess, self._hooks), self.coord, self._stop_grace_period_secs)
+        return _Coordinated(_HookedSession(self.tf_sess, self._hooks), self.coord, self._stop_grace_period_secs)
 
 
 class _MonitoredSession:

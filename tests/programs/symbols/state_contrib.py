@@ -230,3 +230,57 @@ def sums_of_all(tf):
             parts.append(tf.python.ops.collective_ops.all_reduce(tf.constant([1.0, 2.0]) * (k + 1), 2, 1, 1, "Add", "Id"))
     with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as sess:
         assert [v.tolist() for v in sess.run(parts)] == [[3.0, 6.0]] * 2 and callable(reduce)
+
+
+def quantize(tf):
+    x = np.random.default_rng(0).uniform(size=[4, 8]).astype(np.float32)
+    for create in (tf.contrib.quantize.create_training_graph, tf.contrib.quantize.create_eval_graph):
+        tf.reset_default_graph()
+        y = tf.nn.relu(tf.matmul(x, tf.get_variable("w", initializer=np.linspace(-0.3, 1, 16, dtype=np.float32).reshape(8, 2))))
+        out = y + 0.0
+        create()
+        end = out.op.inputs[0].op
+        assert end.type == "FakeQuantWithMinMaxVars"
+        values, top = _run(tf, [out, end.inputs[2]])
+        exact = np.maximum(x @ np.linspace(-0.3, 1, 16).reshape(8, 2), 0)
+        assert abs(values - exact).max() < 0.1 and np.allclose(values * 255 / top, (values * 255 / top).round(), atol=1e-2)
+
+
+def session_bundle(tf):
+    from tensorflow.contrib.session_bundle import exporter, session_bundle
+    x = tf.placeholder(tf.float32, [None], name="x")
+    y = tf.identity(tf.Variable(3.0) * x, name="y")
+    made = tf.contrib.session_bundle.exporter.Exporter(tf.train.Saver())
+    made.init(default_graph_signature=exporter.generic_signature({"x": x, "y": y}))
+    with tempfile.TemporaryDirectory() as folder:
+        sess = tf.Session()
+        sess.run(tf.global_variables_initializer())
+        where = made.export(folder, tf.constant(7), sess).decode()
+        sess.close()
+        assert where.endswith("/00000007")
+        with session_bundle.load_session_bundle_from_path(where)[0] as again:
+            assert again.run("y:0", {"x:0": [2.0]}).tolist() == [6.0]
+
+
+def nccl(tf):
+    from tensorflow.contrib.nccl.ops import gen_nccl_ops
+    from tensorflow.contrib.nccl.python.ops import nccl_ops
+    assert nccl_ops._validate_and_load_nccl_so() is None
+    with tf.device("/cpu:0"):
+        x = tf.constant([1.0, 2.0])
+    assert _run(tf, gen_nccl_ops.nccl_reduce([x, x], reduction="sum")).tolist() == [2.0, 4.0]
+    assert _run(tf, tf.contrib.nccl.reduce_sum([x, x, x])).tolist() == [3.0, 6.0]
+
+
+def hooked_session(tf):
+    from tensorflow.python.training import monitored_session
+
+    class Hook(tf.train.SessionRunHook):
+        def before_run(self, run_context):
+            return tf.train.SessionRunArgs(two)
+
+        def after_run(self, run_context, run_values):
+            self.seen = run_values.results
+    one, two, hook = tf.constant(1), tf.constant(2), Hook()
+    with tf.Session() as sess:
+        assert monitored_session._HookedSession(sess, [hook]).run(one) == 1 and hook.seen == 2

@@ -16,6 +16,7 @@ from penstock.contrib.layers.support import (
     weight,
 )
 from penstock.graph.node import Tensor
+from penstock.keras.backend.conv import OP_NAMES
 
 _XAVIER, _ZEROS = xavier_initializer(), tf.zeros_initializer()
 _FORMATS = (None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW")
@@ -64,7 +65,7 @@ def convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1
         spatial = {1: "W", 2: "HW", 3: "DHW"}[n]
         outputs = tf.nn.convolution(inputs, kernel, padding=padding.upper(), strides=n_positive_integers(n, stride),
                                     dilation_rate=n_positive_integers(n, rate),
-                                    data_format=f"NC{spatial}" if first else f"N{spatial}C")
+                                    data_format=f"NC{spatial}" if first else f"N{spatial}C", name=OP_NAMES[n])
         outputs = _normalized(outputs, num_outputs, first, normalizer_fn, normalizer_params, biases_initializer,
                               biases_regularizer, variables_collections, trainable)
         return finish(outputs, activation_fn, outputs_collections, sc.name)

@@ -37,6 +37,9 @@ def _numbers(value: Any, rank: int) -> tuple:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
+OP_NAMES = {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}          # what the op of a layer is called, by rank
+
+
 def _convolution(x: Any, kernel: Any, strides: Any, padding: str, data_format: Any, dilation_rate: Any, rank: int) -> Any:
     return tf.nn.convolution(x, kernel, padding_word(padding), strides=_numbers(strides, rank),
                              dilation_rate=_numbers(dilation_rate, rank), data_format=layout(rank, data_format))

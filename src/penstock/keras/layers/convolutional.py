@@ -8,7 +8,7 @@ from penstock.compat import v1 as tf
 from penstock.graph import context
 from penstock.keras import backend as K
 from penstock.keras import regularizers
-from penstock.keras.backend.conv import layout
+from penstock.keras.backend.conv import OP_NAMES, layout
 from penstock.keras.engine.base_layer import Layer
 from penstock.keras.engine.input_spec import InputSpec
 from penstock.keras.layers.parts import (
@@ -94,7 +94,7 @@ class Conv(Layer):
             inputs = tf.pad(inputs, self._causal_padding())
         padding = "VALID" if self.padding == "causal" else self.padding.upper()
         outputs = tf.nn.convolution(inputs, self.kernel, padding, strides=self.strides, dilation_rate=self.dilation_rate,
-                                    data_format=layout(self.rank, self.data_format))
+                                    data_format=layout(self.rank, self.data_format), name=OP_NAMES[self.rank])
         return self._finished(outputs)
 
     def _causal_padding(self) -> list:
