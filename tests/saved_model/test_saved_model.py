@@ -159,6 +159,65 @@ def test_untracked_variables_are_refused(tmp_path):
     root.f = tf.function(lambda: hidden + 1.0, input_signature=[])
     with pytest.raises(AssertionError, match="untracked"):
         tf.saved_model.save(root, str(tmp_path / "m"))
+    root.f = tf.function(lambda x: hidden + x)
+    root.f(tf.constant(1.0))
+    with pytest.raises(KeyError, match="not reachable from root"):
+        tf.saved_model.save(root, str(tmp_path / "m"))
+
+
+def test_a_function_needs_to_say_what_it_takes_to_be_a_signature(tmp_path):
+    root = tf.Module()
+    root.f = tf.function(lambda x: 2.0 * x)
+    root.f(tf.constant(1.0))
+    with pytest.raises(ValueError, match="Expected a TensorFlow function.*get_concrete_function"):
+        tf.saved_model.save(root, str(tmp_path / "m"), root.f)
+
+
+def test_slots_of_optimizers_are_restored_into_graphs(tmp_path):
+    class Training(tf.Module):
+        def __init__(self):
+            self.w, self.optimizer = tf.Variable([1.0, 2.0]), tf.keras.optimizers.Adam(0.1)
+
+        @tf.function(input_signature=[tf.TensorSpec([2])])
+        def step(self, x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum((self.w * x - 1.0) ** 2)
+            self.optimizer.apply_gradients([(tape.gradient(loss, self.w), self.w)])
+            return {"loss": loss}
+    model, x = Training(), np.array([1.0, 3.0], np.float32)
+    model.step(tf.constant(x))
+    tf.saved_model.save(model, str(tmp_path), model.step)
+    expected = [float(model.step(tf.constant(x))["loss"]) for _ in range(3)]
+    with tf.Graph().as_default(), v1.Session() as sess:
+        signature = v1.saved_model.load(sess, ["serve"], str(tmp_path)).signature_def["serving_default"]
+        found = [sess.run(signature.outputs["loss"].name, {signature.inputs["x"].name: x}) for _ in range(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def write_loop_model(folder):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        n = v1.placeholder(tf.int32, [], name="n")
+        w = v1.get_variable("w", initializer=2, use_resource=True)
+        local = v1.get_local_variable("local", initializer=3, use_resource=True)
+        v1.disable_control_flow_v2()
+        _, total = v1.while_loop(lambda i, s: i <= n, lambda i, s: (i + 1, s + i * w * local), [0, 0])
+        sparse = tf.SparseTensor(tf.constant([[0, 1]], tf.int64), [total], tf.constant([1, 2], tf.int64))
+        sess.run([w.initializer, local.initializer])
+        v1.saved_model.simple_save(sess, str(folder), {"n": n}, {"total": total, "sparse": sparse},
+                                   legacy_init_op=local.initializer)
+
+
+def test_a_graph_with_loops_and_sparse_outputs_is_loaded_as_an_object(tmp_path):
+    write_loop_model(tmp_path / "m")
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    out = loaded.signatures["serving_default"](tf.constant(4))
+    assert int(out["total"]) == 60
+    assert tf.sparse.to_dense(out["sparse"]).numpy().tolist() == [[0, 60]]
+    with tf.Graph().as_default(), v1.Session() as sess:
+        loaded = tf.saved_model.load(str(tmp_path / "m"))
+        out = loaded.signatures["serving_default"](tf.constant(4))
+        sess.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+        assert sess.run(out["total"]) == 60
 
 
 def test_damaged_models_give_typed_errors(saved):

@@ -120,6 +120,10 @@ class ObjectGraphView:
                     queue.append(ref)
         return found, ways
 
+    def ways(self) -> dict[int, str]:
+        """By id, the way to each object, also to the slots of optimizers."""
+        return self._described()[1]
+
     def list_objects(self) -> list:
         """All objects, slots of optimizers last."""
         return self._described()[0]

@@ -73,8 +73,9 @@ class WrappedFunction(ConcreteFunction):
                 raise ValueError("Can only prune function whose feeds and fetches are from this graph "
                                  f"({source}). Input {t} is from graph {t.graph}")
         made, copies = _copied(source, flat_feeds, wanted, captured, name or "pruned")
-        made.structured_outputs = nest.map_structure(lambda f: None if isinstance(f, Operation) else copies[id(f)],
-                                                     fetches, expand_composites=True)
+        with made.as_default():
+            made.structured_outputs = nest.map_structure(lambda f: None if isinstance(f, Operation) else copies[id(f)],
+                                                         fetches, expand_composites=True)
         made.structured_input_signature = input_signature
         return WrappedFunction(made, len(flat_feeds), self._variables)
 
@@ -99,15 +100,27 @@ def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, An
     copies: dict[int, Any] = {id(t): target.placeholder(t.dtype, t._dims, t.op.name) for t in feeds}
     target.inputs = [copies[id(t)] for t in feeds]
     tensors, targets = ([t for t in wanted if isinstance(t, kind)] for kind in (Tensor, Operation))
+    back: list[tuple[Operation, int, Tensor]] = []         # of loops: an op, and which input comes after it
+
+    def copy_of(t: Tensor) -> Any:
+        return copies[id(t)] if id(t) in copies else target.capture(captured[id(t)]) if id(t) in captured else None
     for op in needed(tensors, targets, {*copies, *captured}):
-        inputs = [copies[id(t)] if id(t) in copies else target.capture(captured[id(t)]) for t in op._inputs]
+        inputs = [copy_of(t) for t in op._inputs]
+        later = [i for i, t in enumerate(inputs) if t is None]
+        for i in later:
+            inputs[i] = next(t for t in inputs if t is not None)      # a Merge has the value that enters
         made = target.add(op.opdef, target.unique_name(op.name), inputs, dict(op.attrs), [t.dtype for t in op.outputs],
                           op._counts, [copies[id(c)] for c in op._control_inputs if id(c) in copies])
         made._extra.update(op._extra)
         copies[id(op)] = made
+        back += [(made, i, op._inputs[i]) for i in later]
         for old, new in zip(op.outputs, made.outputs, strict=True):
             new._dims = old._dims
             copies.setdefault(id(old), new)
+    for made, i, t in back:
+        made._update_input(i, copies[id(t)])
+    taken = {id(outer) for outer, _ in target.captures}
+    target.watched_variables.update((i, v) for i, v in source.watched_variables.items() if id(v.handle) in taken)
     target.outputs = [copies[id(t)] for t in tensors]
     target.control_outputs = [copies[id(op)] for op in targets]
     target.inputs = [copies[id(t)] for t in feeds] + target.internal_captures

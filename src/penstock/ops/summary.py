@@ -171,7 +171,7 @@ def audio_message(tag: str, tensor: torch.Tensor, sample_rate: float, max_output
         audio = out.value.add(tag=f"{tag}/audio/{i}" if max_outputs > 1 else f"{tag}/audio").audio
         audio.sample_rate, audio.num_channels, audio.length_frames = sample_rate, clip.shape[1], clip.shape[0]
         audio.content_type = "audio/wav"
-        audio.encoded_audio_string = encode(clip, torch.tensor(int(sample_rate), dtype=torch.int32)).item()
+        audio.encoded_audio_string = encode(clip, torch.tensor(max(round(sample_rate), 1), dtype=torch.int32)).item()
     return out
 
 

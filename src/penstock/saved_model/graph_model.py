@@ -6,11 +6,14 @@ from typing import Any
 from penstock import nest
 from penstock.checkpoint.saver import import_meta_graph_with_return_elements
 from penstock.eager.wrap_function import wrap_function
+from penstock.graph import context
 from penstock.graph.collections import GraphKeys
 from penstock.graph.convert import constant
 from penstock.graph.scopes import init_scope
 from penstock.graph.trackable import AutoTrackable
 from penstock.io import paths
+from penstock.io.bundle import BundleReader
+from penstock.ops.registry import get
 from penstock.saved_model import names
 from penstock.saved_model.model_builder import assets_dir
 from penstock.saved_model.model_loader import _init_op, asset_files
@@ -31,7 +34,6 @@ def load_v1_in_v2(loader: Any, tags: Any) -> Any:
     meta_graph = loader.get_meta_graph_def_from_tags(tags)
 
     def build(*asset_paths: Any) -> Any:
-        from penstock.graph import context
         graph = context.current_graph()
         saver, _ = import_meta_graph_with_return_elements(meta_graph)
         made.append(saver)
@@ -43,26 +45,45 @@ def load_v1_in_v2(loader: Any, tags: Any) -> Any:
                     if t is tensor:
                         op._update_input(i, placeholder)
         return ()
-    root, made = AutoTrackable(), []        # type: Any, list
+    root, made = AutoTrackable(), []        # type: Any, list[Any]
     with_assets = [paths.join(assets_dir(loader.export_dir), a.filename) for a in asset_files(meta_graph)]
     wrapped = wrap_function(lambda: build(*[constant(p) for p in with_assets]), [])
-    saver, variables = made
+    saver, lifted = made
     if saver is not None and paths.exists(loader.variables_path + ".index"):
-        restore = wrapped.prune([wrapped.graph.get_tensor_by_name(saver.saver_def.filename_tensor_name)],
-                                wrapped.graph.get_operation_by_name(saver.saver_def.restore_op_name))
-        restore(constant(loader.variables_path))
+        filename = wrapped.graph.get_tensor_by_name(saver.saver_def.filename_tensor_name)
+        restored = _run(wrapped, saver.saver_def.restore_op_name, filename, loader.variables_path)
+        if not context.executing_eagerly():
+            _initialize_by(restored, lifted, wrapped, loader.variables_path)
     with wrapped.graph.as_default():
         init = _init_op(meta_graph, None)
     if init is not None:
-        wrapped.prune([], init)()
+        done = _run(wrapped, init.name)
+        if not context.executing_eagerly():
+            context.current_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, done.op)
     object.__setattr__(root, "graph", wrapped.graph)
     object.__setattr__(root, "prune", wrapped.prune)
-    root.variables = variables
+    root.variables = [new for new, _ in lifted]
     object.__setattr__(root, "signatures", _signatures(wrapped, meta_graph))
     return root
 
 
-def _lifted(graph: Any) -> list:
+def _run(wrapped: Any, name: str, feed: Any = None, value: str = "") -> Any:
+    """Runs an op of the wrapped graph (in a graph: adds what runs it); gives a tensor that is there when it is done."""
+    with wrapped.graph.as_default(), wrapped.graph.control_dependencies([wrapped.graph.get_operation_by_name(name)]):
+        done = get("Identity")(constant(True))
+    return wrapped.prune([], done)() if feed is None else wrapped.prune([feed], done)(constant(value))
+
+
+def _initialize_by(restored: Any, lifted: list[tuple[Any, Any]], wrapped: Any, path: str) -> None:
+    """In graphs: what is in the checkpoint is initialized by restoring it, other variables as they were in their graph."""
+    with BundleReader(path) as reader:
+        for new, old in lifted:
+            kept = reader.has(old._shared_name)
+            new._initializer_op = restored.op if kept else _run(wrapped, old._initializer_op.name).op
+    context.current_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, restored.op)
+
+
+def _lifted(graph: Any) -> list[tuple[Any, Any]]:
     """Variables of their own for the resource variables of an imported graph: what used the old handles captures the new ones.
 
     Reference variables stay in the graph, and are found by their names while the process runs.
@@ -80,7 +101,7 @@ def _lifted(graph: Any) -> list:
                 if t is v.handle:
                     op._update_input(i, inner)
         graph.watched_variables[id(new)] = new
-        out.append(new)
+        out.append((new, v))
     return out
 
 
@@ -89,8 +110,9 @@ def _signatures(wrapped: Any, meta_graph: Any) -> Any:
     for key, signature in meta_graph.signature_def.items():
         if key == names.INIT_OP_SIGNATURE_KEY or key == names.TRAIN_OP_SIGNATURE_KEY:
             continue
-        inputs = {n: get_tensor_from_tensor_info(i, wrapped.graph) for n, i in sorted(signature.inputs.items())}
-        outputs = {n: get_tensor_from_tensor_info(i, wrapped.graph) for n, i in signature.outputs.items()}
+        with wrapped.graph.as_default():
+            inputs = {n: get_tensor_from_tensor_info(i) for n, i in sorted(signature.inputs.items())}
+            outputs = {n: get_tensor_from_tensor_info(i) for n, i in signature.outputs.items()}
         made = wrapped.prune(nest.flatten(list(inputs.values()), expand_composites=True), outputs)
         made._arg_names = list(inputs)
         made.graph.structured_input_signature = ((), inputs)

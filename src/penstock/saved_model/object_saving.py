@@ -89,20 +89,12 @@ def _canonical(signatures: Any) -> dict[str, Any]:
 
 def _signature(function: Any, key: str) -> ConcreteFunction:
     if isinstance(function, Function):
-        if function.input_signature is None and not function._list_all_concrete_functions:
-            raise ValueError(f"Unable to use the function {function} as a signature directly. Functions used to generate "
-                             "serving signatures must either have an `input_signature=` specified or be converted to concrete "
-                             "functions using `fn.get_concrete_function(...)`.")
         if function.input_signature is not None:
             function = function.get_concrete_function()
-        elif len(function._list_all_concrete_functions) == 1:
-            function = function._list_all_concrete_functions[0]
-        else:
-            raise ValueError(f"Unable to use the function {function} as a signature directly: it has several traces. Use "
-                             "`fn.get_concrete_function(...)`.")
     if not isinstance(function, ConcreteFunction):
         raise ValueError(f"Expected a TensorFlow function to generate a signature for, but got {function}. Only `tf.functions` "
-                         "with an input signature or concrete functions can be used as a signature.")
+                         "with an input signature or concrete functions can be used as a signature: say `input_signature=`, or "
+                         "give `fn.get_concrete_function(...)`.")
     arguments = _argument_names(function)
 
     def body(**kwargs: Any) -> Any:
@@ -268,13 +260,15 @@ class _Saving:
         self._slot_references.setdefault(id(optimizer), []).append((name, self._number[id(variable)], self._add(slot)))
         self._children.append([])
 
-    @staticmethod
-    def _check_capture(tensor: Any, function: ConcreteFunction) -> None:
+    def _check_capture(self, tensor: Any, function: ConcreteFunction) -> None:
         if not hasattr(tensor, "_value") and constant_value(tensor) is None:
             raise ValueError(f"Attempted to save a function {function.graph_function.name} which references a symbolic Tensor "
                              f"{tensor.name} that is not a simple constant. This is not supported.")
         if tensor.dtype in (dtypes.resource, dtypes.variant):
             what = repr(tensor._value) if hasattr(tensor, "_value") else tensor.name
+            if not self._signatures:
+                raise KeyError(f"The function {function.graph_function.name} uses {what}, which is not reachable from root. "
+                               "Assign what owns it to an attribute of a tracked object.")
             raise AssertionError(f"Tried to export a function which references untracked object {what}. TensorFlow objects "
                                  "(e.g. tf.Variable) captured by functions must be tracked by assigning them to an attribute "
                                  f"of a tracked object. ({function.graph_function.name})")
@@ -284,7 +278,7 @@ class _Saving:
         """Handles, constants, functions and signatures in a graph; by id, the tensor there for a captured one here."""
         there: dict[int, Any] = {}
         self._reads: dict[str, Any] = {}
-        ways = ObjectGraphView(self._root).walk()[1]
+        ways = ObjectGraphView(self._root).ways()
         with self._graph.as_default():
             for obj in self._nodes:
                 if isinstance(obj, Variable):

@@ -69,7 +69,7 @@ def _default_creator(**kwargs: Any) -> Any:
         use_resource = get_variable_scope().use_resource
     if use_resource is None:
         use_resource = context.process.resource_variables
-    if use_resource or context.eager_outside_functions():
+    if use_resource or kwargs.get("variable_def") is None and context.eager_outside_functions():
         kwargs.pop("expected_shape", None)
         return ResourceVariable(**kwargs)
     return RefVariable(**kwargs)
