@@ -1,6 +1,7 @@
 """tf.keras.utils: arrays, sequences and what reads them ahead, files, pictures of models."""
 import hashlib
 import os
+import random
 import tarfile
 import threading
 
@@ -108,3 +109,31 @@ def test_models_for_scikit_learn():
     assert clf.get_params()["hidden"] == 8 and clf.set_params(hidden=3).sk_params["hidden"] == 3
     with pytest.raises(ValueError, match="not a legal parameter"):
         K.wrappers.scikit_learn.KerasRegressor(build, nothing=1)
+
+
+def test_ordinal_rows():
+    np.testing.assert_array_equal(K.utils.to_ordinal([2, 0, 1], 4), [[1, 1, 0], [0, 0, 0], [1, 0, 0]])
+
+
+def test_one_seed_for_everything():
+    def draws():
+        K.utils.set_random_seed(812)
+        return random.random(), np.random.rand(), float(tf.random.uniform([])), K.layers.Dense(2, input_shape=(3,)).name
+    assert draws()[:3] == draws()[:3]
+    with pytest.raises(ValueError, match="integer"):
+        K.utils.set_random_seed("now")
+
+
+@pytest.mark.parametrize("sizes, counts", [({"left_size": 0.8}, (8, 2)), ({"right_size": 3}, (7, 3)),
+                                           ({"left_size": 2, "right_size": 0.4}, (2, 4))])
+def test_data_are_split(sizes, counts):
+    x, y = np.arange(10), np.arange(10) * 2.
+    for data in ((x, y), tf.data.Dataset.from_tensor_slices((x, y))):
+        left, right = (list(part.as_numpy_iterator()) for part in K.utils.split_dataset(data, **sizes))
+        assert (len(left), len(right)) == counts
+        assert left[0] == (0, 0.) and right[-1] == (9, 18.)
+    left, right = K.utils.split_dataset(x, left_size=6, shuffle=True, seed=1)
+    both = [*left.as_numpy_iterator(), *right.as_numpy_iterator()]
+    assert sorted(both) == list(range(10)) and both != list(range(10))
+    with pytest.raises(ValueError, match="more than the 10"):
+        K.utils.split_dataset(x, left_size=0.8, right_size=4)

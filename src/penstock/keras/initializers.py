@@ -49,6 +49,8 @@ _V2 = {name: TABLES["v2"][f"initializers.{name}"] for name in (
     "TruncatedNormal", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "LecunNormal", "LecunUniform", "glorot_normal",
     "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")}
 _V2["Initializer"] = own.InitializerV2
+_V2 |= {"random_normal": _V2["RandomNormal"], "random_uniform": _V2["RandomUniform"],
+        "truncated_normal": _V2["TruncatedNormal"], "variance_scaling": _V2["VarianceScaling"]}
 
 for _table, _api in ((_V1, "v1"), (_V2, "v2")):
     _table.update({small: _table[large] for small, large in _SAME.items()})
@@ -60,9 +62,7 @@ _V1 |= {"TruncatedNormal": TruncatedNormalV1, "truncated_normal": TruncatedNorma
         "random_normal": RandomNormalV1, "GlorotNormal": own.GlorotNormal, "GlorotUniform": own.GlorotUniform,
         "HeNormal": _V1["he_normal"], "HeUniform": _V1["he_uniform"], "LecunNormal": _V1["lecun_normal"],
         "LecunUniform": _V1["lecun_uniform"], "zero": own.Zeros, "one": own.Ones}
-_V2 |= {"truncated_normal": _V2["TruncatedNormal"], "random_uniform": _V2["RandomUniform"], "uniform": _V2["RandomUniform"],
-        "random_normal": _V2["RandomNormal"], "normal": _V2["RandomNormal"], "variance_scaling": _V2["VarianceScaling"],
-        "zero": _V2["Zeros"], "one": _V2["Ones"]}
+_V2 |= {"uniform": _V2["RandomUniform"], "normal": _V2["RandomNormal"], "zero": _V2["Zeros"], "one": _V2["Ones"]}
 
 
 @export("keras.initializers.serialize")

@@ -75,7 +75,7 @@ class L2(L1L2):
         return {"l2": float(self.l2)}
 
 
-@export(v2=["keras.regularizers.OrthogonalRegularizer"])
+@export(v2=["keras.regularizers.OrthogonalRegularizer", "keras.regularizers.orthogonal_regularizer"])
 class OrthogonalRegularizer(Regularizer):
     """What rows (or columns) lack to be orthogonal: the mean of |cosine| between two of them, times `factor`."""
 

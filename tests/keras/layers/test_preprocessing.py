@@ -96,3 +96,32 @@ def test_translations_by_whole_elements():
     assert any(np.allclose(got, np.rot90(x[0, :, :, 0], k), atol=1e-3) for k in (1, 3))
     crop = L.RandomCrop(2, 3)(x, training=True).numpy()
     assert crop.shape == (1, 2, 3, 1) and crop[0, 0, 1, 0] - crop[0, 0, 0, 0] == 1
+
+
+def test_hashed_crossing_has_the_bins_of_keras():
+    words, numbers = tf.constant(["A", "B", "A", "B", "A"]), tf.constant([101, 101, 101, 102, 102])
+    layer = tf.keras.layers.HashedCrossing(num_bins=5)
+    assert layer((words, numbers)).numpy().tolist() == [1, 4, 1, 1, 3]                          # as Keras' manual shows
+    rows = tf.keras.layers.HashedCrossing(num_bins=5, output_mode="one_hot")((words[:, None], numbers[:, None]))
+    np.testing.assert_array_equal(rows.numpy(), np.eye(5)[[1, 4, 1, 1, 3]])
+    with pytest.raises(ValueError, match="at least two"):
+        layer([words])
+
+
+@pytest.mark.parametrize("name, side", [("RandomHeight", 1), ("RandomWidth", 2)])
+def test_sides_are_stretched_while_training(name, side):
+    layer = getattr(tf.keras.layers, name)((0.5, 0.5))
+    x = np.random.RandomState(0).rand(2, 6, 8, 3).astype("f")
+    got = layer(x, training=True).numpy()
+    size = [6, 8]
+    size[side - 1] = int(size[side - 1] * 1.5)
+    np.testing.assert_allclose(got, tf.image.resize(x, size).numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(layer(x, training=False).numpy(), x)
+    assert layer.compute_output_shape((2, 6, 8, 3))[side] is None
+
+
+def test_smart_resize_cuts_around_the_middle():
+    x = np.arange(2 * 4 * 1, dtype="f").reshape(2, 4, 1)
+    got = tf.keras.preprocessing.image.smart_resize(x, (2, 2))
+    np.testing.assert_array_equal(got, x[:, 1:3])
+    assert isinstance(got, np.ndarray)

@@ -26,7 +26,7 @@ def random_uniform(shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any 
     return tf.random_uniform(shape, minval=minval, maxval=maxval, dtype=dtype or floatx(), seed=_seed(seed))
 
 
-@export("keras.backend.random_binomial")
+@export("keras.backend.random_binomial", v2=["keras.backend.random_bernoulli"])
 def random_binomial(shape: Any, p: Any = 0.0, dtype: Any = None, seed: int | None = None) -> Any:
     """Ones with probability `p`, else zeros."""
     draw = tf.random_uniform(shape, dtype=dtype or floatx(), seed=_seed(seed))

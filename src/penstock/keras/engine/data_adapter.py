@@ -43,6 +43,7 @@ class Layout(NamedTuple):
         return repr(tuple(self))
 
 
+@export("keras.utils.unpack_x_y_sample_weight")
 def unpack_x_y_sample_weight(data: Any) -> tuple:
     """Inputs, targets and weights of what a `train_step` gets; None for what is not there."""
     if isinstance(data, list):
@@ -55,6 +56,7 @@ def unpack_x_y_sample_weight(data: Any) -> tuple:
     return (*data, None, None)[:3]
 
 
+@export("keras.utils.pack_x_y_sample_weight")
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
     """What a `train_step` gets."""
     if y is None:

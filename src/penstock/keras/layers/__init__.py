@@ -8,6 +8,7 @@ from penstock.keras.layers import (
     core,
     cudnn_recurrent,
     embeddings,
+    kernelized,
     lambda_layer,
     layer_normalization,
     local,
@@ -22,5 +23,6 @@ from penstock.keras.layers import (
     saved_model_layer,
     serialization,
     spatial,
+    spectral_normalization,
     wrappers,
 )

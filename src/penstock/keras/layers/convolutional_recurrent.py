@@ -1,4 +1,4 @@
-"""ConvLSTM2D: long short-term memory whose products are convolutions."""
+"""ConvLSTM1D, 2D and 3D: long short-term memory whose products are convolutions."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,28 +17,29 @@ from penstock.keras.layers.recurrent import RNN
 from penstock.keras.layers.rnn_cells import DropoutRNNCellMixin
 
 
-class ConvLSTM2DCell(DropoutRNNCellMixin, Layer):
-    """One step: [batch, rows, columns, channels] and two states of the size of the output."""
+class ConvLSTMCell(DropoutRNNCellMixin, Layer):
+    """One step: [batch, *space, channels] and two states of the size of the output."""
 
     _words = ("filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", "activation",
               "recurrent_activation", "use_bias", "kernel_initializer", "recurrent_initializer", "bias_initializer",
               "unit_forget_bias", "kernel_regularizer", "recurrent_regularizer", "bias_regularizer", "kernel_constraint",
               "recurrent_constraint", "bias_constraint", "dropout", "recurrent_dropout")
 
-    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
-                 dilation_rate: Any = (1, 1), activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid",
-                 use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+    def __init__(self, rank: int, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+                 data_format: Any = None, dilation_rate: Any = 1, activation: Any = "tanh",
+                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
                  bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None,
                  recurrent_regularizer: Any = None, bias_regularizer: Any = None, kernel_constraint: Any = None,
                  recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.,
                  recurrent_dropout: float = 0., **kwargs: Any):
         super().__init__(**kwargs)
-        self.filters = filters
-        self.kernel_size = numbers(kernel_size, 2, "kernel_size")
-        self.strides = numbers(strides, 2, "strides")
+        self.rank, self.filters = rank, filters
+        self.kernel_size = numbers(kernel_size, rank, "kernel_size")
+        self.strides = numbers(strides, rank, "strides")
         self.padding = padding_of(padding)
         self.data_format = data_format_of(data_format)
-        self.dilation_rate = numbers(dilation_rate, 2, "dilation_rate")
+        self.dilation_rate = numbers(dilation_rate, rank, "dilation_rate")
         read(self, activation=activation, recurrent_activation=recurrent_activation, use_bias=use_bias,
              kernel_initializer=kernel_initializer, recurrent_initializer=recurrent_initializer,
              bias_initializer=bias_initializer, unit_forget_bias=unit_forget_bias, kernel_regularizer=kernel_regularizer,
@@ -80,30 +81,34 @@ class ConvLSTM2DCell(DropoutRNNCellMixin, Layer):
 
     def input_conv(self, x: Any, w: Any, b: Any = None, padding: str = "valid") -> Any:
         """The convolution of the inputs."""
-        y = K.conv2d(x, w, strides=self.strides, padding=padding, data_format=self.data_format,
-                     dilation_rate=self.dilation_rate)
+        y = self._convolved(x, w, strides=self.strides, padding=padding, dilation_rate=self.dilation_rate)
         return y if b is None else K.bias_add(y, b, data_format=self.data_format)
 
     def recurrent_conv(self, x: Any, w: Any) -> Any:
         """The convolution of the state."""
-        return K.conv2d(x, w, strides=(1, 1), padding="same", data_format=self.data_format)
+        return self._convolved(x, w, strides=(1,) * self.rank, padding="same")
+
+    def _convolved(self, x: Any, w: Any, **options: Any) -> Any:
+        if self.rank == 1:
+            options = {n: v[0] if isinstance(v, tuple) else v for n, v in options.items()}
+        return (K.conv1d, K.conv2d, K.conv3d)[self.rank - 1](x, w, data_format=self.data_format, **options)
 
     def call(self, inputs: Any, states: Any, training: Any = None) -> tuple:
         """The output and the new states."""
         h, c = states
         masks = self.get_dropout_mask_for_cell(inputs, training, count=4)
         recurrent_masks = self.get_recurrent_dropout_mask_for_cell(h, training, count=4)
-        axis = 1 if self.data_format == "channels_first" else 3
+        axis = 1 if self.data_format == "channels_first" else self.rank + 1
         if masks is None:
             x = tf.split(self.input_conv(inputs, self.kernel, self.bias, padding=self.padding), 4, axis=axis)
         else:
             biases = [None] * 4 if self.bias is None else tf.split(self.bias, 4, axis=0)
             x = [self.input_conv(inputs * m, k, b, padding=self.padding)
-                 for m, k, b in zip(masks, tf.split(self.kernel, 4, axis=3), biases)]
+                 for m, k, b in zip(masks, tf.split(self.kernel, 4, axis=-1), biases)]
         if recurrent_masks is None:
             r = tf.split(self.recurrent_conv(h, self.recurrent_kernel), 4, axis=axis)
         else:
-            r = [self.recurrent_conv(h * m, k) for m, k in zip(recurrent_masks, tf.split(self.recurrent_kernel, 4, axis=3))]
+            r = [self.recurrent_conv(h * m, k) for m, k in zip(recurrent_masks, tf.split(self.recurrent_kernel, 4, axis=-1))]
         i, f = self.recurrent_activation(x[0] + r[0]), self.recurrent_activation(x[1] + r[1])
         c = f * c + i * self.activation(x[2] + r[2])
         h = self.recurrent_activation(x[3] + r[3]) * self.activation(c)
@@ -114,8 +119,8 @@ class ConvLSTM2DCell(DropoutRNNCellMixin, Layer):
         return described(self, super().get_config(), self._words)
 
 
-class ConvRNN2D(RNN):
-    """A convolutional cell over the time axis of [batch, time, rows, columns, channels]."""
+class ConvRNN(RNN):
+    """A convolutional cell over the time axis of [batch, time, *space, channels]."""
 
     def __init__(self, cell: Any, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False,
                  stateful: bool = False, unroll: bool = False, **kwargs: Any):
@@ -124,13 +129,13 @@ class ConvRNN2D(RNN):
         if isinstance(cell, (list, tuple)):
             raise TypeError("It is not possible at the moment to stack convolutional cells.")
         super().__init__(cell, return_sequences, return_state, go_backwards, stateful, unroll, **kwargs)
-        self.input_spec = [InputSpec(ndim=5)]
+        self.input_spec = [InputSpec(ndim=cell.rank + 3)]
 
     def _state_dims(self, input_shape: Any) -> list:
         """The shape of a state for inputs of a shape."""
         cell, dims = self.cell, dims_of(input_shape)
         first = cell.data_format == "channels_first"
-        space = dims[3:5] if first else dims[2:4]
+        space = dims[3:] if first else dims[2:-1]
         space = [output_length(d, k, cell.padding, s, r) for d, k, s, r in
                  zip(space, cell.kernel_size, cell.strides, cell.dilation_rate)]
         return [dims[0], cell.filters, *space] if first else [dims[0], *space, cell.filters]
@@ -149,19 +154,20 @@ class ConvRNN2D(RNN):
         if isinstance(input_shape, list) and not all(d is None or isinstance(d, int) for d in input_shape):
             input_shape = input_shape[0]
         dims = dims_of(input_shape)
-        self.input_spec[0] = InputSpec(shape=(dims[0] if self.stateful else None, None, *dims[2:5]))
+        self.input_spec[0] = InputSpec(shape=(dims[0] if self.stateful else None, None, *dims[2:]))
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell.build((dims[0], *dims[2:]))
             self.cell.built = True
         sizes = self._sizes()
-        axis = 1 if self.cell.data_format == "channels_first" else 3
+        axis = 1 if self.cell.data_format == "channels_first" else self.cell.rank + 1
         if self.state_spec is not None:
             if [spec.shape[axis] for spec in self.state_spec] != sizes:
                 raise ValueError("An initial_state was passed that is not compatible with `cell.state_size`. Received "
                                  f"`state_spec`={[spec.shape for spec in self.state_spec]}; However `cell.state_size` is "
                                  f"{self.cell.state_size}")
         else:
-            self._set_state_spec([InputSpec(shape=tuple(n if i == axis else None for i in range(4))) for n in sizes])
+            axes = range(self.cell.rank + 2)
+            self._set_state_spec([InputSpec(shape=tuple(n if i == axis else None for i in axes)) for n in sizes])
         if self.stateful:
             self.reset_states()
         Layer.build(self, input_shape)
@@ -204,15 +210,27 @@ class ConvRNN2D(RNN):
         K.batch_set_value(list(zip(self.states, states)))
 
 
-class _ConvLSTM2D(ConvRNN2D):
-    """What both versions of ConvLSTM2D share."""
+class _ConvLSTM(ConvRNN):
+    """What they share; `_rank` is the number of axes of space."""
 
-    def __init__(self, arguments: dict[str, Any]):
+    _rank = 2
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
+                 dilation_rate: Any = (1, 1), activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid",
+                 use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None,
+                 recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None,
+                 return_sequences: bool = False, go_backwards: bool = False, stateful: bool = False, dropout: float = 0.,
+                 recurrent_dropout: float = 0., **kwargs: Any):
+        arguments = passed(locals())
+        for name in ("strides", "dilation_rate"):               # whose default is written as for two axes
+            arguments[name] = 1 if arguments[name] == (1, 1) else arguments[name]
         words = {n: arguments.pop(n) for n in ("return_sequences", "return_state", "go_backwards", "stateful")
                  if n in arguments}
-        own = {n: arguments.pop(n) for n in list(arguments) if n not in ConvLSTM2DCell._words}
+        own = {n: arguments.pop(n) for n in list(arguments) if n not in ConvLSTMCell._words}
         activity = own.pop("activity_regularizer", None)
-        super().__init__(ConvLSTM2DCell(dtype=own.get("dtype"), **arguments), **words, **own)
+        super().__init__(ConvLSTMCell(self._rank, dtype=own.get("dtype"), **arguments), **words, **own)
         self.activity_regularizer = regularizers.get(activity)
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
@@ -221,7 +239,7 @@ class _ConvLSTM2D(ConvRNN2D):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the layer again."""
-        config = described(self, super().get_config(), (*ConvLSTM2DCell._words, "activity_regularizer"))
+        config = described(self, super().get_config(), (*ConvLSTMCell._words, "activity_regularizer"))
         for name in ("cell", "unroll", "time_major"):
             del config[name]
         return config
@@ -232,23 +250,35 @@ class _ConvLSTM2D(ConvRNN2D):
         return cls(**config)
 
 
-for _name in ConvLSTM2DCell._words:
-    setattr(_ConvLSTM2D, _name, property(lambda self, name=_name: getattr(self.cell, name), doc=f"`{_name}` of the cell."))
+for _name in ConvLSTMCell._words:
+    setattr(_ConvLSTM, _name, property(lambda self, name=_name: getattr(self.cell, name), doc=f"`{_name}` of the cell."))
+
+
+@export("keras.layers.ConvLSTM1D")
+class ConvLSTM1D(_ConvLSTM):
+    """Long short-term memory whose products are convolutions, over [batch, time, steps, channels].
+
+    >>> tf.keras.layers.ConvLSTM1D(16, 3, padding="same", return_sequences=True)
+    """
+
+    _rank = 1
 
 
 @export("keras.layers.ConvLSTM2D")
-class ConvLSTM2D(_ConvLSTM2D):
-    """Long short-term memory whose products are convolutions.
+class ConvLSTM2D(_ConvLSTM):
+    """Long short-term memory whose products are convolutions, over [batch, time, rows, columns, channels].
 
     >>> tf.keras.layers.ConvLSTM2D(16, 3, padding="same", return_sequences=True)
     """
 
-    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
-                 dilation_rate: Any = (1, 1), activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid",
-                 use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
-                 bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None,
-                 recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
-                 kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None,
-                 return_sequences: bool = False, go_backwards: bool = False, stateful: bool = False, dropout: float = 0.,
-                 recurrent_dropout: float = 0., **kwargs: Any):
-        super().__init__(passed(locals()))
+    _rank = 2
+
+
+@export("keras.layers.ConvLSTM3D")
+class ConvLSTM3D(_ConvLSTM):
+    """Long short-term memory whose products are convolutions, over [batch, time, depth, rows, columns, channels].
+
+    >>> tf.keras.layers.ConvLSTM3D(16, 3, padding="same", return_sequences=True)
+    """
+
+    _rank = 3

@@ -350,6 +350,19 @@ class Permute(Layer):
         return described(self, super().get_config(), ("dims",))
 
 
+@export("keras.layers.Identity")
+class Identity(Layer):
+    """What it is given."""
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs."""
+        return tf.nest.map_structure(tf.identity, inputs)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape."""
+        return input_shape
+
+
 @export("keras.layers.RepeatVector")
 class RepeatVector(Layer):
     """Each vector n times: [batch, n, features]."""

@@ -9,7 +9,7 @@ from penstock.keras.utils.generic_utils import deserialize_keras_object, seriali
 
 # Names in configurations that are not public names of layers: of models, of older versions.
 _ALIASES = {"BatchNormalizationV1": ("v1", "BatchNormalization"), "BatchNormalizationV2": ("v2", "BatchNormalization")}
-_MODELS = ("Model", "Sequential", "Functional", "Network")
+_MODELS = ("Model", "Sequential", "Functional", "Network", "models.LinearModel", "models.WideDeepModel")
 
 
 def layer_classes() -> dict[str, Any]:
@@ -29,7 +29,7 @@ def layer_classes() -> dict[str, Any]:
     for name in _MODELS:
         cls = TABLES["v2"].get(f"keras.{name}")
         if cls is not None:
-            found[name] = cls
+            found[name.removeprefix("models.")] = cls
     from penstock.keras.engine.op_layer import AddLoss, AddMetric, TensorFlowOpLayer
     found.update(AddLoss=AddLoss, AddMetric=AddMetric, TensorFlowOpLayer=TensorFlowOpLayer)
     if "Model" in found:

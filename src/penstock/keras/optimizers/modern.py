@@ -13,5 +13,5 @@ def modern(base: type, name: str) -> Any:
     """The 2.x form of an optimizer class, exported as `keras.optimizers.<name>`."""
     made = type(name, (base,), {"_modern": True, "__doc__": base.__doc__, "__module__": base.__module__})
     base.__name__ = base.__qualname__ = name
-    export.value(made, v2=[f"keras.optimizers.{name}", f"optimizers.{name}"])
+    export.value(made, v2=[f"{place}.{name}" for place in ("keras.optimizers", "keras.optimizers.experimental", "optimizers")])
     return made

@@ -45,7 +45,7 @@ class Lion(Optimizer):
             return group(moved, m.assign(m * c["beta_2"] + grad * (1.0 - c["beta_2"])))
 
 
-@export("keras.optimizers.Adafactor", v2=["optimizers.Adafactor"])
+@export("keras.optimizers.Adafactor", v2=["keras.optimizers.experimental.Adafactor", "optimizers.Adafactor"])
 class Adafactor(Optimizer):
     """Adam's second moment kept as a row and a column per matrix, and steps relative to the size of the weights."""
 

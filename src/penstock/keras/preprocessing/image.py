@@ -57,6 +57,22 @@ def array_to_img(x: Any, data_format: str | None = None, scale: bool = True, dty
     return image.fromarray(x.astype("uint8"), "RGB" if channels == 3 else "RGBA")
 
 
+@export("keras.preprocessing.image.smart_resize")
+def smart_resize(x: Any, size: Any, interpolation: str = "bilinear") -> Any:
+    """Images [..., height, width, channels] in another size, cut around their middle so that nothing is distorted.
+
+    >>> tf.keras.preprocessing.image.smart_resize(np.ones((8, 6, 3)), (4, 4)).shape
+    (4, 4, 3)
+    """
+    from penstock.keras.layers.preprocessing.images import Resizing
+    if len(size) != 2:
+        raise ValueError(f"Expected `size` to be a tuple of 2 integers, but got: {size}.")
+    if len(x.shape) not in (3, 4):
+        raise ValueError(f"Expected an image or a batch of images, of rank 3 or 4, but got an input of shape {x.shape}.")
+    made = Resizing(*size, interpolation=interpolation, crop_to_aspect_ratio=True)(x)
+    return made.numpy() if isinstance(x, np.ndarray) else made
+
+
 @export("keras.preprocessing.image.save_img", v2=["keras.utils.save_img"])
 def save_img(path: Any, x: Any, data_format: str | None = None, file_format: str | None = None, scale: bool = True,
              **kwargs: Any) -> None:

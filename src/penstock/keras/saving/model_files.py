@@ -163,7 +163,7 @@ def _is_hdf5(path: str) -> bool:
         return f.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
-@export("keras.models.save_model")
+@export("keras.models.save_model", v2=["keras.saving.save_model"])
 def save_model(model: Any, filepath: Any, overwrite: bool = True, include_optimizer: bool = True,
                save_format: str | None = None, signatures: Any = None, options: Any = None) -> None:
     """Writes a whole model: `.keras`, `.h5`, or a directory with a SavedModel."""
@@ -194,7 +194,7 @@ def _network_config() -> Any:
     return Network.get_config
 
 
-@export("keras.models.load_model")
+@export("keras.models.load_model", v2=["keras.saving.load_model"])
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True,
                options: Any = None) -> Any:
     """Reads a whole model, in whichever format it was written.

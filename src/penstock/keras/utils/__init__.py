@@ -6,5 +6,7 @@ from penstock.keras.utils import (  # noqa: F401
     layer_utils,
     np_utils,
     progress_bar,
+    seeds,
+    splitting,
     vis_utils,
 )

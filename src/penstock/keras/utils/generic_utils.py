@@ -16,7 +16,7 @@ from penstock.api import export
 _CUSTOM: dict[str, Any] = {}
 
 
-@export("keras.utils.CustomObjectScope")
+@export("keras.utils.CustomObjectScope", v2=["keras.saving.CustomObjectScope"])
 class CustomObjectScope:
     """Names of custom objects for a block.
 
@@ -39,19 +39,19 @@ class CustomObjectScope:
         _CUSTOM.update(self.backup)
 
 
-@export("keras.utils.custom_object_scope")
+@export("keras.utils.custom_object_scope", v2=["keras.saving.custom_object_scope"])
 def custom_object_scope(*args: Any) -> CustomObjectScope:
     """Names of custom objects for a block (see CustomObjectScope)."""
     return CustomObjectScope(*args)
 
 
-@export("keras.utils.get_custom_objects")
+@export("keras.utils.get_custom_objects", v2=["keras.saving.get_custom_objects"])
 def get_custom_objects() -> dict[str, Any]:
     """The names of custom objects that are known everywhere; may be changed."""
     return _CUSTOM
 
 
-@export(v2=["keras.utils.register_keras_serializable"])
+@export(v2=["keras.utils.register_keras_serializable", "keras.saving.register_keras_serializable"])
 def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable:
     """A decorator: configurations may name this class or function, as `package>name`.
 
@@ -70,13 +70,13 @@ def register_keras_serializable(package: str = "Custom", name: str | None = None
     return register
 
 
-@export(v2=["keras.utils.get_registered_name"])
+@export(v2=["keras.utils.get_registered_name", "keras.saving.get_registered_name"])
 def get_registered_name(obj: Any) -> str:
     """The name under which a class or function stands in configurations."""
     return obj.__dict__.get("_keras_registered_name", obj.__name__) if hasattr(obj, "__dict__") else obj.__name__
 
 
-@export(v2=["keras.utils.get_registered_object"])
+@export(v2=["keras.utils.get_registered_object", "keras.saving.get_registered_object"])
 def get_registered_object(name: str, custom_objects: Any = None, module_objects: Any = None) -> Any:
     """The class or function of a name, or None."""
     for table in (custom_objects, _CUSTOM, module_objects):
@@ -90,7 +90,7 @@ def serialize_keras_class_and_config(cls_name: str, cls_config: Any) -> dict[str
     return {"class_name": cls_name, "config": cls_config}
 
 
-@export("keras.utils.serialize_keras_object")
+@export("keras.utils.serialize_keras_object", v2=["keras.saving.serialize_keras_object"])
 def serialize_keras_object(instance: Any) -> Any:
     """The configuration of an object: a dictionary, or a name for a function."""
     if instance is None:
@@ -117,7 +117,7 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     return found, config["config"]
 
 
-@export("keras.utils.deserialize_keras_object")
+@export("keras.utils.deserialize_keras_object", v2=["keras.saving.deserialize_keras_object"])
 def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
                              printable_module_name: str = "object") -> Any:
     """The object of a configuration, or of a name: classes are called without arguments, functions given as they are."""

@@ -9,7 +9,7 @@ from penstock.compat import v1 as tf
 from penstock.keras import backend as K
 from penstock.keras.layers.parts import described, dims_of, when
 from penstock.keras.layers.preprocessing.base import names
-from penstock.keras.layers.preprocessing.images import CenterCrop, ImageLayer
+from penstock.keras.layers.preprocessing.images import CenterCrop, ImageLayer, checked_method, resized
 
 _FILL_MODES = ("reflect", "wrap", "constant", "nearest")
 
@@ -233,6 +233,48 @@ class RandomCrop(RandomLayer):
         """The inputs' shape with the new size."""
         dims = dims_of(input_shape)
         return tf.TensorShape([*dims[:-3], self.height, self.width, dims[-1]])
+
+
+class _Stretching(RandomLayer):
+    """A layer that stretches a side of all images of a batch by one random factor."""
+
+    _words = ("factor", "interpolation")
+    _side = 0
+
+    def __init__(self, factor: Any, interpolation: str = "bilinear", seed: int | None = None, **kwargs: Any):
+        super().__init__(seed, **kwargs)
+        self.factor, self.interpolation = factor, checked_method(interpolation)
+        self._bounds = _interval(factor, "factor", -1.)
+
+    def _changed(self, images: Any) -> Any:
+        draw = 1. + tf.random_uniform([], *self._bounds, seed=self.seed)
+        sides = tf.shape(images)[1:3]
+        stretched = tf.cast(tf.cast(sides[self._side], tf.float32) * draw, tf.int32)
+        size = [stretched, sides[1]] if self._side == 0 else [sides[0], stretched]
+        return resized(images, tf.stack(size), self.interpolation)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape, whose stretched side is not known."""
+        dims = dims_of(input_shape)
+        return tf.TensorShape([None if i == len(dims) - 3 + self._side else d for i, d in enumerate(dims)])
+
+
+@export(*names("RandomHeight"))
+class RandomHeight(_Stretching):
+    """Makes images higher or lower by a random part of their height.
+
+    >>> tf.keras.layers.RandomHeight(0.2)
+    """
+
+
+@export(*names("RandomWidth"))
+class RandomWidth(_Stretching):
+    """Makes images wider or narrower by a random part of their width.
+
+    >>> tf.keras.layers.RandomWidth(0.2)
+    """
+
+    _side = 1
 
 
 # -- colours ------------------------------------------------------------------------------------------------------------

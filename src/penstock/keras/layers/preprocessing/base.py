@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.keras import backend as K
 from penstock.keras.engine.base_layer import Layer
@@ -18,6 +19,7 @@ def names(*layers: str) -> list[str]:
     return [prefix + layer for layer in layers for prefix in _PREFIXES]
 
 
+@export("keras.layers.experimental.preprocessing.PreprocessingLayer")
 class PreprocessingLayer(Layer):
     """A layer that may learn from data, once, before it is used."""
 

@@ -1,4 +1,4 @@
-"""Numbers: Normalization, Rescaling, Discretization, CategoryEncoding, Hashing."""
+"""Numbers: Normalization, Rescaling, Discretization, CategoryEncoding, Hashing, HashedCrossing."""
 from __future__ import annotations
 
 from typing import Any
@@ -289,3 +289,41 @@ class Hashing(PreprocessingLayer):
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the layer again."""
         return described(self, super().get_config(), ("num_bins", "salt", "mask_value", "output_mode", "sparse"))
+
+
+@export(*names("HashedCrossing"))
+class HashedCrossing(PreprocessingLayer):
+    """The bin of the hash of what several inputs hold together, of shape [], [batch] or [batch, 1] each.
+
+    >>> tf.keras.layers.HashedCrossing(num_bins=5)((tf.constant(["A", "B"]), tf.constant([101, 102])))
+    """
+
+    def __init__(self, num_bins: int, output_mode: str = "int", sparse: bool = False, **kwargs: Any):
+        super().__init__(**kwargs)
+        if num_bins is None or num_bins <= 0:
+            raise ValueError(f"`num_bins` of HashedCrossing should be a positive number, got {num_bins}.")
+        self.num_bins, self.sparse = num_bins, sparse
+        self.output_mode = _checked_mode(output_mode, "int", "one_hot")
+
+    def call(self, inputs: Any) -> Any:
+        """The bins."""
+        if not isinstance(inputs, (list, tuple)) or len(inputs) < 2:
+            raise ValueError(f"HashedCrossing is called on a list or tuple of at least two tensors, got {inputs}.")
+        columns = [tf.convert_to_tensor(x) for x in inputs]
+        rank = len(columns[0].shape)
+        wide = [tf.reshape(x, [-1, 1]) for x in columns]
+        wide = [x if x.dtype.base_dtype == tf.string else tf.cast(x, tf.int64) for x in wide]
+        found = tf.sparse.to_dense(tf.sparse.cross_hashed(wide, self.num_bins))
+        found = tf.reshape(found, [[], [-1], [-1, 1]][rank])
+        return found if self.output_mode == "int" else encoded(found, self.num_bins, "one_hot", sparse=self.sparse)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of an input, or rows of as many columns as there are bins."""
+        dims = dims_of(input_shape[0])
+        if self.output_mode == "int":
+            return tf.TensorShape(dims)
+        return tf.TensorShape([*(dims[:-1] if dims and dims[-1] == 1 else dims), self.num_bins])
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("num_bins", "output_mode", "sparse"))
