@@ -27,6 +27,12 @@ OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a 
     "contrib.learn.datasets.base": "penstock.programs.tutorials.base",
     "contrib.learn.python.learn.datasets.text_datasets": "penstock.programs.tutorials.text_datasets",
     "contrib.learn.datasets.text_datasets": "penstock.programs.tutorials.text_datasets",
+    **{f"contrib.eager.python.examples.{theirs}": f"penstock.contrib.eager.examples.{ours}" for theirs, ours in (
+        ("densenet.densenet", "densenet"), ("gan.mnist", "gan"), ("l2hmc.l2hmc", "l2hmc"), ("l2hmc.neural_nets", "l2hmc"),
+        ("linear_regression.linear_regression", "linear_regression"), ("resnet50.resnet50", "resnet50"),
+        ("revnet.revnet", "revnet"), ("revnet.blocks", "revnet"), ("revnet.ops", "revnet"), ("revnet.config", "revnet_config"),
+        ("revnet.cifar_input", "cifar_input"), ("rnn_colorbot.rnn_colorbot", "rnn_colorbot"), ("rnn_ptb.rnn_ptb", "rnn_ptb"),
+        ("spinn.data", "spinn_data"))},
     "core.util.test_log_pb2": "penstock.programs.inside.test_log",
     "python.debug": "penstock.programs.inside.debugger",
     "python.debug.wrappers.local_cli_wrapper": "penstock.programs.inside.debugger",
@@ -192,6 +198,8 @@ def _contrib(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     """A module below `tensorflow.contrib.NAME.python`, if it can be one: modules are in small letters."""
     base, _, inner = rest.partition(".python")
     words = inner.strip(".").split(".")
+    if "examples" in words:
+        return None                                    # programs, not a part of the package: those that are here are known
     named = [f"{base}.{'.'.join(w)}" for w in _tails(words)]
     if len(words) > 1 and any(_has_names(n) for n in named):
         return View(fullname, api, rest, " ".join([*named, base]))
