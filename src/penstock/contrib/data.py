@@ -1,6 +1,7 @@
 """tf.contrib.data: transformations of datasets that have since moved to tf.data, under their old names."""
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from penstock.api import export, resolve
@@ -15,6 +16,7 @@ for _name in ("Counter", "CsvDataset", "Optional", "RandomDataset", "Reducer", "
                  v1=[f"contrib.data.{_name}"])
 for _name in ("Dataset", "Iterator", "FixedLengthRecordDataset", "TFRecordDataset", "TextLineDataset"):
     export.later(lambda _name=_name: resolve("v1", f"data.{_name}", "tf.data"), v1=[f"contrib.data.{_name}"])
+export.later(lambda: importlib.import_module("penstock.data.api").extras.LMDBDataset, v1=["contrib.data.LMDBDataset"])
 export.later(lambda: resolve("v1", "data.experimental.make_batched_features_dataset", "tf"),
              v1=["contrib.data.read_batch_features"])
 

@@ -238,3 +238,14 @@ class SqlDatasetV2(_Sql, VariantDataset):
 @export(v1=["data.experimental.SqlDataset"])
 class SqlDatasetV1(_Sql, VariantDatasetV1):
     """The rows that a query of an SQLite database gives."""
+
+
+class LMDBDataset(VariantDatasetV1):
+    """The (key, value) pairs of LMDB databases, as strings.
+
+    >>> tf.contrib.data.LMDBDataset("/tmp/images.mdb").map(lambda key, value: tf.io.decode_png(value))
+    """
+
+    def __init__(self, filenames: Any):
+        spec = TensorSpec([], dtypes.string), TensorSpec([], dtypes.string)
+        super().__init__(get("LMDBDataset")(convert(filenames, dtypes.string, "filenames"), **structure.outputs(spec)), spec)

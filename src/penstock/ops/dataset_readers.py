@@ -58,6 +58,11 @@ def _(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, compress
     return _fixed(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, text(compression_type, "compression_type"))
 
 
+@dataset("LMDBDataset", "ExperimentalLMDBDataset", inputs="filenames: string", stateful=True)
+def _(filenames):
+    return readers.Lmdb(_names(filenames))
+
+
 @dataset("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", inputs="patterns: string", outputs="", stateful=True)
 def _(patterns):
     found: list = []

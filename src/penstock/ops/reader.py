@@ -12,7 +12,7 @@ from penstock import static_shape as shapes
 from penstock.api import export
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
-from penstock.io import readers
+from penstock.io import lmdb_file, readers
 from penstock.io.readers import Reader
 from penstock.io.record import TFRecordOptions
 from penstock.io.record_input import RecordInput as Records
@@ -24,10 +24,11 @@ _SHARED = "container: string = '', shared_name: string = ''"
 
 
 # -- making readers ---------------------------------------------------------------------------------------------------
-def _maker(name: str, source: Callable, attrs: str = "", single: bool = False, check: Callable | None = None) -> OpDef:
-    """Declares the two ops that make a kind of reader; its source gets the attributes in `attrs`."""
+def _maker(name: str, source: Callable, attrs: str = "", single: bool = False, check: Callable | None = None,
+           kinds: int = 2) -> OpDef:
+    """Declares the ops that make a kind of reader, with references and with handles; its source gets the attributes in `attrs`."""
     names = [a.split(":")[0].strip() for a in attrs.split(",") if a]
-    for n, handle in ((name, "Ref(string)"), (name + "V2", "resource")):
+    for n, handle in ((name, "Ref(string)"), (name + "V2", "resource"))[:kinds]:
         declared = attrs if n != name else attrs.replace(", encoding: string = ''", "")
         made = op(n, f"-> reader_handle: {handle}", ", ".join(filter(None, [declared, _SHARED])), stateful=True,
                   per_session=True).no_gradient()
@@ -75,6 +76,7 @@ identity = _maker("IdentityReader", readers.identity, single=True)
 text_line = _maker("TextLineReader", _lines, "skip_header_lines: int = 0", check=_not_negative)
 fixed_length = _maker("FixedLengthRecordReader", _fixed, "header_bytes: int = 0, record_bytes: int, footer_bytes: int = 0, "
                       "hop_bytes: int = 0, encoding: string = ''", check=_not_negative)
+lmdb = _maker("LMDBReader", lmdb_file.pairs, kinds=1)
 tf_record = _maker("TFRecordReader", _records, "compression_type: string = ''", check=_known_compression)
 
 
@@ -216,6 +218,14 @@ class TFRecordReader(ReaderBase):
 
     def __init__(self, name: str | None = None, options: Any = None):
         super().__init__(tf_record(compression_type=TFRecordOptions.get_compression_type_string(options), name=name))
+
+
+@export(v1=["LMDBReader"])
+class LMDBReader(ReaderBase):
+    """The pairs of LMDB databases (files, or folders with `data.mdb`), in the order of their keys."""
+
+    def __init__(self, name: str | None = None, options: Any = None):
+        super().__init__(lmdb(name=name))
 
 
 @export(v1=["IdentityReader"])

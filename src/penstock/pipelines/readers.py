@@ -1,9 +1,10 @@
-"""Stages that read files: lines of text, records, and records of a fixed length.
+"""Stages that read files: lines of text, records, records of a fixed length, and databases.
 
 All of them read large pieces and give blocks. After an error in a file, reading goes on with the next file.
 """
 from __future__ import annotations
 
+import itertools
 import urllib.parse
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import torch
 
 from penstock import errors
-from penstock.io import paths
+from penstock.io import lmdb_file, paths
 from penstock.io.record import Inflated, RecordReader
+from penstock.kernels import strings
 from penstock.pipelines.base import BlockCursor, Cursor, Stage
 
 _PIECE = 1 << 18
@@ -245,6 +247,35 @@ class _Fixed:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+class Lmdb(Files):
+    """The pairs of LMDB databases."""
+
+    def open(self, path: bytes) -> Any:
+        return _Pairs(lmdb_file.pairs(path))
+
+    def columns(self, found: list) -> tuple:
+        return tuple(strings.pack(column) for column in zip(*found, strict=True))
+
+
+class _Pairs:
+    def __init__(self, pairs: Any):
+        self._pairs, self.offset = pairs, 0                     # how many were read
+
+    def read_into(self, found: list, limit: int) -> None:
+        """Adds pairs until there are `limit`."""
+        for pair in itertools.islice(self._pairs, limit - len(found)):
+            found.append(pair)
+            self.offset += 1
+
+    def seek(self, offset: int) -> None:
+        """Goes behind some pairs."""
+        self.read_into([], offset)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._pairs.close()
 
 
 class Sql(Stage):
