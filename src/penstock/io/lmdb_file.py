@@ -78,7 +78,7 @@ class _Database:
         return iter(()) if self._root == _NOWHERE else self._walk(self._root, min(self._depth, _DEEPEST))
 
     def _walk(self, number: int, depth: int) -> Iterator[tuple[bytes, bytes]]:
-        """The pairs below a page. A tree that is deeper than it says, or has more pages than the file, goes round in circles."""
+        """The pairs below a page. A tree that is deeper than it says, or larger than the file, goes in circles."""
         self._left -= 1
         if depth <= 0 or self._left < 0:
             raise self._damaged(f"page {number} is not part of a tree")
@@ -95,7 +95,7 @@ class _Database:
                 yield from self._walk(size | kind << 32, depth - 1)
                 continue
             if kind & (_DATABASE | _SEVERAL):
-                raise errors.UnimplementedError(None, None, f"{self._path} has databases within it, or several values for a key")
+                raise errors.UnimplementedError(None, None, f"{self._path} has databases within it, or several values a key")
             if start + key_size > len(page):
                 raise self._damaged(f"a key of {key_size} bytes on page {number}")
             yield page[start:start + key_size], self._value(page, start + key_size, size, bool(kind & _LONG))

@@ -26,7 +26,7 @@ _SHARED = "container: string = '', shared_name: string = ''"
 # -- making readers ---------------------------------------------------------------------------------------------------
 def _maker(name: str, source: Callable, attrs: str = "", single: bool = False, check: Callable | None = None,
            kinds: int = 2) -> OpDef:
-    """Declares the ops that make a kind of reader, with references and with handles; its source gets the attributes in `attrs`."""
+    """Declares the ops that make a kind of reader (references, handles); its source gets the attributes in `attrs`."""
     names = [a.split(":")[0].strip() for a in attrs.split(",") if a]
     for n, handle in ((name, "Ref(string)"), (name + "V2", "resource"))[:kinds]:
         declared = attrs if n != name else attrs.replace(", encoding: string = ''", "")
