@@ -65,6 +65,10 @@ def test_remapping_is_checked(old):
             sess.run(tf.raw_ops.LoadAndRemapMatrix(ckpt_path=str(old / "m"), old_tensor_name="s/words", row_remapping=[0, 0],
                                                    col_remapping=tf.zeros([0], tf.int64), initializing_values=tf.zeros([0]),
                                                    num_rows=2, num_cols=2))
+        swapped = tf.raw_ops.LoadAndRemapMatrix(ckpt_path=[str(old / "m")], old_tensor_name="s/words", row_remapping=[1, 0],
+                                                col_remapping=tf.zeros([0], tf.int64), initializing_values=tf.zeros([0]),
+                                                num_rows=2, num_cols=2)
+        np.testing.assert_array_equal(sess.run(swapped), tf.train.load_variable(str(old / "m"), "s/words")[[1, 0]])
         remapping, present = sess.run(tf.raw_ops.GenerateVocabRemapping(
             new_vocab_file=str(old / "new.txt"), old_vocab_file=str(old / "old.txt"), new_vocab_offset=0, num_new_vocab=3))
         assert remapping.tolist() == [2, -1, 0] and present == 2

@@ -202,6 +202,15 @@ def test_batch_scatter_update(use_resource):
         np.testing.assert_array_equal(sess.run(v.value()), [[[0, 1], [0, 0], [2, 3]], [[6, 7], [4, 5], [0, 0]]])
 
 
+def test_batch_scatter_update_without_a_batch(use_resource):
+    v = tf.Variable([1., 2., 3.], use_resource=use_resource)
+    change = tf.batch_scatter_update(v, [2, 0], [7., 8.])
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        sess.run(change.op)
+        np.testing.assert_array_equal(sess.run(v.value()), [8., 2., 7.])
+
+
 def test_eager_variables(eager):
     v = penstock.Variable([1., 2.], name="v")
     assert v.name == "v:0" and v.trainable

@@ -49,7 +49,8 @@ def _(ckpt_path, old_tensor_name, row_remapping, col_remapping, initializing_val
     if col_remapping.numel() not in (0, num_cols):
         raise errors.invalid(f"Provided col_remapping, but its size is {col_remapping.numel()} instead of being equal to "
                              f"num_cols={num_cols}")
-    path, name = (os.fsdecode(strings.scalar(t, "path")) for t in (ckpt_path, old_tensor_name))
+    path, name = (os.fsdecode(strings.scalar(t.reshape(()) if t.size == 1 else t, what))
+                  for t, what in ((ckpt_path, "ckpt_path"), (old_tensor_name, "old_tensor_name")))
     with open_reader(path) as reader:
         dtype, shape = reader.describe(name)
         if dtype != dtypes.float32 or len(shape) != 2:

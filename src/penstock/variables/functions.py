@@ -94,4 +94,5 @@ def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool
             lead = [1] * axis + [-1] + [1] * (batch - axis + 1)
             ones = get("Fill")(get("ConcatV2")([shape, [1]], 0), get("Cast")(1, DstT=index_dtype))
             parts.insert(axis, get("Mul")(get("Reshape")(steps, lead), ones))
-        return scatter_nd_update(ref, get("ConcatV2")(parts, -1), updates, use_locking, name)
+        at = get("ConcatV2")(parts, -1) if len(parts) > 1 else parts[0]
+    return scatter_nd_update(ref, at, updates, use_locking, name)
