@@ -313,7 +313,7 @@ class BaseSession:
         out: list = []
         raw_list = list(raw)
         del raw
-        for element, slot in zip(step.elements, step.slots, strict=True):
+        for slot in step.slots:
             if slot < 0:
                 out.append(None)
                 continue
@@ -322,7 +322,7 @@ class BaseSession:
                 out.append(np.copy(out[step.slots.index(slot)]) if isinstance(out[step.slots.index(slot)], np.ndarray)
                            else out[step.slots.index(slot)])
                 continue
-            out.append(bridge.fetched(value, element.dtype.base_dtype))
+            out.append(bridge.fetched(value))
         for i, wrap in step.wraps:
             out[i] = wrap(out[i], step.elements[i], self)
         return out
@@ -535,7 +535,7 @@ class BaseSession:
             raise errors.InvalidArgumentError(
                 None, None, "Must run 'setup' before performing partial runs!")
         raw = state.run(plan.elements, feeds, values)
-        return plan.build([None if isinstance(e, Operation) else bridge.fetched(v, e.dtype.base_dtype)
+        return plan.build([None if isinstance(e, Operation) else bridge.fetched(v)
                            for e, v in zip(plan.elements, raw, strict=True)])
 
     # -- the end ----------------------------------------------------------------------------------------------------

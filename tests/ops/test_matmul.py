@@ -92,3 +92,23 @@ def test_trace_and_cross():
     assert tf2.linalg.trace([[1., 2.], [3., 4.]]).numpy() == 5
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf2.linalg.cross([1., 2.], [3., 4.])
+
+
+def test_an_ellipsis_over_axes_must_be_in_the_output():
+    a, b = np.ones((2, 2, 3), np.float32), np.ones((3, 4), np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="without ellipsis"):
+        tf.raw_ops.Einsum(inputs=[a, b], equation="...ij,...jk->ik")
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="without ellipsis"):
+        tf.raw_ops.Einsum(inputs=[a, b], equation="...ij,...jk->ik")
+    assert tf.raw_ops.Einsum(inputs=[a[0], b], equation="...ij,...jk->ik").shape == (2, 4)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), None])
+def test_the_gradient_sums_what_is_under_an_ellipsis(shape):
+    a, w = R.rand(2, 4, 3).astype(np.float32), R.rand(3, 5).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, shape)
+        weights = tf.constant(w)
+        y = tf.raw_ops.Einsum(inputs=[x, weights], equation="...i,ij->...j")
+        got = sess.run(tf.gradients(y, weights, grad_ys=tf.square(y))[0], {x: a})
+        np.testing.assert_allclose(got, np.einsum("abi,abj->ij", a, (a @ w) ** 2), rtol=1e-5)

@@ -21,6 +21,17 @@ def test_round_trip(kind, mode):
     np.testing.assert_allclose(back, values, atol=step)
 
 
+@pytest.mark.parametrize("kind", [tf.quint8, tf.qint8, tf.quint16, tf.qint16, tf.qint32])
+def test_values_come_out_as_integers_and_go_in_again(kind):
+    plain = kind.name.removeprefix("q")
+    out = tf2.cast([1, 40], kind).numpy()
+    assert out.dtype == plain and out.tolist() == [1, 40]
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(kind, [2])
+        back = sess.run(tf.identity(x), {x: out})
+        assert back.dtype == plain and back.tolist() == [1, 40]
+
+
 def test_range_must_be_one():
     with pytest.raises(tf.errors.InvalidArgumentError, match="larger than"):
         tf2.quantization.quantize(X, 1.0, -1.0, tf.quint8)

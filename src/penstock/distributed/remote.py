@@ -175,7 +175,7 @@ class RemoteSession:
 
 
 def _fetched(elements: list, values: list) -> list:
-    return [None if isinstance(e, Operation) else bridge.fetched(v, e.dtype.base_dtype)
+    return [None if isinstance(e, Operation) else bridge.fetched(v)
             for e, v in zip(elements, values, strict=True)]
 
 

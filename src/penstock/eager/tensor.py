@@ -87,7 +87,7 @@ class EagerTensor(Tensor):
         if self._dtype in (dtypes.resource, dtypes.variant):
             raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
         try:
-            array = np.array(bridge.to_numpy(self._value, self._dtype))
+            array = np.array(bridge.to_numpy(self._value))
         except MemoryError as e:                    # a view may have more elements than there is memory
             raise errors.ResourceExhaustedError(None, None, str(e)) from None
         return array if array.ndim else array[()]
@@ -99,7 +99,7 @@ class EagerTensor(Tensor):
         return bridge.to_numpy(self._value, self._dtype)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        array = np.asarray(bridge.to_numpy(self._value, self._dtype))
+        array = np.asarray(bridge.to_numpy(self._value))
         return array.astype(dtype) if dtype is not None else array
 
     def __int__(self) -> int:

@@ -53,14 +53,14 @@ def to_numpy(value: Any, dtype: Any = None) -> Any:
     return value.numpy()
 
 
-def fetched(value: Any, dtype: Any) -> Any:
-    """A numpy result that the user owns: copied when anything else still holds the memory."""
+def fetched(value: Any) -> Any:
+    """A numpy result that the user owns: copied when anything else still holds the memory; quantized values are integers."""
     if isinstance(value, torch.Tensor):
         if not value.ndim and value.dtype in _SCALARS:
             return _SCALARS[value.dtype](value.item())
         # This frame and its caller's argument hold `value`; a view of it would hold the storage.
         shared = sys.getrefcount(value) > 3 or _storage_use_count(value.untyped_storage()._cdata) > 2
-        array = to_numpy(value, dtype)
+        array = to_numpy(value)
         if shared and array.size and np.shares_memory(array, _alias(value)):
             array = array.copy()
         return np.ascontiguousarray(array) if array.ndim else array[()]

@@ -6,6 +6,7 @@ the products in between small. The gradient of an Einsum is again an Einsum.
 from __future__ import annotations
 
 import re
+import string
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ def _sizes(labels: str, dims: tuple) -> tuple[dict[str, int | None], tuple | Non
     return named, dims[len(before):len(before) + spare] if dots else None
 
 
+def _hidden(equation: str, rank: int) -> str:
+    return (f"Shape must be at most rank 0 but is rank {rank} for einsum equation '{equation}' without ellipsis (...) in the "
+            "output subscripts where input(s) have non-empty broadcasting shape")
+
+
 @einsum_op.shape
 def _(inputs, *, equation):
     labels, out = _parts(equation)
@@ -73,6 +79,8 @@ def _(inputs, *, equation):
         if under is not None and ellipsis is not None:
             ellipsis = shapes.broadcast(ellipsis, under)
     before, dots, after = out.partition("...")
+    if not dots and ellipsis:
+        raise ValueError(_hidden(equation, len(ellipsis)))
     if dots and ellipsis is None:
         return None
     return (*(named.get(n) for n in before), *(ellipsis if dots else ()), *(named.get(n) for n in after))
@@ -85,9 +93,11 @@ def _(inputs, *, equation):
         raise errors.invalid(f"Got {len(inputs)} inputs for equation \"{equation}\", which has {len(labels)}")
     for text, x in zip(labels, inputs, strict=True):
         try:
-            _sizes(text, tuple(x.shape))
+            _, under = _sizes(text, tuple(x.shape))
         except ValueError as e:
             raise errors.invalid(str(e)) from None
+        if under and "..." not in out:
+            raise errors.invalid(_hidden(equation, len(under)))
     single = "".join(dict.fromkeys(out.replace("...", "\0"))).replace("\0", "...")
     dtype = inputs[0].dtype
     if not (dtype.is_floating_point or dtype.is_complex):              # sums of integers are 64 bits wide in torch
@@ -144,7 +154,7 @@ def _input_gradient(op: Any, grad: Tensor, x: Tensor, text: str, other: Any, oth
     if sources == [there]:
         partial = grad
     else:
-        partial = einsum_op(tensors, equation=f"{','.join(sources)}->{there}")
+        partial = _summed(tensors, sources, there)
     if there != unique:
         partial = _repeated(partial, there, unique, x, text)
     if unique != text:
@@ -152,6 +162,19 @@ def _input_gradient(op: Any, grad: Tensor, x: Tensor, text: str, other: Any, oth
     if "..." in text and other is not None:
         partial = _unbroadcast_ellipsis(partial, x, text, other, other_text)
     return partial
+
+
+def _summed(tensors: list[Tensor], sources: list[str], there: str) -> Tensor:
+    """The Einsum of tensors; what is under an ellipsis that `there` lacks is the same in all of them, and summed."""
+    equation = ",".join(sources)
+    if "..." in there or "..." not in equation:
+        return einsum_op(tensors, equation=f"{equation}->{there}")
+    ranks = [len(t._dims) - len(s) + 3 for t, s in zip(tensors, sources, strict=True) if "..." in s and t._dims is not None]
+    if ranks:
+        free = [c for c in string.ascii_letters if c not in equation][:ranks[0]]
+        return einsum_op(tensors, equation=f"{equation.replace('...', ''.join(free))}->{there}")
+    kept = einsum_op(tensors, equation=f"{equation}->...{there}")
+    return get("Sum")(kept, get("Range")(0, get("Rank")(kept) - len(there), 1))
 
 
 def _repeated(partial: Tensor, there: str, unique: str, x: Tensor, text: str) -> Tensor:

@@ -111,7 +111,7 @@ class TensorHandle:
         """The value as an array."""
         self._check_owned()
         self._session._check_open()
-        return bridge.fetched(self._session_value(self._session, None), self._dtype)
+        return bridge.fetched(self._session_value(self._session, None))
 
     def delete(self) -> None:
         """Lets the value go now."""
