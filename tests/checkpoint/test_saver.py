@@ -179,3 +179,14 @@ def test_memory_file_system():
         assert tf.train.latest_checkpoint("memory://saver") == path == "memory://saver/m-1"
         saver.restore(sess, path)
         assert sess.run(v) == 3.0
+
+
+def test_shard_numbers_are_scalars():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        count = tf.placeholder(tf.int32)
+        names = [tf.raw_ops.ShardedFilename(basename="a", shard=1, num_shards=count),
+                 tf.raw_ops.ShardedFilespec(basename="a", num_shards=count)]
+        assert sess.run(names, {count: 3}) == [b"a-00001-of-00003", b"a-?????-of-00003"]
+        for name in names:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="must be a scalar"):
+                sess.run(name, {count: [3]})

@@ -374,3 +374,22 @@ def test_a_function_under_a_tape_is_compiled_once(monkeypatch):
             out = f(tf.constant([0.5, -1.]))
         np.testing.assert_allclose(tape.gradient(out, v), np.sin(0.5) - np.sin(1.), rtol=1e-6)
     assert len(made) == 2                                    # forward and backward
+
+
+def test_shapes_see_constants_and_shapes_outside_of_the_function():
+    seen = []
+
+    def body(i, u):
+        dims = tf.concat([[5], inner], 0)
+        seen.extend(t.shape.as_list() for t in (tf.fill(dims, 1.), tf1.random_uniform(dims), tf.ones(sizes)))
+        return i + 1, u
+    tf1.enable_control_flow_v2()
+    try:
+        with tf.Graph().as_default():
+            inner, sizes = tf.constant([3, 4]), tf.shape(tf1.placeholder(tf.float32, [None, 7]))
+            tf1.while_loop(lambda i, u: i < 3, body, [0, 0.])
+            with pytest.raises(TypeError, match="enters the loop with type <dtype: 'float32'> but has type <dtype: 'float64'>"):
+                tf1.while_loop(lambda i, u: i < 3, lambda i, u: (i + 1, tf.cast(u, tf.float64)), [0, tf.constant(0.)])
+    finally:
+        tf1.disable_control_flow_v2()
+    assert seen[:3] == [[5, 3, 4], [5, 3, 4], [None, 7]]

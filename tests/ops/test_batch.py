@@ -45,6 +45,15 @@ def test_calls_are_computed_together(graph):
         assert twice.tolist() == [[2 * i, -2 * i]] and once.tolist() == [[i, -i]]
 
 
+def test_the_number_of_rows_is_not_that_of_one_call(graph):
+    layer = tf.nondifferentiable_batch_function(1, 2, 20_000_000)(lambda x: tf.reshape(x, [-1]) + 1)
+    x = tf.placeholder(tf.int32, [1, 1])
+    out = layer(x)
+    with tf.Session() as sess:
+        found = in_threads(2, lambda i: sess.run(out, {x: [[i]]}))
+    assert [f[0].tolist() for f in found] == [[1], [2]]
+
+
 def test_batches_are_filled_up_and_time_out(graph):
     seen = []
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.api import export
+from penstock.graph.list_types import outside
 from penstock.graph.node import Tensor
 
 _LIMIT = 4096          # elements that are worth evaluating at build time
@@ -30,7 +31,8 @@ def constant_value(tensor: Any, partial: bool = False, _depth: int = 0) -> np.nd
     key = (op._id, tensor.value_index)
     if key in known:
         return known[key]
-    value = _evaluate(tensor, _depth)
+    outer = outside(tensor)
+    value = _evaluate(tensor, _depth) if outer is None or hasattr(outer, "_value") else constant_value(outer, _depth=_depth)
     if value is not None:
         known[key] = value
     return value
@@ -95,6 +97,9 @@ def constant_dims(tensor: Any, _depth: int = 0) -> tuple | None:
             dims = tuple(int(v) for v in value.reshape(-1))
     if dims is not None:
         return tuple(None if d is None or d == -1 else d for d in dims)
+    outer = None if hasattr(tensor, "_value") else outside(tensor)
+    if outer is not None and not hasattr(outer, "_value"):
+        return constant_dims(outer, _depth)
     if tensor._dims is not None and len(tensor._dims) == 1 and tensor._dims[0] is not None:
         return (None,) * tensor._dims[0]
     return None
@@ -111,6 +116,9 @@ def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
     value = constant_value(tensor, _depth=depth)
     if value is not None and value.dtype != object and value.ndim <= 1:
         return tuple(int(v) for v in value.reshape(-1))
+    outer = outside(tensor)
+    if outer is not None and not hasattr(outer, "_value"):
+        return partial_values(outer, depth)
     dims = tensor._dims
     if dims is not None and len(dims) <= 1 and (not dims or dims[0] is not None):
         return (None,) * (dims[0] if dims else 1)

@@ -16,7 +16,7 @@ def elements_of(t: Tensor) -> tuple[Any, tuple | None] | None:
             return (value.dtype, value.dims) if hasattr(value, "dims") and hasattr(value, "dtype") else None
         rule = t._op.opdef.elements
         if rule is None:
-            outer = _outside(t)
+            outer = outside(t)
             if outer is None:
                 return None
             t = outer
@@ -28,7 +28,7 @@ def elements_of(t: Tensor) -> tuple[Any, tuple | None] | None:
     return None
 
 
-def _outside(t: Tensor) -> Tensor | None:
+def outside(t: Tensor) -> Tensor | None:
     """The tensor that an input of a function graph was captured from."""
     captures = getattr(t.graph, "_captures", None)
     if not captures or t._op._inputs:

@@ -120,6 +120,11 @@ def _(in_tensors, captured_tensors, *, f, ctx, node):
     return batcher.run(Call(in_tensors, captured_tensors), compute, ctx)
 
 
+def _any_rows(shape: Any) -> Any:
+    """The shape of one argument of a batch: its rows come from several calls, their number is known when it is made."""
+    return [None, *shape.as_list()[1:]] if shape.rank else shape
+
+
 @export("nondifferentiable_batch_function")
 def batch_function(num_batch_threads: int, max_batch_size: int, batch_timeout_micros: int,
                    allowed_batch_sizes: Sequence[int] | None = None, max_enqueued_batches: int = 10,
@@ -140,7 +145,7 @@ def batch_function(num_batch_threads: int, max_batch_size: int, batch_timeout_mi
                 if not isinstance(a, Tensor):
                     raise ValueError("All arguments to functions decorated with `batch_function` are supposed to be "
                                      f"Tensors; found {a!r}")
-            specs = [tf.TensorSpec(a.shape, a.dtype, name=str(i)) for i, a in enumerate(args)]
+            specs = [tf.TensorSpec(_any_rows(a.shape), a.dtype, name=str(i)) for i, a in enumerate(args)]
             concrete = tf.function(lambda *inner: function(*inner), autograph=autograph).get_concrete_function(*specs)
             with tf.name_scope("batch") as name:
                 return batch_function_op(list(args), list(concrete.captured_inputs), f=concrete,

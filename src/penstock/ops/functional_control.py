@@ -241,7 +241,7 @@ def _check_results(start: list[Tensor], new: list[Tensor], shapes: list) -> None
         raise ValueError(f"Number of inputs and outputs of body must match loop_vars: {len(start)}, {len(new)}")
     for s, t, dims in zip(start, new, shapes, strict=True):
         if s.dtype.base_dtype != t.dtype.base_dtype:
-            raise TypeError(f"Loop var {s.name} enters the loop with type {s.dtype!r} but has type {t.dtype!r} after "
+            raise TypeError(f"Loop var {s.name} enters the loop with type {s.dtype} but has type {t.dtype} after "
                             "1 iteration.")
         if not covers(dims, t._dims):
             raise ValueError(f"Input tensor '{s.name}' enters the loop with shape {s.shape}, but has shape {t.shape} after "

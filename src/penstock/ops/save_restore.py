@@ -189,7 +189,7 @@ sharded_filespec.shape(lambda basename, num_shards: ())
 
 
 def _number(value: torch.Tensor, what: str) -> int:
-    if value.numel() != 1:
+    if value.dim():
         raise errors.invalid(f"{what} must be a scalar, got shape {list(value.shape)}")
     return int(value)
 
