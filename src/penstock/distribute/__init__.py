@@ -4,7 +4,8 @@ A Strategy (`strategy.py`) says where replicas run and where variables live; its
 `contexts.py` knows which strategy and replica a thread works for. `replicas.py` runs a function for each replica;
 `variables.py` and `values.py` hold what replicas have; `cross_device_ops.py` brings values together; `datasets.py` cuts
 batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_storage.py`,
-`multi_worker.py` (with `elastic.py`).
+`multi_worker.py` (with `elastic.py`), `parameter_server.py` and, for one coordinating program, `coordinated.py` with
+`coordinator/`.
 """
 from penstock import api as _api
 from penstock.distribute import (  # noqa: F401
@@ -22,6 +23,7 @@ from penstock.distribute import (  # noqa: F401
     partitioners,
     steps,
 )
+from penstock.distribute.coordinator import cluster_coordinator  # noqa: F401
 from penstock.distributed import server  # noqa: F401  (tf.distribute.Server)
 
 _api.install(__name__, "v2", "distribute.")

@@ -1,189 +1,191 @@
 """Eager operations on other tasks: tf.config.experimental_connect_to_cluster and experimental_connect_to_host.
 
-This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all. An op under
+This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (lane.py). An op under
 `tf.device("/job:worker/task:1")` is a step of that session, made once for each kind of call: its inputs go there, and its
-results come back. Resources stay where they were made, and ops that use them run there, wherever they were asked for; so does a
-function, as a whole.
+results come back. Resources stay where they were made, and ops that use them run there, wherever they were asked for. A function
+runs as a whole on the task of its resources; where they are on several, each of its ops runs where it belongs.
+
+ParameterServerStrategy connects otherwise (`spread`): there is a lane to the parameter servers, and one to each worker beside
+them, so that the loss of a worker ends nothing but its own lane; functions run in this process unless a worker is asked for.
 """
 from __future__ import annotations
 
 import atexit
-import collections
 import itertools
 import secrets
 import threading
 import weakref
 from typing import Any
 
-import numpy as np
-
 from penstock import dtypes, errors
+from penstock.distribute.lane import Lane, RemoteHandle, task_of
 from penstock.distributed.cluster import ClusterSpec
+from penstock.distributed.peers import LOST, task_name
 from penstock.distributed.remote import SCHEME
-from penstock.distributed.server import Server
+from penstock.distributed.server import Server, serving
 from penstock.eager import placement
 from penstock.eager.tensor import EagerTensor
 from penstock.graph import context
 from penstock.graph.build import output_types
-from penstock.graph.functions import GraphFunction, add_to_library
-from penstock.graph.graph import Graph
 from penstock.graph.messages import ConfigProto
-from penstock.graph.scopes import device as device_scope
-from penstock.ops.core import placeholder
-from penstock.ops.registry import OpDef, get
+from penstock.ops.registry import OpDef
 from penstock.place.device_spec import parts_of
-from penstock.session import Session
 
 _HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
-_MOST_STEPS = 4096                  # kinds of calls after which the session begins anew
 _connected: Connection | None = None
 
 
-class RemoteHandle:
-    """The run-time value of a resource tensor of another task: how the op that made the resource can be called again there."""
+class PerWorker:
+    """The run-time value of a tensor that has another value on each worker: `on(lane, index)` gives it."""
 
-    __slots__ = ("opdef", "attrs", "device", "dtype", "dims", "value", "__weakref__")
+    __slots__ = ("on", "shape")
 
-    def __init__(self, opdef: OpDef, attrs: dict[str, Any], device: Any):
-        self.opdef, self.attrs, self.device = opdef, attrs, device
-        self.dtype, self.dims = attrs.get("dtype"), getattr(attrs.get("shape"), "_dims", None)
-        self.value = "elsewhere"                                 # it is not for this process to say
+    def __init__(self, on: Any, shape: tuple = ()):
+        self.on, self.shape = on, shape
 
 
 class Connection:
     """The cluster that eager ops of this process may run on."""
 
-    def __init__(self, cluster: ClusterSpec, job: str, index: int):
-        own = cluster.as_dict().get(job)
-        if own is not None:
+    def __init__(self, cluster: ClusterSpec, job: str, index: int, spread: bool = False):
+        jobs = cluster.as_dict()
+        own = jobs.get(job)
+        if own is not None and not spread:
             raise ValueError(f"The cluster has a job {job!r} already: give this process another job_name.")
-        self._server = Server({job: {index: "127.0.0.1:0"}}, job, index)
-        self._config = ConfigProto()
-        self._config.experimental.share_session_state_in_clusterspec_propagation = True
-        self._config.cluster_def.CopyFrom(cluster.as_cluster_def())
-        added = self._config.cluster_def.job.add(name=job)
-        added.tasks[index] = self._server.target.removeprefix(SCHEME)
-        self._own = f"/job:{job}/replica:0/task:{index}"
-        self._lock = threading.RLock()
+        address = cluster.task_address(job, index) if own is not None else "127.0.0.1:0"
+        host, _, port = address.rpartition(":")
+        there = serving(host, int(port)) if own is not None else None
+        self._server, self._started = there or Server({job: {index: address}}, job, index), there is None
+        self._cluster_def = cluster.as_cluster_def()
+        if own is None:
+            added = self._cluster_def.job.add(name=job)
+            added.tasks[index] = self._server.target.removeprefix(SCHEME)
+        self._own, self._spread = task_name(job, index), spread
+        self._lock = threading.Lock()
         self._names, self._life = itertools.count(), f"{secrets.randbits(62):x}"
-        self._gone: collections.deque = collections.deque()      # resources whose handles have died
-        self._session: Any = None
-        self._begin()
+        self._workers: dict[str, Lane] = {}
+        try:
+            self.main = self._lane(["/job:ps", self._own] if spread else [])
+        except BaseException:
+            self._stop()
+            raise
+        self.jobs = set(jobs) - {job} if spread else {parts_of(d.name)[0] for d in self.main.devices}
 
-    def _begin(self) -> None:
-        """A session with an empty graph."""
-        if self._session is not None:
-            self._session.close()
-        self._graph, self._steps = Graph(), {}
-        self._session = Session(self._server.target, graph=self._graph, config=self._config)
-        self._devices = [d for d in self._session.list_devices() if not d.name.startswith(self._own)]
-        self.jobs = {parts_of(d.name)[0] for d in self._devices}
+    def _lane(self, filters: list[str]) -> Lane:
+        config = ConfigProto(allow_soft_placement=self._spread)
+        config.experimental.share_session_state_in_clusterspec_propagation = True
+        config.cluster_def.CopyFrom(self._cluster_def)
+        config.device_filters.extend(filters)
+        return Lane(self._server.target, config, self._own)
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+    def incarnation(self, task: str, seconds: float) -> int:
+        """Which life of a task answers now; UnavailableError if none does in time."""
+        return self._server.peers(self._cluster_def).reach(task, seconds).incarnation
+
+    def worker(self, task: str, fresh: bool = False) -> Lane:
+        """The lane to a worker, opened if there is none; `fresh` in place of one that was lost."""
+        with self._lock:
+            found = None if fresh else self._workers.get(task)
+        if found is not None:
+            return found
+        self.incarnation(task, LOST)                             # soon, if it is not there
+        made = self._lane(["/job:ps", task, self._own])
+        with self._lock:
+            old, self._workers[task] = self._workers.get(task), made
+        if old is not None:
+            old.close()
+        return made
 
     def place(self, opdef: OpDef, inputs: list) -> Any:
         """The device of another task on which a call runs; None if it runs here."""
+        asked = context.state.device
+        wanted = parts_of(asked) if asked and parts_of(asked)[0] in self.jobs else None
+        if opdef.calls and self._spread:
+            if wanted is not None:
+                return self._device(opdef, wanted, asked)
+            return self.main.host if any(type(t._value) in (RemoteHandle, PerWorker) for t in inputs) else None
         for t in inputs:
             if type(t._value) is RemoteHandle:
                 return t._value.device
-        if opdef.constant or any(t._dtype in _HERE for t in inputs):
+        if opdef.constant or any(t._dtype in _HERE and type(t._value) is not PerWorker for t in inputs):
             return None
-        asked = context.state.device
-        if not asked or parts_of(asked)[0] not in self.jobs:
-            return None
-        wanted = parts_of(asked)
-        for d in self._devices:
+        return None if wanted is None else self._device(opdef, wanted, asked)
+
+    def _device(self, opdef: OpDef, wanted: tuple, asked: Any) -> Any:
+        if self._spread and wanted[0] == "worker":
+            devices = self.worker(task_name("worker", wanted[2] or 0)).devices
+        else:
+            devices = self.main.devices
+        for d in devices:
             if all(w is None or w == h for w, h in zip(wanted, parts_of(d.name), strict=True)):
                 return d
         raise errors.invalid(f"There is no device {asked!r} for {opdef.name}. The cluster has: "
-                             f"{', '.join(d.name for d in self._devices)}.")
+                             f"{', '.join(d.name for d in devices)}.")
 
+    # -- calls --------------------------------------------------------------------------------------------------------
     def run(self, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple) -> list[EagerTensor] | None:
         """The results of a call on another task; None if it is one for this process."""
         where = self.place(opdef, inputs)
         if where is None:
             return None
+        lane = self._workers.get(task_of(where), self.main)
         if opdef.per_session and dtypes.resource in output_types(opdef, attrs):
-            return [self._made(opdef, attrs, where)]
-        with self._lock:
-            while self._gone:
-                self._destroy(*self._gone.popleft())
-            got = self._step(opdef, [t._value for t in inputs], [t._dtype for t in inputs], attrs, where)
+            return [self.made(opdef, attrs, where, lane)]
+        values = [self._here(t._value, lane, where) for t in inputs]
+        got = lane.run(opdef, values, [t._dtype for t in inputs], attrs, where)
         outputs = [EagerTensor(v, t) for v, t in zip(got, output_types(opdef, attrs), strict=True)]
         for t in outputs:
             t._on = where
         return outputs
 
-    def _made(self, opdef: OpDef, attrs: dict[str, Any], where: Any) -> EagerTensor:
+    def _here(self, value: Any, lane: Lane, where: Any) -> Any:
+        if type(value) is not PerWorker:
+            return value
+        if lane is self.main:
+            raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the number of the worker) "
+                                 "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
+        return value.on(lane, parts_of(where.name)[2])
+
+    def made(self, opdef: OpDef, attrs: dict[str, Any], where: Any, lane: Lane) -> EagerTensor:
+        """The handle of a new resource of another task; the resource goes when the handle does."""
         handle = RemoteHandle(opdef, {**attrs, "shared_name": f"eager/{self._life}/{next(self._names)}"}, where)
-        weakref.finalize(handle, self._gone.append, (opdef, handle.attrs, where)).atexit = False
+        weakref.finalize(handle, lane.gone.append, (opdef, handle.attrs, where)).atexit = False
         made = EagerTensor(handle, dtypes.resource)
         made._on = where
         return made
 
-    def _destroy(self, opdef: OpDef, attrs: dict[str, Any], where: Any) -> None:
-        handle = RemoteHandle(opdef, attrs, where)
-        self._step(get("DestroyResourceOp"), [handle], [dtypes.resource], {"ignore_lookup_error": True}, where)
-
-    def _step(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> list:
-        handles = [v.attrs["shared_name"] if type(v) is RemoteHandle else None for v in values]
-        key = opdef.name, where.name, tuple(types), tuple(handles), tuple([(k, _frozen(v)) for k, v in sorted(attrs.items())])
-        found = self._steps.get(key)
-        if found is None:
-            if len(self._steps) >= _MOST_STEPS:
-                self._begin()
-            found = self._steps[key] = self._build(opdef, values, types, attrs, where)
-        op, feeds = found
-        given = dict(zip(feeds, [v for v in values if type(v) is not RemoteHandle], strict=True))
-        if not op.outputs:
-            self._session.run(op, given)
-            return []
-        return self._raw(list(op.outputs), list(given), list(given.values()))
-
-    def _raw(self, outputs: list, feeds: list, values: list) -> list:
-        """A step whose results stay as they are inside of it."""
-        remote = self._session._remote
-        remote._extend()
-        header = {"fetches": [t.name for t in outputs], "feeds": [t.name for t in feeds], "options": False, "metadata": False}
-        return remote._call("run", header, values)[1]
-
-    def _build(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> tuple[Any, list]:
-        feeds, inputs = [], []
-        with self._graph.as_default(), device_scope(where.name):
-            for value, dtype in zip(values, types, strict=True):
-                if type(value) is RemoteHandle:
-                    if value.device.name.rpartition("/device:")[0] != where.name.rpartition("/device:")[0]:
-                        raise errors.UnimplementedError(None, None, f"{opdef.name} uses resources of several tasks.")
-                    with device_scope(value.device.name):
-                        inputs.append(self._graph.create_op(value.opdef.name, [], attrs=value.attrs).outputs[0])
-                else:
-                    inputs.append(placeholder(dtype))
-                    feeds.append(inputs[-1])
-            for function in attrs.values() if opdef.calls else ():
-                if isinstance(function, GraphFunction):
-                    add_to_library(self._graph, function)
-            return self._graph.create_op(opdef.name, inputs, attrs=attrs), feeds
+    at_end: Any = staticmethod(lambda: None)         # called first when the connection ends
 
     def close(self) -> None:
-        """Ends the session and the server of this process."""
-        self._session.close()
-        self._server.stop()
+        """Ends the sessions and the server of this process."""
+        self.at_end()
+        with self._lock:
+            lanes, self._workers = list(self._workers.values()), {}
+        for lane in (*lanes, self.main):
+            lane.close()
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._started:
+            self._server.stop()
 
 
-def _frozen(attr: Any) -> Any:
-    """An attribute as a part of a key."""
-    if isinstance(attr, (list, tuple)):
-        return tuple([_frozen(a) for a in attr])
-    if isinstance(attr, np.ndarray):
-        return attr.dtype.str, attr.shape, attr.tobytes() if attr.dtype != object else repr(attr.tolist())
-    return attr if isinstance(attr, (str, bytes, int, float, type(None), dtypes.DType)) else (id(attr), repr(attr))
-
-
-def connect(cluster: Any, job: str, index: int) -> None:
+def connect(cluster: Any, job: str, index: int, spread: bool = False) -> Connection:
     """Lets eager ops run on the tasks of a cluster."""
     global _connected
     close()
     cluster = ClusterSpec(cluster.cluster_spec() if hasattr(cluster, "cluster_spec") else cluster)
-    _connected = Connection(cluster, job, index)
+    _connected = Connection(cluster, job, index, spread)
     placement.elsewhere = _connected.run
+    return _connected
+
+
+def connected() -> Connection:
+    """The connection; FailedPreconditionError without one."""
+    if _connected is None:
+        raise errors.FailedPreconditionError(None, None, "This process is not connected to a cluster any more.")
+    return _connected
 
 
 @atexit.register

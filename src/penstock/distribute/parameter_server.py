@@ -135,12 +135,18 @@ def _place(beside: Any, setter: Any) -> Any:
     return device(setter) if beside is None else colocate_with(beside)
 
 
-def _extended(strategy: Any, resolver: Any) -> Any:
-    """The extended of a worker of a cluster, or of a process by itself."""
+def _checked(resolver: Any) -> ClusterResolver:
+    """A resolver: that of TF_CONFIG, if none is given."""
     if resolver is None:
-        resolver = TFConfigClusterResolver()
+        return TFConfigClusterResolver()
     if not isinstance(resolver, ClusterResolver):
         raise ValueError(f"cluster_resolver must be a tf.distribute.cluster_resolver.ClusterResolver, got {resolver!r}")
+    return resolver
+
+
+def _extended(strategy: Any, resolver: Any) -> Any:
+    """The extended of a worker of a cluster, or of a process by itself."""
+    resolver = _checked(resolver)
     cluster = resolver.cluster_spec()
     if not cluster.jobs or set(cluster.jobs) == {"worker"} and cluster.num_tasks("worker") == 1:
         return CentralStorageExtended(strategy)
@@ -168,13 +174,25 @@ class ParameterServerStrategyV1(StrategyV1):
 
 @export(v2=["distribute.experimental.ParameterServerStrategy", "distribute.ParameterServerStrategy"])
 class ParameterServerStrategy(Strategy):
-    """Variables on parameter servers (2.x form). Without a cluster in TF_CONFIG they are on the CPU of this process.
+    """Variables on parameter servers, in turn or cut by a partitioner; functions run on workers through a ClusterCoordinator.
 
-    >>> strategy = tf.distribute.experimental.ParameterServerStrategy()
+    The program runs in the chief of the cluster; the other processes are servers. Without a cluster in TF_CONFIG, variables are
+    on the CPU of this process.
+
+    >>> resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    >>> strategy = tf.distribute.ParameterServerStrategy(resolver)
+    >>> coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     """
 
     def __init__(self, cluster_resolver: Any = None, variable_partitioner: Any = None):
+        resolver = _checked(cluster_resolver)
+        cluster = resolver.cluster_spec()
+        coordinates = resolver.task_type in (None, "", "chief") and context.eager_outside_functions()
+        if coordinates and cluster.jobs:
+            from penstock.distribute.coordinated import CoordinatedExtended
+            super().__init__(CoordinatedExtended(self, cluster, resolver, variable_partitioner))
+            return
         if variable_partitioner is not None:
-            raise NotImplementedError("Variables are not cut by ParameterServerStrategy: use tf.compat.v1.get_variable with a "
-                                      "partitioner.")
-        super().__init__(_extended(self, cluster_resolver))
+            raise NotImplementedError("variable_partitioner is for the chief of a cluster, in eager execution. In graphs, use "
+                                      "tf.compat.v1.get_variable with a partitioner.")
+        super().__init__(_extended(self, resolver))

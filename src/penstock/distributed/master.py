@@ -480,6 +480,16 @@ class MasterSession:
         """The steps that run now."""
         return list(self._session.running_steps())
 
+    def cancel(self, header: dict, values: list) -> tuple[dict, list]:
+        """Ends the steps that run now; the session goes on."""
+        for ctx in list(self._session._running.values()):
+            ctx.cancellation.cancel(errors.CancelledError(None, None, str(header["why"])))
+        return {}, []
+
+    def lost(self, header: dict, values: list) -> tuple[dict, list]:
+        """The tasks of the session that are lost, or whose connection is."""
+        return {"lost": [task for task, link in self._tasks.links.items() if link.error is not None]}, []
+
     def partial_setup(self, header: dict, values: list) -> tuple[dict, list]:
         """Prepares a step in pieces."""
         handle = self._session.partial_run_setup(self._elements(header["fetches"]), self._elements(header["feeds"]))

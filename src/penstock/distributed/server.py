@@ -30,7 +30,7 @@ from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.connection import split_address
 from penstock.distributed.link import Link, described
 from penstock.distributed.master import MasterSession, config_of
-from penstock.distributed.peers import hear, task_name
+from penstock.distributed.peers import Peers, hear, task_name
 from penstock.distributed.status import StatusBoard
 from penstock.distributed.view import View, Views
 from penstock.execute.context import ResourceManager
@@ -162,6 +162,10 @@ class Server:
         if self._threads_before:
             torch.set_num_threads(self._threads_before)
 
+    def peers(self, cluster_def: Any) -> Peers:
+        """The other tasks of a cluster that a session of this server brings."""
+        return self._views.of_session(cluster_def, self._host, self._port).peers
+
     def _close_sessions(self) -> None:
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
@@ -290,7 +294,7 @@ class Server:
             if session is None:
                 raise errors.AbortedError(
                     None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
-            if do not in ("extend", "run", "partial_setup", "partial_run", "devices"):
+            if do not in ("extend", "run", "partial_setup", "partial_run", "devices", "cancel", "lost"):
                 raise errors.invalid(f"This server does not know what {do!r} is.")
             if sock is None:
                 return getattr(session, do)(header, values)

@@ -227,7 +227,7 @@ def _clean(name: str) -> str:
 
 def _worth_writing(tensor: Any) -> bool:
     from penstock.graph.gradients import is_trainable
-    if getattr(tensor, "_is_asset_path", False):           # it is another one when a saved function is loaded
+    if getattr(tensor, "_by_reference", False):            # it may be another one when the function runs
         return False
     return not is_trainable(tensor) and np.prod(tensor._dims, dtype=float) <= _CONSTANT_LIMIT
 

@@ -171,6 +171,12 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, strict: bool) -> Any
     return packed if strict else _unpack_single(packed)
 
 
+def switched(pred: Tensor, true_fn: Callable, false_fn: Callable) -> Any:
+    """A conditional of Switch and Merge, whatever kind programs get: one that can be cut between tasks."""
+    with name_scope(None, "cond", [pred]):
+        return _cond(pred, true_fn, false_fn, True)
+
+
 def _branch(pred: Tensor, pivot: Tensor, branch: int, fn: Callable, name: str) -> tuple:
     ctxt = CondContext(pred, pivot, branch)
     ctxt.Enter()
@@ -385,6 +391,12 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     with name_scope(name, "while", None):
         return _graph_loop(cond, body, loop_vars, shape_invariants, parallel_iterations, back_prop, swap_memory,
                            maximum_iterations, return_same_structure)
+
+
+def cut_loop(cond: Callable, body: Callable, loop_vars: list, shapes: list) -> list:
+    """A loop of Enter, Exit and NextIteration, whatever kind programs get: one that can be cut between tasks."""
+    with name_scope(None, "while", None):
+        return list(_graph_loop(cond, body, loop_vars, shapes, 1, False, False, None, True))
 
 
 def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any, parallel_iterations: int,

@@ -46,7 +46,7 @@ class Asset(Trackable):
     def __init__(self, path: Any):
         with init_scope():
             self._path = constant(paths.as_text(path) if not hasattr(path, "dtype") else path, dtype=dtypes.string)
-            self._path._is_asset_path = True
+            self._path._by_reference = True
 
     @property
     def asset_path(self) -> Any:
