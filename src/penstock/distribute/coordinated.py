@@ -154,32 +154,31 @@ class CoordinatedExtended(OneDeviceExtended):
 def _cut(value: Any, dims: list[int], count: int) -> list:
     """Rows as evenly as can be, the larger shards first."""
     base, extra = divmod(dims[0], count)
-    out, offset = [], 0
+    out, offset, whole = [], 0, _Whole(value)
     for i in range(count):
         rows = base + (i < extra)
-        shape = [rows, *dims[1:]]
-        out.append((offset, shape, functools.partial(_part, value, dims, offset, shape)))
+        out.append((offset, [rows, *dims[1:]], functools.partial(whole.part, offset, [rows, *dims[1:]])))
         offset += rows
     return out
 
 
-def _part(value: Any, dims: list[int], offset: int, shape: list[int]) -> Any:
-    """The initial value of a shard: by an initializer that makes parts, or cut out of the whole."""
-    whole = value
-    if callable(value):
-        if _takes_parts(value):
-            found = value(partition_shape=tuple(shape), partition_offset=(offset,) + (0,) * (len(shape) - 1))
-            if list(found.shape) == shape:
-                return found
-            whole = found
-        else:
-            whole = value()
-    return whole[offset:offset + shape[0]]
+class _Whole:
+    """The initial value of a variable that is cut: made part by part, by an initializer that can, or once as a whole."""
+
+    def __init__(self, value: Any):
+        self._value = value
+
+    def part(self, offset: int, shape: list[int]) -> Any:
+        """The initial value of one shard."""
+        if callable(self._value):
+            if _makes_parts(self._value):
+                return self._value(partition_shape=tuple(shape), partition_offset=(offset,) + (0,) * (len(shape) - 1))
+            self._value = self._value()
+        return self._value[offset:offset + shape[0]]
 
 
-def _takes_parts(function: Any) -> bool:
+def _makes_parts(function: Any) -> bool:
     try:
-        names = inspect.signature(function).parameters
+        return "partition_shape" in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
-    return "partition_shape" in names or any(p.kind is p.VAR_KEYWORD for p in names.values())

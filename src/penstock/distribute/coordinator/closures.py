@@ -121,6 +121,11 @@ class ClosureQueue:
         return f"{len(self._waiting)} scheduled functions have not begun and {len(self._running)} have not ended" + \
             (f": {running}" if running else "")
 
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error that nobody has got yet."""
+        return self._error is not None
+
     # -- the workers' side --------------------------------------------------------------------------------------------
     def take(self, where: str, ready: Callable[[], bool]) -> Closure | None:
         """The next function, for a worker; None when there will be none, or the worker is not ready any more."""

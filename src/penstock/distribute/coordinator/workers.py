@@ -16,7 +16,9 @@ from penstock.distribute.coordinator.closures import Closure, ClosureQueue
 from penstock.distributed.peers import LOST, task_name
 
 _LOSS = (errors.UnavailableError, errors.AbortedError)      # what the loss of a task looks like
+_STOPS = (*_LOSS, errors.CancelledError)                    # and what is said by one that ends in order
 _TRIES = 3                          # of a function that fails like this, though no task is lost
+_SOON = 2.0                         # seconds in which the loss of a task is known to all
 _AGAIN = 0.5                        # seconds between two attempts to reach a worker
 _SAY = 30.0                         # seconds after which it is said that a worker is missing
 
@@ -26,14 +28,20 @@ class ParameterServers:
 
     def __init__(self, connection: Connection, count: int):
         self._connection = connection
-        self._tasks = [task_name("ps", i) for i in range(count)]
-        self._lives = {task: connection.incarnation(task, LOST) for task in self._tasks}
+        self._lives = {task: connection.incarnation(task, LOST) for task in (task_name("ps", i) for i in range(count))}
+        self._lock = threading.Lock()
+        self._said: errors.UnavailableError | None = None
 
     def error(self) -> errors.UnavailableError | None:
         """What is to be said if one is lost; None if all are there."""
+        with self._lock:
+            self._said = self._said or self._looked()
+            return self._said
+
+    def _looked(self) -> errors.UnavailableError | None:
         for task, life in self._lives.items():
             try:
-                now = self._connection.incarnation(task, 2 * LOST)
+                now = self._connection.incarnation(task, LOST)
             except errors.OpError as e:
                 return self._lost(f"{task} is lost ({e.message})")
             if now != life:
@@ -95,7 +103,7 @@ class Worker:
     def _run(self, closure: Closure) -> None:
         try:
             result = closure.run(self.index, self.task)
-        except _LOSS as e:
+        except errors.OpError as e:
             self._failed(closure, e)
         except BaseException as e:
             self._queue.fail(closure, e)
@@ -103,8 +111,12 @@ class Worker:
             self._queue.finish(closure, result)
 
     def _failed(self, closure: Closure, error: errors.OpError) -> None:
-        """A connection may have ended: whose?"""
-        lost, self._lane = self._lane.lost(), None
+        """Was it the function, or was a task lost, and which?"""
+        lost = self._lost(_SOON if isinstance(error, _STOPS) and not self._queue.failed else 0.0)
+        if not lost and not isinstance(error, _LOSS):
+            self._queue.fail(closure, error)
+            return
+        self._lane = None
         if self._lost_servers():
             self._queue.give_back(closure)
             return
@@ -114,6 +126,14 @@ class Worker:
             return
         tf_logging.info("%s was lost in %s, which another worker gets: %s", self.task, closure.name, error.message)
         self._queue.give_back(closure)
+
+    def _lost(self, seconds: float) -> list[str]:
+        """The tasks that are lost, or found to be in so many seconds: others may have noticed first."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self._lane.lost()
+            if found or time.monotonic() >= deadline or self._ended.wait(0.05):
+                return found
 
     def cancel(self, why: str) -> None:
         """Ends what runs on the worker for this program."""

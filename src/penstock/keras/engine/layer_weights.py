@@ -116,7 +116,8 @@ class Weighted(Module):
         regularizer = _found(regularizers, regularizer)
         if regularizer is not None:
             self._handle_weight_regularization(made.name[:made.name.find(":")], made, regularizer)
-        (self._trainable_weights if trainable else self._non_trainable_weights).append(made)
+        weights = self._trainable_weights if trainable else self._non_trainable_weights
+        weights.extend(made if hasattr(made, "is_sharded_variable") else [made])
         return made
 
     def add_variable(self, *args: Any, **kwargs: Any) -> Any:

@@ -500,7 +500,9 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         return slots[slot_name]
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
-        """The slot of a variable."""
+        """The slot of a variable; of one in shards, those of the shards as one."""
+        if hasattr(var, "is_sharded_variable"):
+            return var._beside([self.get_slot(v, slot_name) for v in var.variables], slot_name)
         return self._slots[_var_key(var)][slot_name]
 
     def get_slot_names(self) -> list[str]:
@@ -587,6 +589,11 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
 
     def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
         """Restores a slot. In eager mode it is made for that; in graphs it waits until it is made."""
+        if hasattr(variable, "is_sharded_variable"):
+            for v in variable.variables:
+                self.add_slot(v, slot_name)
+            slot_variable_position.restore(self.get_slot(variable, slot_name))
+            return
         slot = self._slots.get(_var_key(variable), {}).get(slot_name)
         if slot is None and context.executing_eagerly() and slot_variable_position.is_simple_variable():
             value = slot_variable_position.value_tensors()[VARIABLE_VALUE_KEY]
