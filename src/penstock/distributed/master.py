@@ -323,6 +323,11 @@ class ClusterSession(TaskSession):
         several_block, branches = wait_for_each_other(ops), any(op.opdef.control_flow for op in ops)
         return TaskStep(self, *self._give_out(parts, {op.name for op in targets}, several_block, branches), len(fetches))
 
+    def _watch_growth(self) -> None:
+        """A session of eager ops (distribute/lane.py) grows with each new kind of call; others are told of."""
+        if not self._config.experimental.share_session_state_in_clusterspec_propagation:
+            super()._watch_growth()
+
     def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:
         ops = needed([e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)],
                      {id(t) for t in feeds})

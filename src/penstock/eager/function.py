@@ -92,6 +92,10 @@ class ConcreteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with tensors, by position or by name."""
+        return self.call_flat(self.flat_arguments(args, kwargs))
+
+    def flat_arguments(self, args: tuple, kwargs: dict[str, Any]) -> list:
+        """The tensors that arguments stand for, in order."""
         flat = list(nest.flatten(args, expand_composites=True))
         flat = [a for a in flat if not isinstance(a, (int, float, str, bool, type(None))) or len(flat) == self._arg_count]
         if kwargs:
@@ -99,7 +103,7 @@ class ConcreteFunction:
         if len(flat) != self._arg_count:
             names = ", ".join(self._arg_names or ())
             raise TypeError(f"{self.graph_function.name} takes {self._arg_count} arguments ({names}), got {len(flat)}.")
-        return self.call_flat([self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)])
+        return [self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)]
 
     def _by_name(self, flat: list, kwargs: dict[str, Any]) -> list:
         names = self._arg_names or []

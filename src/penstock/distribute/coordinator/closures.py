@@ -36,8 +36,7 @@ class Closure:
                 if isinstance(function, Function):
                     self._concrete, self._tensors = function._choose(args, kwargs)
                 else:
-                    self._function = lambda: function(*args, **kwargs)
-                    self._args, self._kwargs = (), {}
+                    self._concrete, self._tensors = function, function.flat_arguments(args, kwargs)
         self.result = RemoteValue()
         self.tries = 0                      # that ended with a connection, though nobody was lost
         self.generation = 0
@@ -70,10 +69,11 @@ class ClosureQueue:
         self.on_error: Callable[[str], None] = lambda why: None
 
     # -- the program's side -------------------------------------------------------------------------------------------
-    def put(self, closure: Closure) -> None:
+    def put(self, closure: Closure, most: int | None = None) -> None:
         """Has a function wait for a worker; waits itself while there are too many."""
         with self._changed:
-            self._wait(lambda: len(self._waiting) < self._most or self._error is not None, None)
+            most = self._most if most is None else most
+            self._wait(lambda: len(self._waiting) < most or self._error is not None, None)
             self._raise()
             closure.generation = self._generation
             self._waiting.append(closure)

@@ -61,9 +61,13 @@ class ClusterCoordinator:
         A tf.function is traced here, when it is first scheduled. If a function that was scheduled before has failed, its error
         is raised here or in `join`, once; then all functions that had not ended are cancelled.
         """
+        return self._schedule(fn, args, kwargs, None)
+
+    def _schedule(self, fn: Any, args: Any, kwargs: Any, most: int | None) -> RemoteValue:
+        """The same; waits while `most` functions wait already."""
         with self._strategy.scope():
             closure = Closure(fn, args, kwargs)
-        self._queue.put(closure)
+        self._queue.put(closure, most)
         return closure.result
 
     def join(self, timeout: float | None = None) -> None:

@@ -20,6 +20,7 @@ from penstock.graph import context
 from penstock.graph.convert import is_tensor
 from penstock.keras.engine import standardize
 from penstock.keras.engine.call_context import is_symbolic
+from penstock.keras.utils.dataset_creator import DatasetCreator
 
 backend = LazyModule("penstock.keras.backend")
 _AHEAD = 4 << 20               # bytes of shuffled rows that are gathered at once
@@ -488,8 +489,14 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
            shuffle: Any = False, class_weight: Any = None, training: bool = True, steps_name: str = "steps",
            workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10) -> Source:
     """The batches of some data, whatever it is."""
-    if is_dataset(x) or is_iterator(x):
+    if is_dataset(x) or is_iterator(x) or isinstance(x, DatasetCreator):
         _refuse_others(x, y, weights, batch_size)
+        if training and context.executing_eagerly() and (isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)):
+            from penstock.keras.engine.scheduled import WorkerSource, coordinated
+            if coordinated(model._distribution_strategy):
+                return WorkerSource(model, x, steps, class_weight, steps_name)
+        if isinstance(x, DatasetCreator):
+            x = x(_input_context())
         return DatasetSource(model, x, steps, class_weight, training, steps_name)
     if is_sequence(x) or is_generator(x):
         if y is not None:
@@ -512,6 +519,11 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
     if any(hasattr(t, "_type_spec") and not is_tensor(t) for t in batch.flat):
         return _composite_source(batch, batch_size, steps)
     return ArraySource(batch, batch_size, steps, shuffle, context.executing_eagerly())
+
+
+def _input_context() -> Any:
+    from penstock.distribute.input_context import InputContext
+    return InputContext()
 
 
 def _composite_source(batch: Batch, batch_size: int | None, steps: int | None) -> Source:

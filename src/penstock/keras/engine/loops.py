@@ -101,7 +101,14 @@ def one_batch(model: Any, mode: str, x: Any, y: Any, weights: Any, class_weight:
         if any(data_adapter.is_symbolic(t) for t in batch.flat):
             batch = next(data_adapter.SymbolicSource(batch, 1, "steps").epoch())
     batch = ready(batch)
-    return Results(model, model._step(mode, *batch)(batch.flat)).copy()
+    step = model._step(mode, *batch)
+    return Results(model, _finished(step, step(batch.flat))).copy()
+
+
+def _finished(step: Any, out: Any) -> Any:
+    """What a step gave; steps that run elsewhere (scheduled.py) are waited for."""
+    finish = getattr(step, "finish", None)
+    return out if finish is None else finish()
 
 
 def listed(model: Any, logs: dict[str, Any]) -> Any:
@@ -201,12 +208,12 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
 def chooses_batches(x: Any) -> bool:
     """Whether data comes in batches, whose size is its own."""
     return data_adapter.is_dataset(x) or data_adapter.is_iterator(x) or data_adapter.is_sequence(x) or \
-        data_adapter.is_generator(x)
+        data_adapter.is_generator(x) or isinstance(x, data_adapter.DatasetCreator)
 
 
 def _validation_parts(given: Any) -> tuple:
     if data_adapter.is_dataset(given) or data_adapter.is_generator(given) or data_adapter.is_sequence(given) or \
-            data_adapter.is_iterator(given):
+            data_adapter.is_iterator(given) or isinstance(given, data_adapter.DatasetCreator):
         return given, None, None
     if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
         raise ValueError("When passing a `validation_data` argument, it must contain either 2 items (x_val, y_val), or 3 items "
@@ -250,7 +257,7 @@ def _epoch(model: Any, source: Source, callbacks: Any, mode: str) -> dict[str, A
         source.steps = n + 1
         if mode == "train":
             _tell_steps(callbacks, n + 1)
-    return Results(model, out).copy()
+    return Results(model, _finished(step, out)).copy()
 
 
 def _tell_steps(callbacks: Any, steps: int) -> None:

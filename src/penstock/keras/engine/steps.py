@@ -59,7 +59,11 @@ class FunctionStep:
         concrete = self._concrete.get(key)
         if concrete is None or any(x.dtype is not t for x, t in zip(flat, concrete[1])):
             concrete = self._concrete[key] = self._traced(flat), [x.dtype for x in flat]
-        return concrete[0].call_flat(flat)
+        return self._run(concrete[0], flat)
+
+    def _run(self, concrete: Any, flat: list) -> Any:
+        """Runs a trace on a batch."""
+        return concrete.call_flat(flat)
 
     def _traced(self, flat: list) -> Any:
         """The first batch is traced with its size, since most have the same; a second size, for any number of examples."""

@@ -323,10 +323,18 @@ class Model(Saved, Network):
         found = self._steps.get(key)
         if found is None:
             check_strategy(self)
-            kind = FunctionStep if self._distribution_strategy is None else ReplicaStep
-            found = self._steps[key] = kind(self, mode, layout, bool(self.run_eagerly)) if eager else \
-                self._graph_step(mode, layout, flat)
+            found = self._steps[key] = self._eager_step(mode, layout) if eager else self._graph_step(mode, layout, flat)
         return found
+
+    def _eager_step(self, mode: str, layout: Layout) -> Any:
+        """A step of eager mode: of this process, of all replicas, or of whichever worker takes it."""
+        strategy, eagerly = self._distribution_strategy, bool(self.run_eagerly)
+        if strategy is None:
+            return FunctionStep(self, mode, layout, eagerly)
+        if not hasattr(strategy.extended, "connection"):
+            return ReplicaStep(self, mode, layout, eagerly)
+        from penstock.keras.engine.scheduled import OnWorkers, ScheduledStep, WorkerStep
+        return WorkerStep(self, mode, eagerly) if isinstance(layout, OnWorkers) else ScheduledStep(self, mode, layout, eagerly)
 
     def _graph_step(self, mode: str, layout: Layout, flat: list) -> Any:
         """A step of this graph; a worker that has its own graph of a cluster builds it under the strategy."""

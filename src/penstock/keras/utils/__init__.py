@@ -1,6 +1,7 @@
 """tf.keras.utils."""
 from penstock.keras.utils import (  # noqa: F401
     data_utils,
+    dataset_creator,
     generic_utils,
     hdf5_matrix,
     layer_utils,
