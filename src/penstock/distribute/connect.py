@@ -1,9 +1,9 @@
 """Eager operations on other tasks: tf.config.experimental_connect_to_cluster and experimental_connect_to_host.
 
-This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (lane.py). An op under
-`tf.device("/job:worker/task:1")` is a step of that session, made once for each kind of call: its inputs go there, and its
-results come back. Resources stay where they were made, and ops that use them run there, wherever they were asked for. A function
-runs as a whole on the task of its resources; where they are on several, each of its ops runs where it belongs.
+This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (lane.py). An op
+under `tf.device("/job:worker/task:1")` is a step of that session, made once for each kind of call: its inputs go there, and
+its results come back. Resources stay where they were made, and ops that use them run there, wherever they were asked for. A
+function runs as a whole on the task of its resources; where they are on several, each of its ops runs where it belongs.
 
 ParameterServerStrategy connects otherwise (`spread`): there is a lane to the parameter servers, and one to each worker beside
 them, so that the loss of a worker ends nothing but its own lane; functions run in this process unless a worker is asked for.
@@ -143,7 +143,7 @@ class Connection:
         if type(value) is not PerWorker:
             return value
         if lane is self.main:
-            raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the number of the worker) "
+            raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the worker's number) "
                                  "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
         return value.on(lane, parts_of(where.name)[2])
 

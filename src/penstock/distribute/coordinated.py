@@ -34,7 +34,7 @@ def check_cluster(cluster: ClusterSpec, task_type: Any) -> None:
     if "chief" in cluster.jobs and cluster.num_tasks("chief") > 1:
         raise ValueError(f"There must be one chief, which is the coordinator: the cluster is {cluster.as_dict()}.")
     if task_type not in (None, "", "chief"):
-        raise ValueError(f"This process is a {task_type}: only the chief coordinates. Start a tf.distribute.Server in the others.")
+        raise ValueError(f"This process is a {task_type}, but the chief coordinates: start a tf.distribute.Server here.")
 
 
 class CoordinatedExtended(OneDeviceExtended):
@@ -74,7 +74,7 @@ class CoordinatedExtended(OneDeviceExtended):
             return self._in_turn(next_creator, kwargs)
         from penstock.distribute.sharded import ShardedVariable
         name, made = kwargs.get("name"), []
-        for i, (offset, dims, value) in enumerate(shards):
+        for i, (dims, value) in enumerate(shards):
             named = {} if name is None else {"name": f"{name}/part_{i}"}
             made.append(self._in_turn(next_creator, {**kwargs, "shape": TensorShape(dims), "initial_value": value, **named}))
         return ShardedVariable(made, name)
@@ -91,13 +91,13 @@ class CoordinatedExtended(OneDeviceExtended):
         return variable
 
     def _shards(self, kwargs: dict[str, Any]) -> list | None:
-        """Offset, shape and initial value of each shard; None for a variable that stays whole."""
+        """Shape and initial value of each shard; None for a variable that stays whole."""
         if self._partitioner is None:
             return None
         value, shape, dtype = kwargs.get("initial_value"), kwargs.get("shape"), kwargs.get("dtype")
         if value is None:
-            raise ValueError("It looks like you are using `ParameterServerStrategy` with a `variable_partitioner`, and trying to "
-                             "create a variable without specifying `initial_value`. This is not allowed. Please specify the "
+            raise ValueError("It looks like you are using `ParameterServerStrategy` with a `variable_partitioner`, and trying "
+                             "to create a variable without specifying `initial_value`. This is not allowed. Please specify the "
                              "`initial_value`.")
         if callable(value) and (shape is None or dtype is None):
             value = kwargs["initial_value"] = value()
@@ -157,7 +157,7 @@ def _cut(value: Any, dims: list[int], count: int) -> list:
     out, offset, whole = [], 0, _Whole(value)
     for i in range(count):
         rows = base + (i < extra)
-        out.append((offset, [rows, *dims[1:]], functools.partial(whole.part, offset, [rows, *dims[1:]])))
+        out.append(([rows, *dims[1:]], functools.partial(whole.part, offset, [rows, *dims[1:]])))
         offset += rows
     return out
 

@@ -80,15 +80,15 @@ class Body:
     @staticmethod
     def _copied(op: Operation, inputs: list, waits: list) -> Operation:
         if op.opdef.control_flow:
-            raise errors.UnimplementedError(None, None, f"{op.name} ({op.type}) of v1 control flow is inside of a function that "
-                                            "uses several tasks. Use tf.cond and tf.while_loop of 2.x there.")
+            raise errors.UnimplementedError(None, None, f"{op.name} ({op.type}) of v1 control flow is inside of a function "
+                                            "that uses several tasks. Use tf.cond and tf.while_loop of 2.x there.")
         graph = context.current_graph()
         for attr in op.opdef.function_attrs if op.opdef.calls else ():
             given = op.attrs.get(attr)
             for f in given if isinstance(given, list) else () if given is None else (given,):
                 add_to_library(graph, as_function(f, op.graph))
-        made = graph.add(op.opdef, graph.unique_name(op.name), inputs, dict(op.attrs), [t.dtype for t in op.outputs], op._counts,
-                         control_inputs=waits)
+        made = graph.add(op.opdef, graph.unique_name(op.name), inputs, dict(op.attrs), [t.dtype for t in op.outputs],
+                         op._counts, control_inputs=waits)
         made.frames = op.frames
         for old, new in zip(op.outputs, made.outputs, strict=True):
             new._dims = old._dims

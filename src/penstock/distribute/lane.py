@@ -69,7 +69,8 @@ class Lane:
 
     def _destroy(self, opdef: OpDef, attrs: dict[str, Any], where: Any) -> None:
         handle = [RemoteHandle(opdef, attrs, where)]
-        self._results(self._step(get("DestroyResourceOp"), handle, [dtypes.resource], {"ignore_lookup_error": True}, where), handle)
+        step = self._step(get("DestroyResourceOp"), handle, [dtypes.resource], {"ignore_lookup_error": True}, where)
+        self._results(step, handle)
 
     def _step(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> tuple:
         handles = [v.attrs["shared_name"] if type(v) is RemoteHandle else None for v in values]
@@ -91,7 +92,8 @@ class Lane:
         return remote._call("run", header, [values[i] for i in fed])[1][:len(fetches)]
 
     # -- building -----------------------------------------------------------------------------------------------------
-    def _build(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> tuple[list, list, list, list]:
+    def _build(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any],
+               where: Any) -> tuple[list, list, list, list]:
         """The tensors to fetch, the ops to run, the placeholders, and which values they get."""
         from penstock.distribute.inlined import Body, is_call, used_inputs
         spread = any(type(v) is RemoteHandle and task_of(v.device) != task_of(where) for v in values)

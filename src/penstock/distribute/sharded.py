@@ -42,8 +42,8 @@ class ShardedVariable(PartitionedVariable, Trackable):
             raise ValueError("All elements in argument `variables` must have the same dtype. Received dtypes: "
                              f"{[v.dtype for v in variables]}")
         if len({tuple(v.shape.as_list()[1:]) for v in variables}) > 1:
-            raise ValueError("All elements in argument `variables` must have the same shapes except for the first axis. Received "
-                             f"shapes: {[v.shape for v in variables]}")
+            raise ValueError("All elements in argument `variables` must have the same shapes except for the first axis. "
+                             f"Received shapes: {[v.shape for v in variables]}")
         name = "ShardedVariable" if name is None else name
         rest = variables[0].shape.as_list()[1:]
         self._offsets = [0]
@@ -52,8 +52,8 @@ class ShardedVariable(PartitionedVariable, Trackable):
         shape = [self._offsets[-1], *rest]
         for v, offset in zip(variables, self._offsets, strict=False):
             if v._get_save_slice_info() is not None:
-                raise ValueError("`SaveSliceInfo` should not be set for all elements in argument `variables`: a shard belongs to "
-                                 f"one ShardedVariable. Received {v}.")
+                raise ValueError("`SaveSliceInfo` should not be set for all elements in argument `variables`: a shard belongs "
+                                 f"to one ShardedVariable. Received {v}.")
             v._set_save_slice_info(SaveSliceInfo(name, shape, [offset, *(0 for _ in rest)], v.shape.as_list()))
         super().__init__(name, TensorShape(shape), variables[0].dtype, list(variables), [len(variables), *(1 for _ in rest)])
         for v in variables:
@@ -120,8 +120,8 @@ class ShardedVariable(PartitionedVariable, Trackable):
         from penstock.ops.embedding import lookup
         each, extra = divmod(self._offsets[-1], len(self._variable_list))
         if any(v.shape.as_list()[0] != each + (i < extra) for i, v in enumerate(self._variable_list)):
-            raise NotImplementedError(f"The shards of {self._name} do not have as many rows as each other, the larger ones first: "
-                                      "rows cannot be looked up. Use slices, or tf.gather of the whole.")
+            raise NotImplementedError(f"The shards of {self._name} do not have as many rows as each other, the larger ones "
+                                      "first: rows cannot be looked up. Use slices, or tf.gather of the whole.")
         return lookup(self._variable_list, indices, "div", name)
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class ShardedVariable(PartitionedVariable, Trackable):
             raise TypeError(f"sparse_delta is not IndexedSlices: {sparse_delta}")
         indices = convert(sparse_delta.indices)
         if indices.shape.rank != 1:
-            raise ValueError(f"ShardedVariable: indices must be 1D Tensor for sparse operations. Received shape: {indices.shape}")
+            raise ValueError(f"ShardedVariable: indices must be 1D Tensor for sparse operations. Received: {indices.shape}")
         values = convert(sparse_delta.values, self._dtype)
         ends = convert(self._offsets[1:], indices.dtype)
         shard = get("Sum")(get("Cast")(get("GreaterEqual")(get("ExpandDims")(indices, 1), ends), DstT="int32"), 1)
@@ -168,7 +168,8 @@ class ShardedVariable(PartitionedVariable, Trackable):
         return {VARIABLE_VALUE_KEY: lambda name=self._name: ShardsSaveable(self, name)}
 
     def __repr__(self) -> str:
-        return f"<ShardedVariable '{self._name}' shape={self._shape} dtype={self._dtype.name} of {len(self._variable_list)} shards>"
+        what = f"shape={self._shape} dtype={self._dtype.name}"
+        return f"<ShardedVariable '{self._name}' {what} of {len(self._variable_list)} shards>"
 
 
 def _scatter(kind: str) -> Callable:

@@ -104,7 +104,7 @@ class ClosureQueue:
         return True
 
     def _raise(self) -> None:
-        """Raises the error, once; that of lost variables each time. Whatever ran then has ended, or is not waited for longer."""
+        """Raises the error, once; that of lost variables each time. What ran then has ended, or is not waited for longer."""
         if self._error is None:
             return
         deadline = time.monotonic() + _END_SECONDS

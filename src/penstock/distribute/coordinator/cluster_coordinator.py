@@ -31,8 +31,8 @@ class ClusterCoordinator:
         extended = getattr(strategy, "extended", None)
         if not hasattr(extended, "connection"):
             raise ValueError("Only `tf.distribute.experimental.ParameterServerStrategy` is supported to work with "
-                             "`tf.distribute.experimental.coordinator.ClusterCoordinator` currently: one with a cluster, in the "
-                             f"process of its chief. Got {strategy!r}.")
+                             "`tf.distribute.experimental.coordinator.ClusterCoordinator` currently: one with a cluster, in "
+                             f"the process of its chief. Got {strategy!r}.")
         with _making:
             found = getattr(strategy, "_cluster_coordinator", None)
             if found is None:

@@ -25,7 +25,8 @@ class WorkerIterator(OwnedIterator):
     """An iterator of a worker: its elements are made there."""
 
     def __init__(self, resource: Any, element_spec: Any):
-        super().__init__(components=(resource, PerWorkerTensor(lambda lane, i: None, dtypes.variant)), element_spec=element_spec)
+        nothing = PerWorkerTensor(lambda lane, i: None, dtypes.variant)
+        super().__init__(components=(resource, nothing), element_spec=element_spec)
 
     def _next_internal(self) -> Any:
         spec = self._spec

@@ -122,8 +122,8 @@ def get_current_worker_index() -> Any:
     if context.executing_eagerly():
         job, _, index, *_ = parts_of(context.state.device or "")
         if job != "worker" or index is None:
-            raise RuntimeError("Cannot retrieve the worker index. `get_worker_idx_and_graph_token` should only be used inside a "
-                               "function that ClusterCoordinator.schedule runs on a worker.")
+            raise RuntimeError("Cannot retrieve the worker index: there is one only inside of a function "
+                               "that ClusterCoordinator.schedule runs on a worker.")
         return convert(np.int64(index))
     from penstock.ops.core import identity
     return identity(_index)
@@ -143,5 +143,5 @@ def refuse_remote_values(structured: Any) -> None:
     """ValueError for results of other functions among the arguments of one."""
     for v in nest.flatten(structured):
         if isinstance(v, RemoteValue):
-            raise ValueError("`tf.distribute.experimental.coordinator.RemoteValue` used as an input to scheduled function is not "
-                             "yet supported: fetch it first.")
+            raise ValueError("`tf.distribute.experimental.coordinator.RemoteValue` used as an input to scheduled function is "
+                             "not yet supported: fetch it first.")

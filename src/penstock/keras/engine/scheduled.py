@@ -1,7 +1,7 @@
 """Training and testing under ParameterServerStrategy: each step is a function that a ClusterCoordinator runs on some worker.
 
-Batches that this program makes (arrays, generators, datasets without a number of steps) travel to the worker that takes the step.
-A DatasetCreator, or a dataset with a number of steps, is made on every worker, and steps take the next batch there. Steps
+Batches that this program makes (arrays, generators, datasets without a number of steps) travel to the worker that takes the
+step. A DatasetCreator, or a dataset with a number of steps, is made on every worker, and steps take the next batch there. Steps
 are waited for at the end of an epoch; metrics are variables of the parameter servers like any other.
 """
 from __future__ import annotations
@@ -124,8 +124,8 @@ class WorkerSource(Source):
 
     def __init__(self, model: Any, data: Any, steps: int | None, class_weight: Any, steps_name: str):
         if steps is None:
-            raise ValueError("When using a `tf.keras.utils.experimental.DatasetCreator`, `steps_per_epoch`, `validation_steps` or "
-                             f"`steps` argument must be provided: here, `{steps_name}`.")
+            raise ValueError("When using a `tf.keras.utils.experimental.DatasetCreator`, `steps_per_epoch`, `validation_steps` "
+                             f"or `steps` argument must be provided: here, `{steps_name}`.")
         if class_weight is not None:
             raise NotImplementedError("`class_weight` is not supported for datasets that workers make: have the dataset give "
                                       "sample weights as the third part of its elements.")
