@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "optimize": CORE,
     "partition": CORE | {"place"},
     "compile": CORE | {"kernels", "place"},
-    "execute": CORE | {"compile", "device_config", "partition", "place"},
+    "execute": CORE | {"compile", "device_config", "kernels.host_threads", "partition", "place"},
     "eager": CORE | {"kernels", "compile", "execute", "device_config", "place"},
     "session": CORE | {"kernels", "place", "config", "device_config", "optimize", "compile", "execute", "partition"},
     "autograph": CORE | {"ops"},

@@ -73,7 +73,7 @@ def count(enough):
     return n
 before = count(lambda n: True)
 waiting._sleep_soon()
-more = before + waiting._libgomp().omp_get_num_procs() + 1
+more = before + waiting.libgomp().omp_get_num_procs() + 1
 kept = count(lambda n: n >= more)
 waiting._spin()
 print(kept >= more, count(lambda n: n <= before) <= before)

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock.kernels import images
 from penstock.optimize.arithmetic import simplify_arithmetic
 from penstock.optimize.common import merge_common
 from penstock.optimize.dependencies import simplify_dependencies
@@ -229,7 +230,18 @@ def test_a_result_that_others_use_is_not_fused_away():
     same([y, product], {x: [[1, -2], [3, 4]]})
 
 
-def test_convolutions_pools_and_their_gradients():
+@pytest.fixture(params=["own", "ATen's"])
+def pooling(request, monkeypatch):
+    """The names of the ops that pool and spread gradients, with kernels of our own and without."""
+    if request.param == "own":
+        if not images.available():
+            pytest.skip("penstock was installed without a compiler")
+        return "_MaxPoolPlaces", "_MaxPoolGradPlaces"
+    monkeypatch.setattr(images, "_kernels", lambda: None)
+    return "_MaxPoolWithIndices", "_MaxPoolGradWithIndices"
+
+
+def test_convolutions_pools_and_their_gradients(pooling):
     x = tf.placeholder(tf.float32, [None, 6, 6, 2])
     w = tf.constant(np.random.RandomState(0).randn(3, 3, 2, 4).astype(np.float32))
     b = tf.constant([0.1, -0.2, 0.3, 0.])
@@ -237,7 +249,7 @@ def test_convolutions_pools_and_their_gradients():
     y = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
     fetches = [y, *tf.gradients(tf.reduce_sum(tf.square(y)), [x, w, b])]
     left = types(fetches, [x])
-    assert "_FusedConv2D" in left and "_MaxPoolGradWithIndices" in left
+    assert "_FusedConv2D" in left and pooling[1] in left
     a = np.random.RandomState(1).randn(2, 6, 6, 2).astype(np.float32)
     same(fetches, {x: a})
     a[0, 0, 0, 0] = np.nan
@@ -247,7 +259,7 @@ def test_convolutions_pools_and_their_gradients():
 
 @pytest.mark.parametrize("window, padding", [(2, "SAME"), (3, "VALID"), (3, "SAME")])
 @pytest.mark.parametrize("biased", [True, False])
-def test_a_relu_works_on_what_the_pooling_behind_it_leaves(window, padding, biased):
+def test_a_relu_works_on_what_the_pooling_behind_it_leaves(window, padding, biased, pooling):
     x = tf.placeholder(tf.float32, [None, 7, 7, 2])
     b = tf.constant([0.1, -0.2, 0.3, 0.])
     h = tf.nn.conv2d(x, tf.constant(np.random.RandomState(0).randn(3, 3, 2, 4).astype(np.float32)), [1, 1, 1, 1], "SAME")
@@ -257,8 +269,12 @@ def test_a_relu_works_on_what_the_pooling_behind_it_leaves(window, padding, bias
     step = step_of(trained, feeds=[x])
     fuse(step)
     verify(step)
-    assert [op.outputs[0]._dims for op in step.ops if op.type == "ReluGrad"] == [tuple(y.shape.as_list())]
-    assert [op.attrs["relu"] for op in step.ops if op.type == "_MaxPoolWithIndices"] == [True]
+    if pooling[0] == "_MaxPoolPlaces":
+        assert [op.attrs["bias"] for op in step.ops if op.type == pooling[1]] == [biased]
+        assert not {"ReluGrad", "BiasAddGrad"} & {op.type for op in step.ops}
+    else:
+        assert [op.outputs[0]._dims for op in step.ops if op.type == "ReluGrad"] == [tuple(y.shape.as_list())]
+    assert [op.attrs["relu"] for op in step.ops if op.type == pooling[0]] == [True]
     assert not any(op.type == "Relu" or "Relu" in op.attrs.get("fused_ops", ()) for op in step.ops)
     assert "_MaxPoolRelu" in types(y, [x])
     draw = np.random.RandomState(1)
@@ -268,7 +284,7 @@ def test_a_relu_works_on_what_the_pooling_behind_it_leaves(window, padding, bias
             np.testing.assert_allclose(u, v, rtol=1e-5, atol=1e-5)
 
 
-def test_a_relu_that_others_see_stays_in_front_of_its_pooling():
+def test_a_relu_that_others_see_stays_in_front_of_its_pooling(pooling):
     x = tf.placeholder(tf.float32, [2, 4, 4, 3])
     h = tf.nn.relu(x)
     y = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
@@ -277,6 +293,24 @@ def test_a_relu_that_others_see_stays_in_front_of_its_pooling():
     values = np.random.RandomState(0).randn(2, 4, 4, 3)
     for u, v in zip(*both(fetches, {x: values}), strict=True):
         np.testing.assert_allclose(u, v, rtol=1e-6)
+
+
+def test_a_relu_between_two_gradients_of_a_pooling_stays_out_of_the_places(pooling):
+    x = tf.placeholder(tf.float32, [None, 4, 4, 3])
+    h = tf.nn.relu(x)
+    y = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    fetches = [*tf.gradients(y, [x]), *tf.gradients(y * 2., [h]), *tf.gradients(tf.square(y), [x])]
+    for values in (-np.ones((2, 4, 4, 3)), np.random.RandomState(0).randn(2, 4, 4, 3)):
+        for u, v in zip(*both(fetches, {x: values}), strict=True):
+            np.testing.assert_allclose(u, v, rtol=1e-6)
+
+
+def test_images_of_unknown_size_are_pooled(pooling):
+    x = tf.placeholder(tf.float32, [None, None, None, 3])
+    y = tf.nn.max_pool(tf.nn.relu(x), [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    fetches = [y, *tf.gradients(tf.square(y), [x])]
+    same(fetches, {x: np.random.RandomState(0).randn(2, 5, 4, 3)})
+    same(fetches, {x: np.zeros((0, 5, 4, 3))})
 
 
 @pytest.mark.parametrize("use_resource", [False, True])

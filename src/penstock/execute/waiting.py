@@ -12,9 +12,10 @@ from __future__ import annotations
 import _thread
 import contextlib
 import ctypes
-import functools
 import os
 from time import monotonic
+
+from penstock.kernels.host_threads import libgomp
 
 _BETWEEN_LOOKS = 0.2         # seconds
 _ENOUGH = 100_000_000        # nanoseconds of work, to judge by
@@ -69,20 +70,9 @@ def _times() -> dict[str, tuple[int, int]]:
     return times
 
 
-@functools.cache
-def _libgomp() -> ctypes.CDLL | None:
-    """The library whose threads run torch's kernels, where it is that one."""
-    try:
-        with open("/proc/self/maps") as f:
-            paths = {line.split(None, 5)[5].strip() for line in f if "libgomp" in line}
-    except OSError:
-        return None
-    return ctypes.CDLL(paths.pop()) if len(paths) == 1 else None
-
-
 def _sleep_soon() -> None:
     global _asleep
-    gomp = _libgomp()
+    gomp = libgomp()
     if _asleep is not None or gomp is None:
         return
     _asleep = _thread.allocate_lock()

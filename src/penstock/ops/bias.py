@@ -114,6 +114,9 @@ def _(op, f):
     made = f.maker(grad, op)
     if made is None or not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
         return None
+    if made.opdef is get("_MaxPoolGradPlaces"):
+        from penstock.ops import pool_places
+        return pool_places.fuse_bias_grad(op, f, made)
     if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
         grad = made._inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel
         made = f.maker(grad, op)

@@ -17,7 +17,7 @@ import torch
 from penstock import dtypes, errors
 from penstock import static_shape as shapes
 from penstock.graph.node import Tensor
-from penstock.kernels import triton_nn
+from penstock.kernels import images, triton_nn
 from penstock.ops import windows
 from penstock.ops.array import shape_of
 from penstock.ops.registry import OpDef, get, internal, op
@@ -37,6 +37,7 @@ class _Plan:
     ceil: bool
     extra: list[int] | None              # padding that ATen cannot do, last axis first
     full: list[int]                      # all of the padding, last axis first
+    before: list[int]                    # the padding before the elements of each axis
     small: bool                          # an axis of the input is shorter than the window
     output: tuple[int, ...]              # the spatial sizes of the result
     result: tuple[int, ...]              # the shape of the result in the op's data format
@@ -44,7 +45,7 @@ class _Plan:
 
 
 @functools.lru_cache(maxsize=4096)
-def _plan(name: str, shape: tuple, ksize: tuple, strides: tuple, padding: str, data_format: str) -> _Plan:
+def plan_of(name: str, shape: tuple, ksize: tuple, strides: tuple, padding: str, data_format: str) -> _Plan:
     """The plan for an input of some shape; checks everything that the kernels rely on."""
     if len(shape) != len(data_format):
         raise errors.invalid(f"tensor_in must be {len(data_format)}-dimensional, got shape {list(shape)}")
@@ -66,7 +67,7 @@ def _make_plan(shape: tuple, window: tuple, stride: tuple, padding: str, data_fo
     return _Plan(
         window=list(window), stride=list(stride), pad=[b for b, _ in pads], ones=[1] * len(window),
         ceil=padding == "SAME" and by_ceil, extra=None if by_ceil else [v for o in reversed(overhang) for v in (0, o)],
-        full=[v for pair in reversed(pads) for v in pair],
+        full=[v for pair in reversed(pads) for v in pair], before=[b for b, _ in pads],
         small=any(s < k for s, k in zip(space, window, strict=True)), output=tuple(out), result=result,
         empty=not all(result) or not all(shape))
 
@@ -86,7 +87,7 @@ def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int], d
         raise _unsupported("Pooling is not yet supported on the batch dimension.")
 
 
-def _expect(name: str, x: torch.Tensor, shape: Sequence[int]) -> None:
+def expect(name: str, x: torch.Tensor, shape: Sequence[int]) -> None:
     if x.shape != shape:
         wanted, found = (",".join(map(str, dims)) for dims in (shape, x.shape))
         raise errors.invalid(f"Expected {name} shape to be [{wanted}], but got [{found}]")
@@ -162,18 +163,21 @@ def _in_triton(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
         p.window[0] * p.window[1] < 255 and triton_nn.available()
 
 
-def _max_pool(input, *, ksize, strides, padding, data_format, name):
+def _max_pool(input, *, ksize, strides, padding, data_format, name, relu=False):
     if ksize[windows.channel_axis(data_format)] > 1:
         return _max_over_depth(input, ksize, strides, data_format)
-    p = _plan(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    p = plan_of(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result)
     if _in_triton(input, p, data_format):
-        return triton_nn.max_pool(input, p.window, p.stride, p.full[2::-2], p.output)
+        return triton_nn.max_pool(input, p.window, p.stride, p.before, p.output)
+    if data_format == "NHWC" and images.takes(input, p.window):
+        return images.max_pool(input, p.window, p.stride, p.before, p.output, relu)[0]
     x = to_channels_first(input, data_format)
     if x.dtype is torch.uint16:
         return from_channels_first(_max(x.int(), p).to(x.dtype), data_format)
-    return from_channels_first(_max(x, p), data_format)
+    out = from_channels_first(_max(x, p), data_format)
+    return out.relu_() if relu else out
 
 
 def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> torch.Tensor:
@@ -192,13 +196,16 @@ def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int
 
 
 def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
-    p = _plan(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
-    _expect("orig_output", orig_output, p.result)
-    _expect("grad", grad, p.result)
+    p = plan_of(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    expect("orig_output", orig_output, p.result)
+    expect("grad", grad, p.result)
     if p.empty:
         return torch.zeros_like(orig_input)
     if _in_triton(orig_input, p, data_format) and orig_input.dtype is grad.dtype:
-        return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.full[2::-2])
+        return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before)
+    if data_format == "NHWC" and grad.dtype is torch.float32 and images.takes(orig_input, p.window):
+        _, places = images.max_pool(orig_input, p.window, p.stride, p.before, p.output, places=True)
+        return images.max_pool_grad(grad, places, orig_input.shape[1:3], p.window, p.stride, p.before)[0]
     if not grad.dtype.is_floating_point:        # ATen has no such kernel; doubles hold sums of gradients exactly
         return _max_pool_grad(orig_input.double(), orig_output, grad.double(), ksize=ksize, strides=strides,
                               padding=padding, data_format=data_format, name=name).to(torch.int64).to(grad.dtype)
@@ -217,9 +224,9 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
 
 def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
     """What each window takes of `grad`, which is shaped like the input: the value at the maximum."""
-    p = _plan(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
-    _expect("orig_output", orig_output, p.result)
-    _expect("grad", grad, orig_input.shape)
+    p = plan_of(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    expect("orig_output", orig_output, p.result)
+    expect("grad", grad, orig_input.shape)
     if p.empty:
         return torch.zeros_like(orig_output)
     x = to_channels_first(orig_input, data_format)
@@ -236,20 +243,20 @@ def _indexed_max_pool(input, *, ksize, strides, padding, data_format, relu):
 
 
 def _maxima_with_indices(input, ksize, strides, padding, data_format):
-    p = _plan("MaxPool", input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    p = plan_of("MaxPool", input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result), None
     if _in_triton(input, p, data_format):
-        return triton_nn.max_pool_with_places(input, p.window, p.stride, p.full[2::-2], p.output)
+        return triton_nn.max_pool_with_places(input, p.window, p.stride, p.before, p.output)
     out, indices = _max_and_indices(to_channels_first(input, data_format), p)
     return from_channels_first(out, data_format), indices
 
 
 def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, strides, padding, data_format):
     """The gradient with the positions of the maxima at hand. Where one is NaN, they are found again."""
-    p = _plan("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    p = plan_of("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if indices is not None and indices.dtype is torch.uint8 and grad.shape == p.result:
-        return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.full[2::-2], indices)
+        return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before, indices)
     if indices is None or p.extra or orig_output.shape != grad.shape or math.isnan(orig_output.amax().item()):
         return _max_pool_grad(orig_input, orig_output, grad, ksize=ksize, strides=strides, padding=padding,
                               data_format=data_format, name="MaxPoolGrad")
@@ -283,13 +290,17 @@ indexed_max_pool_grad.kernel(_indexed_max_pool_grad)
 @max_pool_grad.fuse
 def _(op, f):
     """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
+    from penstock.ops import pool_places
     pool = f.maker(op._inputs[1], op)
-    if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool) or f.source(pool._inputs[0]) is not \
-            f.source(op._inputs[0]) or not op.attrs["T"].is_floating:
+    if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool, pool_places.max_pool_places) or \
+            f.source(pool._inputs[0]) is not f.source(op._inputs[0]) or not op.attrs["T"].is_floating:
         return None
-    if any(pool.attrs[n] != op.attrs[n] for n in _WINDOW) or \
+    if any(pool.attrs.get(n, "NHWC") != op.attrs[n] for n in _WINDOW) or \
             op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
         return None
+    placed = pool_places.fuse_grad(op, f, pool)
+    if placed is not None or pool.opdef is pool_places.max_pool_places:
+        return placed
     attrs = {n: op.attrs[n] for n in (*_WINDOW, "T")}
     if pool.opdef is max_pool_op:
         made = f.make("_MaxPoolWithIndices", pool._inputs, attrs, pool, extra=[Tensor(pool, 1, dtypes.int64)])
@@ -305,7 +316,7 @@ max_pool_relu = internal("_MaxPoolRelu", "input: T -> output: T", f"{_POOL}{_FOR
 
 @max_pool_relu.kernel
 def _(input, *, ksize, strides, padding, data_format):
-    return _max_pool(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name="MaxPool").relu_()
+    return _max_pool(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name="MaxPool", relu=True)
 
 
 @max_pool_op.fuse
@@ -314,11 +325,11 @@ def _(op, f):
     if op.attrs["T"] not in (dtypes.float32, dtypes.float64) or not f.on_host(op) or \
             op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
         return None
-    before = _without_relu(f, f.only(op._inputs[0], op))
+    before = without_relu(f, f.only(op._inputs[0], op))
     return None if before is None else f.make("_MaxPoolRelu", [before], {n: op.attrs[n] for n in ("T", *_WINDOW)}, op)
 
 
-def _without_relu(f: Any, made: Any) -> Any:
+def without_relu(f: Any, made: Any) -> Any:
     """What a ReLU is applied to by `made`, an op that can do without it; None if it does something else."""
     if made is None:
         return None
@@ -333,7 +344,10 @@ def _without_relu(f: Any, made: Any) -> Any:
 
 def fuse_relu_grad(op: Any, f: Any) -> Any:
     """The gradient of a ReLU with a pooling behind it: zero where the maxima are not positive, then to their places."""
+    from penstock.ops import pool_places
     grad = f.only(op._inputs[0], op)
+    if grad is not None and grad.opdef is pool_places.max_pool_grad_places:
+        return pool_places.fuse_relu_grad(op, f, grad)
     if grad is None or grad.opdef is not indexed_max_pool_grad:
         return None
     x, y, dy, places = grad._inputs
@@ -343,7 +357,7 @@ def fuse_relu_grad(op: Any, f: Any) -> Any:
     pool = f.maker(y, op)
     masked = f.make("ReluGrad", [dy, y], {"T": op.attrs["T"]}, grad, outputs=[f.source(y)])
     if f.on_host(op) and users is not None and pool is not None and {*users} == {pool, grad, op}:
-        before = _without_relu(f, features)
+        before = without_relu(f, features)
         if before is not None:
             first = f.make("_MaxPoolWithIndices", [before], {**pool.attrs, "relu": True}, pool)
             f.put(first, pool)
@@ -488,7 +502,7 @@ def _(input, *, ksize, strides, padding):
 
 @max_pool_with_argmax_op.kernel
 def _(input, *, ksize, strides, padding, Targmax, include_batch_in_index):
-    p = _plan("MaxPoolWithArgmax", input.shape, tuple(ksize), tuple(strides), padding, "NHWC")
+    p = plan_of("MaxPoolWithArgmax", input.shape, tuple(ksize), tuple(strides), padding, "NHWC")
     if p.empty:
         return input.new_zeros(p.result), input.new_zeros(p.result, dtype=Targmax.torch)
     x = to_channels_first(input, "NHWC")
@@ -521,22 +535,22 @@ def _flat_index(input: torch.Tensor, argmax: torch.Tensor, include_batch: bool) 
 
 
 def _pooled_shape(name: str, input: torch.Tensor, ksize: list, strides: list, padding: str) -> tuple:
-    return _plan(name, input.shape, tuple(ksize), tuple(strides), padding, "NHWC").result
+    return plan_of(name, input.shape, tuple(ksize), tuple(strides), padding, "NHWC").result
 
 
 @max_pool_grad_with_argmax.kernel
 def _(input, grad, argmax, *, ksize, strides, padding, include_batch_in_index):
     shape = _pooled_shape("MaxPoolGradWithArgmax", input, ksize, strides, padding)
-    _expect("grad", grad, shape)
-    _expect("argmax", argmax, shape)
+    expect("grad", grad, shape)
+    expect("argmax", argmax, shape)
     flat = grad.new_zeros(input.numel())
     return flat.index_add_(0, _flat_index(input, argmax, include_batch_in_index), grad.reshape(-1)).view(input.shape)
 
 
 @max_pool_grad_grad_with_argmax.kernel
 def _(input, grad, argmax, *, ksize, strides, padding, include_batch_in_index):
-    _expect("grad", grad, input.shape)
-    _expect("argmax", argmax, _pooled_shape("MaxPoolGradGradWithArgmax", input, ksize, strides, padding))
+    expect("grad", grad, input.shape)
+    expect("argmax", argmax, _pooled_shape("MaxPoolGradGradWithArgmax", input, ksize, strides, padding))
     return grad.reshape(-1)[_flat_index(input, argmax, include_batch_in_index)].view(argmax.shape)
 
 
@@ -615,7 +629,7 @@ def _counts(p: _Plan, space: Sequence[int], like: torch.Tensor) -> torch.Tensor:
 
 
 def _avg_pool(input, *, ksize, strides, padding, data_format, name):
-    p = _plan(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
+    p = plan_of(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result)
     x = to_channels_first(input, data_format)
@@ -638,8 +652,8 @@ def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_form
     sizes = _vector("orig_input_shape", orig_input_shape)
     if len(sizes) != rank or any(s < 0 for s in sizes):
         raise errors.invalid(f"out_backprop must come with the shape of a {rank}-dimensional input, got {sizes}")
-    p = _plan(name, tuple(sizes), tuple(ksize), tuple(strides), padding, data_format)
-    _expect("grad", grad, p.result)
+    p = plan_of(name, tuple(sizes), tuple(ksize), tuple(strides), padding, data_format)
+    expect("grad", grad, p.result)
     if p.empty:
         return grad.new_zeros(sizes)
     space, grad = windows.spatial(sizes, data_format), to_channels_first(grad, data_format)

@@ -1,0 +1,66 @@
+"""Max pooling of images on the CPU with kernels of our own: `_images.c`, compiled when penstock is installed with a compiler.
+
+Without it `takes` says no, and ATen's kernels do the work. The place of a maximum is its number in its window, row by row, in
+one byte; `NOWHERE` where a ReLU made it zero, so that no gradient goes back.
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from penstock.kernels.host_threads import libgomp
+
+NOWHERE = 255
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The compiled kernels, on the threads that torch's own kernels use; None if they are not there."""
+    try:
+        from penstock.kernels import _images  # type: ignore[attr-defined]
+    except ImportError:
+        return None
+    gomp = libgomp()
+    if gomp is not None:
+        _images.use_threads(ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value or 0)
+    return _images
+
+
+def available() -> bool:
+    """Whether there are such kernels."""
+    return _kernels() is not None
+
+
+def takes(x: torch.Tensor, window: Sequence[int]) -> bool:
+    """Whether the kernels pool x, [batch, height, width, channels]."""
+    return x.dtype is torch.float32 and x.is_cpu and x.ndim == 4 and x.is_contiguous() and \
+        window[0] * window[1] < NOWHERE and available()
+
+
+def max_pool(x: torch.Tensor, window: Sequence[int], stride: Sequence[int], before: Sequence[int], output: Sequence[int],
+             relu: bool = False, places: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The maxima (of what a ReLU leaves of x, if asked for), and their places if asked for.
+
+    `before` is the padding before the first row and column, `output` how many windows there are down and across.
+    """
+    out = x.new_empty((x.shape[0], *output, x.shape[3]))
+    found = torch.empty(out.shape, dtype=torch.uint8) if places else None
+    _kernels().max_pool(x.data_ptr(), out.data_ptr(), 0 if found is None else found.data_ptr(), 0, *x.shape, *output, *window,
+                        *stride, *before, relu)
+    return out, found
+
+
+def max_pool_grad(grad: torch.Tensor, places: torch.Tensor, size: Sequence[int], window: Sequence[int], stride: Sequence[int],
+                  before: Sequence[int], sums: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The gradient for images of height and width `size`, and its sum in each channel if asked for."""
+    grad = grad.contiguous()
+    batch, rows, columns, channels = grad.shape
+    out = grad.new_empty((batch, *size, channels))
+    parts = grad.new_empty((batch * rows, channels)) if sums else None
+    _kernels().max_pool_grad(grad.data_ptr(), out.data_ptr(), places.data_ptr(), 0 if parts is None else parts.data_ptr(),
+                             batch, *size, channels, rows, columns, *window, *stride, *before, False)
+    return out, None if parts is None else parts.sum(0)
