@@ -23,13 +23,13 @@ if "OMP_WAIT_POLICY" not in _os.environ:
 _MODULES = (
     "compat", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "place.device_spec", "session",
-    "eager.tape", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "tf_logging", "ragged",
-    "module", "data",
+    "eager.tape", "eager.forward", "eager.function", "eager.wrap_function", "device_config", "ops", "variables", "tf_logging",
+    "ragged", "module", "data",
 )
 # Those that wait until a name that begins so is asked for.
 _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
-    "metrics": "metrics", "image": "image", "data": "data.api", "OptionalSpec": "data.api",
+    "metrics": "metrics", "image": "image", "data": "data.api", "io.match_filenames_once": "train", "OptionalSpec": "data.api",
     "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
     "autograph": "autograph.convert", "distribute": "distribute",
     "distribute.experimental.compression": "distribute.compression",

@@ -20,6 +20,7 @@ class InaccessibleTensorError(ValueError):
     """A tensor of a function's body was used outside of the function."""
 
 
+@export("errors.OperatorNotAllowedInGraphError")
 class OperatorNotAllowedInGraphError(TypeError):
     """A Python operator that needs a value was applied to a tensor that has none yet."""
 

@@ -108,3 +108,25 @@ def test_suppression_keeps_the_best_of_each_cluster():
     assert tf.image.non_max_suppression(boxes, [0.5, 0.9, 0.7], 1, 0.5).numpy().tolist() == [1]
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.image.non_max_suppression(boxes, [0.5, 0.9, 0.7], 3, 1.5)
+
+
+# What real TensorFlow 2.21 gives for a ramp of 2 x 4 x 3, by seed: which of six copies are turned, where the crop begins, the
+# first element with another brightness and contrast.
+STATELESS = {(1, 2): ([1, 0, 1, 0, 0, 1], 0.25, 0.34406042, 0.12843412),
+             (7, 9): ([1, 1, 1, 0, 1, 1], 0.625, 0.1783272, 0.1719391),
+             (3, 5): ([0, 0, 0, 0, 1, 1], 0.125, -0.19133246, 0.26897478)}
+
+
+@pytest.mark.parametrize("seed", STATELESS)
+def test_random_changes_that_a_seed_fixes(seed):
+    ramp = np.arange(24, dtype="f").reshape(2, 4, 3) / 24
+    turned, corner, bright, contrast = STATELESS[seed]
+    batch = tf.image.stateless_random_flip_left_right(np.stack([ramp] * 6), seed).numpy()
+    for image, was in zip(batch, turned):
+        np.testing.assert_array_equal(image, ramp[:, ::-1] if was else ramp)
+    np.testing.assert_allclose(tf.image.stateless_random_crop(ramp, [1, 2, 3], seed).numpy()[0, 0, 0], corner)
+    np.testing.assert_allclose(tf.image.stateless_random_brightness(ramp, 0.5, seed).numpy()[0, 0, 0], bright, rtol=1e-6)
+    np.testing.assert_allclose(tf.image.stateless_random_contrast(ramp, 0.2, 0.8, seed).numpy()[0, 0, 0], contrast, rtol=1e-5)
+    for change in (tf.image.stateless_random_hue, tf.image.stateless_random_flip_up_down):
+        more = () if "flip" in change.__name__ else (0.3,)
+        np.testing.assert_array_equal(change(ramp, *more, seed=seed), change(ramp, *more, seed=seed))

@@ -10,6 +10,7 @@ from penstock.compat import v1 as tf
 from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 from penstock.image.checks import after, at_least_3d, is_tensor
+from penstock.image.draws import Draw, seeded, stateless
 
 
 @export("image.convert_image_dtype")
@@ -79,12 +80,18 @@ def _in_floats(image: Any, f: Callable, saturate: bool, name: Any = None) -> Any
     return convert_image_dtype(f(wide), dtype, saturate=saturate, name=name)
 
 
-def _random_factor(lower: float, upper: float, seed: Any) -> Any:
+def _random_factor(lower: float, upper: float, draw: Draw) -> Any:
     if upper <= lower:
         raise ValueError("upper must be > lower.")
     if lower < 0:
         raise ValueError("lower must be non-negative.")
-    return tf.random_uniform([], lower, upper, seed=seed)
+    return draw([], lower, upper)
+
+
+def _random_delta(max_delta: float, draw: Draw) -> Any:
+    if max_delta < 0:
+        raise ValueError("max_delta must be non-negative.")
+    return draw([], -max_delta, max_delta)
 
 
 @export("image.adjust_brightness")
@@ -97,9 +104,16 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
 @export("image.random_brightness")
 def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
     """adjust_brightness by a random amount in [-max_delta, max_delta)."""
-    if max_delta < 0:
-        raise ValueError("max_delta must be non-negative.")
-    return adjust_brightness(image, tf.random_uniform([], -max_delta, max_delta, seed=seed))
+    return adjust_brightness(image, _random_delta(max_delta, seeded(seed)))
+
+
+@export("image.stateless_random_brightness")
+def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
+    """adjust_brightness by an amount in [-max_delta, max_delta) that a seed fixes.
+
+    >>> tf.image.stateless_random_brightness(image, 0.2, seed=(1, 2))
+    """
+    return adjust_brightness(image, _random_delta(max_delta, stateless(seed)))
 
 
 @export("image.adjust_contrast")
@@ -113,7 +127,13 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
 @export("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
     """adjust_contrast by a random factor in [lower, upper)."""
-    return adjust_contrast(image, _random_factor(lower, upper, seed))
+    return adjust_contrast(image, _random_factor(lower, upper, seeded(seed)))
+
+
+@export("image.stateless_random_contrast")
+def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Any:
+    """adjust_contrast by a factor in [lower, upper) that a seed fixes."""
+    return adjust_contrast(image, _random_factor(lower, upper, stateless(seed)))
 
 
 @export("image.adjust_gamma")
@@ -139,11 +159,19 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
 @export("image.random_hue")
 def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
     """adjust_hue by a random amount in [-max_delta, max_delta)."""
+    return _random_hue(image, max_delta, seeded(seed))
+
+
+@export("image.stateless_random_hue")
+def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
+    """adjust_hue by an amount in [-max_delta, max_delta) that a seed fixes."""
+    return _random_hue(image, max_delta, stateless(seed))
+
+
+def _random_hue(image: Any, max_delta: float, draw: Draw) -> Any:
     if max_delta > 0.5:
         raise ValueError("max_delta must be <= 0.5.")
-    if max_delta < 0:
-        raise ValueError("max_delta must be non-negative.")
-    return adjust_hue(image, tf.random_uniform([], -max_delta, max_delta, seed=seed))
+    return adjust_hue(image, _random_delta(max_delta, draw))
 
 
 @export("image.adjust_saturation")
@@ -156,7 +184,13 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 @export("image.random_saturation")
 def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
     """adjust_saturation by a random factor in [lower, upper)."""
-    return adjust_saturation(image, _random_factor(lower, upper, seed))
+    return adjust_saturation(image, _random_factor(lower, upper, seeded(seed)))
+
+
+@export("image.stateless_random_saturation")
+def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
+    """adjust_saturation by a factor in [lower, upper) that a seed fixes."""
+    return adjust_saturation(image, _random_factor(lower, upper, stateless(seed)))
 
 
 @export("image.adjust_jpeg_quality")
@@ -173,12 +207,21 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) 
 @export("image.random_jpeg_quality")
 def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any = None) -> Any:
     """adjust_jpeg_quality at a random quality."""
+    return _random_quality(image, min_jpeg_quality, max_jpeg_quality, seeded(seed))
+
+
+@export("image.stateless_random_jpeg_quality")
+def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any) -> Any:
+    """adjust_jpeg_quality at a quality that a seed fixes."""
+    return _random_quality(image, min_jpeg_quality, max_jpeg_quality, stateless(seed))
+
+
+def _random_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, draw: Draw) -> Any:
     if min_jpeg_quality < 0 or max_jpeg_quality < 0 or min_jpeg_quality > 100 or max_jpeg_quality > 100:
         raise ValueError("jpeg encoding range must be between 0 and 100.")
     if min_jpeg_quality >= max_jpeg_quality:
         raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
-    quality = tf.random_uniform([], min_jpeg_quality, max_jpeg_quality, seed=seed, dtype=dtypes.int32)
-    return adjust_jpeg_quality(image, quality)
+    return adjust_jpeg_quality(image, draw([], min_jpeg_quality, max_jpeg_quality, dtypes.int32))
 
 
 @export("image.per_image_standardization")

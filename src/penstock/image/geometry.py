@@ -10,6 +10,8 @@ from penstock.compat import v1 as tf
 from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 from penstock.image.checks import after, at_least_3d, check, dimensions, image_of, is_tensor
+from penstock.image.draws import Draw, seeded, stateless
+from penstock.ops.random import crop_at_random
 
 
 def _each(image: Any, one: Callable, many: Callable) -> Any:
@@ -43,19 +45,19 @@ def flip_up_down(image: Any) -> Any:
     return _flip(image, 0, "flip_up_down")
 
 
-def _random_flip(image: Any, axis: int, seed: Any, scope: str) -> Any:
+def _random_flip(image: Any, axis: int, draw: Draw, scope: str) -> Any:
     with tf.name_scope(None, scope, [image]) as scope:
         image = image_of(image)
         image = after(at_least_3d(image), image)
         shape = image.shape
 
         def one(x: Any) -> Any:
-            flip = tf.less(tf.random_uniform([], 0, 1.0, seed=seed), 0.5)
+            flip = tf.less(draw([]), 0.5)
             return tf.cond(flip, lambda: tf.reverse(x, [axis]), lambda: x, name=scope)
 
         def many(x: Any) -> Any:
             n = tf.shape(x)[0]
-            flip = tf.round(tf.reshape(tf.random_uniform([n], seed=seed), [n, 1, 1, 1]))
+            flip = tf.round(tf.reshape(draw([n]), [n, 1, 1, 1]))
             flip = tf.cast(flip, x.dtype)
             return flip * tf.reverse(x, [axis + 1]) + (1 - flip) * x
         out = _each(image, one, many)
@@ -66,13 +68,28 @@ def _random_flip(image: Any, axis: int, seed: Any, scope: str) -> Any:
 @export("image.random_flip_left_right")
 def random_flip_left_right(image: Any, seed: Any = None) -> Any:
     """Mirrors each image left to right with probability 1/2."""
-    return _random_flip(image, 1, seed, "random_flip_left_right")
+    return _random_flip(image, 1, seeded(seed), "random_flip_left_right")
 
 
 @export("image.random_flip_up_down")
 def random_flip_up_down(image: Any, seed: Any = None) -> Any:
     """Mirrors each image top to bottom with probability 1/2."""
-    return _random_flip(image, 0, seed, "random_flip_up_down")
+    return _random_flip(image, 0, seeded(seed), "random_flip_up_down")
+
+
+@export("image.stateless_random_flip_left_right")
+def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
+    """Mirrors each image left to right with probability 1/2, as a seed says.
+
+    >>> tf.image.stateless_random_flip_left_right(image, seed=(1, 2))
+    """
+    return _random_flip(image, 1, stateless(seed), "stateless_random_flip_left_right")
+
+
+@export("image.stateless_random_flip_up_down")
+def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
+    """Mirrors each image top to bottom with probability 1/2, as a seed says."""
+    return _random_flip(image, 0, stateless(seed), "stateless_random_flip_up_down")
 
 
 @export("image.rot90")
@@ -426,3 +443,13 @@ def extract_glimpse_v2(input: Any, size: Any, offsets: Any, centered: bool = Tru
     """Windows of images around offsets; what is outside of the image is noise."""
     return tf.raw_ops.ExtractGlimpse(input=input, size=size, offsets=offsets, centered=centered, normalized=normalized,
                                      noise=noise, uniform_noise=False, name=name)
+
+
+@export("image.stateless_random_crop")
+def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Any:
+    """A part of `value` of the given size, at a place that a seed fixes.
+
+    >>> patch = tf.image.stateless_random_crop(image, [24, 24, 3], seed=(1, 2))
+    """
+    return crop_at_random(value, size, lambda shape, dtype: stateless(seed)(shape, 0, dtype.max, dtype),
+                          "stateless_random_crop", name)

@@ -681,7 +681,7 @@ def _complex_of(dtype: Any) -> Any:
     return dtypes.complex128 if dtype in (dtypes.float64, dtypes.complex128) else dtypes.complex64
 
 
-@export("linalg.eig")
+@export("linalg.eig", "eig")
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and right eigenvectors (columns) of general square matrices; both are complex."""
     tensor = convert(tensor, name="tensor")
@@ -689,7 +689,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     return e, v
 
 
-@export("linalg.eigvals")
+@export("linalg.eigvals", "eigvals")
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of general square matrices, as complex numbers."""
     tensor = convert(tensor, name="tensor")

@@ -484,7 +484,14 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 
     >>> patch = tf.image.random_crop(image, [24, 24, 3])
     """
-    with name_scope(name, "random_crop", [value, size]) as name:
+    def draw(shape: Any, dtype: Any) -> Tensor:
+        return random_uniform(shape, maxval=dtype.max, dtype=dtype, seed=seed)
+    return crop_at_random(value, size, draw, "random_crop", name)
+
+
+def crop_at_random(value: Any, size: Any, draw: Any, kind: str, name: str | None) -> Tensor:
+    """A part of `value` whose place is what `draw(shape, dtype)` gives, modulo what fits."""
+    with name_scope(name, kind, [value, size]) as name:
         value = convert(value, name="value")
         size = convert(size, dtypes.int32, name="size")
         shape = get("Shape")(value)
@@ -492,8 +499,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
                               summarize=1000)
         with control_dependencies([] if check is None else [check]):
             limit = get("Identity")(shape) - size + 1
-        offset = random_uniform(get("Shape")(shape), maxval=size.dtype.max, dtype=size.dtype, seed=seed)
-        return get("Slice")(value, get("FloorMod")(offset, limit), size, name=name)
+        return get("Slice")(value, get("FloorMod")(draw(get("Shape")(shape), size.dtype), limit), size, name=name)
 
 
 def _classes(logits: Any, num_samples: Any, dtype: Any, seed: int | None) -> Tensor:

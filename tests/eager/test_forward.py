@@ -1,0 +1,71 @@
+"""ForwardAccumulator against derivatives written by hand and against jacobians."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+A = tf.autodiff.ForwardAccumulator
+
+
+def test_a_direction_through_several_ops():
+    x = tf.constant([[0.3, -0.7], [1.1, 0.4]], tf.float64)
+    v = tf.constant([[1., 2.], [-0.5, 0.25]], tf.float64)
+
+    def f(x):
+        return tf.tanh(tf.matmul(x, x)) + tf.reduce_sum(x ** 3, axis=1, keepdims=True)
+    with A(x, v) as acc:
+        y = f(x)
+    e = 1e-6
+    np.testing.assert_allclose(acc.jvp(y), (f(x + e * v) - f(x - e * v)) / (2 * e), rtol=1e-7)
+
+
+def test_several_primals_and_variables():
+    x, w = tf.constant([1., 2.]), tf.Variable([3., 4.])
+    with A([x, w], [tf.constant([1., 0.]), tf.constant([0., 1.])]) as acc:
+        y = x * w
+        z = x + 1.
+    np.testing.assert_array_equal(acc.jvp(y), [3., 2.])
+    np.testing.assert_array_equal(acc.jvp({"y": y, "z": z})["z"], [1., 0.])
+
+
+def test_what_does_not_depend_is_none_or_zeros():
+    x = tf.constant(2.)
+    with A(x, tf.constant(1.)) as acc:
+        y = tf.constant(3.) * 2.
+    assert acc.jvp(y) is None
+    assert float(acc.jvp(y, unconnected_gradients=tf.UnconnectedGradients.ZERO)) == 0.
+    assert float(acc.jvp(x)) == 1.
+
+
+def test_second_derivatives_forward_over_forward_and_over_reverse():
+    x, one = tf.constant(2., tf.float64), tf.constant(1., tf.float64)
+    with A(x, one) as outer:
+        with A(x, one) as inner:
+            y = x ** 4
+        first = inner.jvp(y)
+    np.testing.assert_allclose([first, outer.jvp(first)], [32., 48.])
+    p, v = tf.constant([1., 2.], tf.float64), tf.constant([0.5, -1.], tf.float64)
+    with A(p, v) as acc:
+        with tf.GradientTape() as tape:
+            tape.watch(p)
+            y = p[0] ** 3 * p[1]
+        grad = tape.gradient(y, p)
+    hessian = np.array([[12., 3.], [3., 0.]])
+    np.testing.assert_allclose(acc.jvp(grad), hessian @ v.numpy())
+
+
+def test_in_functions():
+    @tf.function
+    def product(x, v):
+        with A(x, v) as acc:
+            y = tf.sin(x) * x
+        return acc.jvp(y)
+    x, v = np.array([0.1, 2.]), np.array([1., -3.])
+    np.testing.assert_allclose(product(tf.constant(x), tf.constant(v)), (np.cos(x) * x + np.sin(x)) * v)
+
+
+def test_tangents_must_fit():
+    with pytest.raises(ValueError, match=r"shape \(3,\).*\(2,\)"):
+        A(tf.constant([1., 2.]), tf.constant([1., 2., 3.]))
+    with pytest.raises(ValueError, match="float64"):
+        A(tf.constant(1.), tf.constant(1., tf.float64))
