@@ -303,3 +303,23 @@ def test_in_a_graph_with_unknown_shapes(sess):
     got = sess.run(out, {serialized: rows})
     assert got["x"][:, 0].tolist() == [float(i) for i in range(50)]
     assert got["w"].values.tolist() == [j for i in range(50) for j in range(i % 3 + 1)]
+
+
+def test_large_batches_are_scanned_by_several_threads_as_by_one(monkeypatch):
+    """Columns of known and of unknown sizes; with one irregular row the whole is scanned once more."""
+    if examples.scanner is None:
+        pytest.skip("there is no compiled scanner here")
+    rng = np.random.RandomState(0)
+    rows = [example(x=rng.rand(700).tolist(), s=b"%d" % i, ids=list(range(i % 7)) or [0], y=i) for i in range(2500)]
+    wanted = {"x": F([700], tf.float32), "s": F([], tf.string), "ids": V(tf.int64), "y": F([], tf.int64)}
+    for rows_now in (rows, [*rows[:1234], rows[0] + b"\x0a\x00", *rows[1234:]]):
+        results = []
+        for threads in (1, 3):
+            monkeypatch.setattr(examples.torch, "get_num_threads", lambda threads=threads: threads)
+            results.append(tf2.io.parse_example(tf2.constant(rows_now), wanted))
+        one, several = results
+        for key in ("x", "s", "y"):
+            assert np.array_equal(one[key].numpy(), several[key].numpy())
+        for part in ("indices", "values", "dense_shape"):
+            assert np.array_equal(getattr(one["ids"], part).numpy(), getattr(several["ids"], part).numpy())
+        assert one["y"].numpy()[-1] == 2499

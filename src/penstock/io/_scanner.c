@@ -6,27 +6,36 @@
 
    Every length is checked against what is left of the row before anything is read or allocated by it. What is allocated
    is at most a small multiple of the bytes of the rows. The rows are kept alive, and large batches are scanned without
-   the interpreter's lock; Python objects are made afterwards. */
+   the interpreter's lock, by several threads if they are regular; Python objects are made afterwards. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#ifndef _WIN32
+#include <pthread.h>
+#endif
 
 enum { BYTES = 0x0A, FLOAT = 0x12, INT64 = 0x1A };          /* the tags of the kinds of values in a Feature */
 enum { FINE, IRREGULAR, NO_MEMORY };
 enum { MISSING = -1 };                                      /* the count of a row that has no such feature */
 enum { GUESSES = 64, UNLOCK = 1 << 18 };                    /* entries that are foreseen; bytes worth an unlocking */
+enum { SHARE = 1 << 21, MOST_THREADS = 8 };                 /* bytes worth a thread */
 static const uint64_t LONGEST = 0x7FFFFFFF;                 /* of a field, in protobuf */
 
 typedef struct { const uint8_t *at, *end; } Span;
 
+/* The rows of a list, kept alive in a tuple. */
+typedef struct { PyObject *tuple; Span *spans; Py_ssize_t count; size_t bytes; } Rows;
+
 /* -- memory ------------------------------------------------------------------------------------------------------- */
-typedef struct { char *data; size_t size, room; } Buffer;
+typedef struct { char *data; size_t size, room; int lent; } Buffer;     /* lent: a part of somebody else's, which cannot grow */
 
 static int reserve(Buffer *buffer, size_t more)
 {
     if (buffer->room - buffer->size >= more)
         return FINE;
+    if (buffer->lent)
+        return IRREGULAR;
     size_t room = buffer->size + more;
     room += room / 2 + 64;
     char *data = PyMem_RawRealloc(buffer->data, room);
@@ -215,8 +224,9 @@ static const uint8_t *map_entry(const uint8_t *p, const uint8_t *end, Span *key,
 /* -- values ------------------------------------------------------------------------------------------------------- */
 static int add_packed_ints(Span packed, Buffer *out)
 {
-    if (reserve(out, 8 * (size_t)(packed.end - packed.at)) != FINE)
-        return NO_MEMORY;
+    int state = reserve(out, 8 * (size_t)(packed.end - packed.at));
+    if (state != FINE)
+        return state;
     uint64_t *to = (uint64_t *)(out->data + out->size);
     for (const uint8_t *p = packed.at; p < packed.end; to++) {
         if (*p < 0x80)
@@ -233,8 +243,9 @@ static int add_packed_floats(Span packed, Buffer *out)
     size_t size = (size_t)(packed.end - packed.at);
     if (size % 4)
         return IRREGULAR;
-    if (reserve(out, size) != FINE)
-        return NO_MEMORY;
+    int state = reserve(out, size);
+    if (state != FINE)
+        return state;
     memcpy(out->data + out->size, packed.at, size);
     out->size += size;
     return FINE;
@@ -310,7 +321,7 @@ typedef struct {
 static void scan_free(Scan *scan)
 {
     for (Py_ssize_t i = 0; i < scan->wanted->count; i++) {
-        if (scan->values != NULL)
+        if (scan->values != NULL && !scan->values[i].lent)
             PyMem_RawFree(scan->values[i].data);
         if (scan->steps != NULL)
             PyMem_RawFree(scan->steps[i].data);
@@ -455,6 +466,125 @@ static int scan_rows(Scan *scan, const Span *rows, Buffer *left)
     return FINE;
 }
 
+#ifndef _WIN32
+/* -- rows by several threads -------------------------------------------------------------------------------------- */
+typedef struct { Scan scan; const Span *rows; Buffer left; int state; pthread_t thread; int started; } Part;
+
+static void *part_run(void *given)
+{
+    Part *part = given;
+    part->state = scan_rows(&part->scan, part->rows, &part->left);
+    return NULL;
+}
+
+static int is_full(const Scan *scan, Py_ssize_t column);
+
+/* Columns of floats whose size is known are written to their place in the whole at once; the others are put together later. */
+static int is_placed(const Column *column)
+{
+    return column->kind == FLOAT && column->size > 0;
+}
+
+static int part_begin(Part *part, Scan *whole, const Span *rows, Py_ssize_t from, Py_ssize_t to)
+{
+    size_t bytes = 0;
+    for (Py_ssize_t i = from; i < to; i++)
+        bytes += (size_t)(rows[i].end - rows[i].at);
+    part->rows = rows + from;
+    int state = scan_begin(&part->scan, whole->wanted, to - from, bytes, 0);
+    for (Py_ssize_t i = 0; state == FINE && i < whole->wanted->count; i++) {
+        const Column *column = &whole->wanted->columns[i];
+        if (!is_placed(column))
+            continue;
+        size_t width = (size_t)column->size * sizeof(float);
+        if (whole->values[i].room < width * (size_t)whole->rows)
+            return IRREGULAR;
+        PyMem_RawFree(part->scan.values[i].data);
+        part->scan.values[i] = (Buffer){whole->values[i].data + width * (size_t)from, 0, width * (size_t)(to - from), 1};
+    }
+    return state;
+}
+
+/* What the parts have found, in `whole`; only if all rows were regular and all placed columns are full. */
+static int parts_join(Scan *whole, Part *parts, int count)
+{
+    for (int k = 0; k < count; k++) {
+        if (parts[k].state != FINE || parts[k].left.size)
+            return parts[k].state == NO_MEMORY ? NO_MEMORY : IRREGULAR;
+        for (Py_ssize_t i = 0; i < whole->wanted->count; i++)
+            if (is_placed(&whole->wanted->columns[i]) && !is_full(&parts[k].scan, i))
+                return IRREGULAR;
+    }
+    for (int k = 0; k < count; k++) {
+        Scan *part = &parts[k].scan;
+        for (Py_ssize_t i = 0; i < whole->wanted->count; i++) {
+            Buffer *from = &part->values[i], *to = &whole->values[i];
+            memcpy(&whole->counts[i * whole->rows + whole->row], &part->counts[i * part->rows],
+                   (size_t)part->rows * sizeof(int64_t));
+            if (!from->lent) {
+                if (reserve(to, from->size) != FINE)
+                    return NO_MEMORY;
+                if (from->size)
+                    memcpy(to->data + to->size, from->data, from->size);
+            }
+            to->size += from->size;
+        }
+        whole->row += part->rows;
+    }
+    return FINE;
+}
+
+/* All rows, if they are regular. Otherwise IRREGULAR, and `whole` is as it was. */
+static int scan_rows_together(Scan *whole, const Span *rows, int threads)
+{
+    Part *parts = PyMem_RawCalloc((size_t)threads, sizeof(Part));
+    int state = parts == NULL ? NO_MEMORY : FINE, made = 0;
+    for (; state == FINE && made < threads; made++)
+        state = part_begin(&parts[made], whole, rows, whole->rows * made / threads, whole->rows * (made + 1) / threads);
+    if (state == FINE) {
+        for (int k = 1; k < threads; k++)
+            parts[k].started = pthread_create(&parts[k].thread, NULL, part_run, &parts[k]) == 0;
+        for (int k = 0; k < threads; k++)
+            if (!parts[k].started)
+                part_run(&parts[k]);
+        for (int k = 1; k < threads; k++)
+            if (parts[k].started)
+                pthread_join(parts[k].thread, NULL);
+        state = parts_join(whole, parts, threads);
+    }
+    for (int k = 0; k < made; k++) {
+        scan_free(&parts[k].scan);
+        PyMem_RawFree(parts[k].left.data);
+    }
+    PyMem_RawFree(parts);
+    if (state == IRREGULAR) {
+        whole->row = 0;
+        for (Py_ssize_t i = 0; i < whole->wanted->count; i++)
+            whole->values[i].size = 0;
+    }
+    return state;
+}
+#endif
+
+/* All rows, by as many threads as they are worth and as there may be. */
+static int scan_all(Scan *scan, const Rows *rows, Buffer *left, int threads)
+{
+#ifndef _WIN32
+    if ((size_t)threads > rows->bytes / SHARE)
+        threads = (int)(rows->bytes / SHARE);
+    if (threads > MOST_THREADS)
+        threads = MOST_THREADS;
+    if (threads > rows->count)
+        threads = (int)rows->count;
+    if (threads > 1) {
+        int state = scan_rows_together(scan, rows->spans, threads);
+        if (state != IRREGULAR)
+            return state;
+    }
+#endif
+    return scan_rows(scan, rows->spans, left);
+}
+
 static int scan_sequence_rows(Scan *context, Scan *lists, const Span *rows)
 {
     for (Py_ssize_t i = 0; i < context->rows; i++) {
@@ -556,9 +686,6 @@ static PyObject *scan_values(Scan *scan, PyObject *make)
     return all;
 }
 
-/* The rows of a list, kept alive in a tuple. */
-typedef struct { PyObject *tuple; Span *spans; Py_ssize_t count; size_t bytes; } Rows;
-
 static int rows_take(PyObject *given, Rows *rows)
 {
     *rows = (Rows){PySequence_Tuple(given), NULL, 0, 0};
@@ -594,7 +721,8 @@ static PyObject *scan(PyObject *module, PyObject *args)
     PyObject *capsule, *given, *make, *out = NULL;
     Wanted *wanted;
     Rows rows;
-    if (!PyArg_ParseTuple(args, "OOO:scan", &capsule, &given, &make) ||
+    int threads;
+    if (!PyArg_ParseTuple(args, "OOOi:scan", &capsule, &given, &make, &threads) ||
         (wanted = PyCapsule_GetPointer(capsule, "penstock.wanted")) == NULL)
         return NULL;
     if (!rows_take(given, &rows)) {
@@ -606,7 +734,7 @@ static PyObject *scan(PyObject *module, PyObject *args)
     int result = scan_begin(&state, wanted, rows.count, rows.bytes, 0);
     if (result == FINE) {
         PyThreadState *thread = rows.bytes >= UNLOCK ? PyEval_SaveThread() : NULL;
-        result = scan_rows(&state, rows.spans, &left);
+        result = scan_all(&state, &rows, &left, threads);
         if (thread != NULL)
             PyEval_RestoreThread(thread);
     }
@@ -772,7 +900,7 @@ static PyObject *step_places(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {
     {"prepare", prepare, METH_O, "prepare(columns): what scans look for; columns are tuples of key, kind, size (-1: any)."},
     {"scan", scan, METH_VARARGS, 
-     "scan(wanted, rows, make): values of the columns in the rows that are regular, the other rows."},
+     "scan(wanted, rows, make, threads): values of the columns in the rows that are regular, the other rows."},
     {"scan_sequences", scan_sequences, METH_VARARGS,
      "scan_sequences(context, lists, rows, make): values of the context and of the lists; None if a row is irregular."},
     {"places", places, METH_O, "places(counts): where the values of lists are in a sparse tensor, and its shape."},

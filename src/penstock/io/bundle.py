@@ -14,6 +14,7 @@ import difflib
 import math
 import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from penstock.io.table import Table, TableWriter, get_varint, put_varint
 from penstock.kernels import strings
 
 _VERSION = 1
-_PIECE = 1 << 24
+_PIECE, _STEP = 1 << 23, 1 << 20                    # bytes that are written, and that are summed, at a time
 
 
 def index_name(prefix: str) -> str:
@@ -63,6 +64,14 @@ def _text_bytes(value: np.ndarray) -> tuple[list[bytes], int]:
     return [lengths, stored, body], crc.extend(crc.extend(check, stored), body)
 
 
+def _checksum(data: np.ndarray) -> int:
+    """The checksum of many bytes, piece by piece, so that others get their turns."""
+    check = 0
+    for at in range(0, len(data), _STEP):
+        check = crc.extend(check, data[at:at + _STEP])
+    return check
+
+
 def _length_words(sizes: list[int]) -> bytes:
     if max(sizes, default=0) <= 0xFFFFFFFF:
         return np.array(sizes, dtype="<u4").tobytes()
@@ -93,21 +102,36 @@ class BundleWriter:
         if isinstance(value, np.ndarray) and dtype == dtypes.string:
             pieces, check = _text_bytes(value)
         elif isinstance(value, torch.Tensor):
-            data = raw_bytes(value)
-            pieces, check = [data], crc.value(data)
+            pieces, check = [raw_bytes(value)], None
         else:
             raise errors.UnimplementedError(None, None, f"Saving data type {dtype.name} not yet supported: "
                                             f"{strings.show(key)}")
         entry = self._entries[key] = BundleEntryProto(dtype=dtype.base_dtype.enum, shard_id=self._total - 1,
-                                                      offset=self._offset, size=sum(len(p) for p in pieces),
-                                                      crc32c=crc.mask(check))
+                                                      offset=self._offset, size=sum(len(p) for p in pieces))
         entry.shape.SetInParent()
         for d in value.shape:
             entry.shape.dim.add(size=d)
-        with paths.typed(self.prefix):
-            for p in pieces:
-                self._data.write(p)
+        if check is None:
+            check = self._write_array(pieces[0])
+        else:
+            with paths.typed(self.prefix):
+                self._data.writelines(pieces)
+        entry.crc32c = crc.mask(check)
         self._offset += entry.size
+
+    def _write_array(self, data: np.ndarray) -> int:
+        """Writes bytes; gives their checksum, which of many is computed while the system takes them."""
+        if len(data) < 2 * _PIECE:
+            with paths.typed(self.prefix):
+                self._data.write(data)
+            return crc.value(data)
+        with ThreadPoolExecutor(1) as beside:
+            check = beside.submit(_checksum, data)
+            with paths.typed(self.prefix):
+                for at in range(0, len(data), _PIECE):
+                    self._data.write(data[at:at + _PIECE])
+                    paths.begin_sync(self._data)
+            return check.result()
 
     def add_slice(self, name: str, shape: tuple[int, ...], part: slices.Slice, value: Any, dtype: Any) -> None:
         """Adds a part of a tensor of the given shape."""

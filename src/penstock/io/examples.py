@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from penstock import errors
 from penstock.api import LazyModule
@@ -63,7 +64,7 @@ class ExampleParser:
         """What `Templates.compare` gives, from the scanner."""
         if self._wanted is None:
             self._wanted = prepared(tuple(self.columns))
-        found, rest = scanner.scan(self._wanted, rows, object_array)
+        found, rest = scanner.scan(self._wanted, rows, object_array, torch.get_num_threads())
         values = [_as_values(c, *v) for c, v in zip(self.columns, found, strict=True)]
         left = np.frombuffer(rest, np.int64)
         if not len(left):

@@ -86,13 +86,13 @@ def _(input, *, out_type):
     n = math.prod(arrays.dims_of(input))
     if out_type is dtypes.int32 and n >= 2**31:
         raise errors.invalid(f"Number of elements was larger than representable by 32-bit output type: {n}")
-    return torch.tensor(n, dtype=out_type.torch)
+    return torch.scalar_tensor(n, dtype=out_type.torch)
 
 
 rank_op = op("Rank", "input: T -> output: int32", "T: type", metadata=True).no_gradient()
 rank_op.shape(lambda input: ())
 rank_op.value(lambda op, values: (None if op._inputs[0]._dims is None else len(op._inputs[0]._dims),))
-rank_op.kernel(lambda input: torch.tensor(len(arrays.dims_of(input)), dtype=torch.int32))
+rank_op.kernel(lambda input: torch.scalar_tensor(len(arrays.dims_of(input)), dtype=torch.int32))
 
 
 def _cast(x: Any, dtype: Any, name: str | None = None) -> Any:

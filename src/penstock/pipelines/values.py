@@ -5,6 +5,7 @@ A value is a torch tensor, a numpy object array (strings, or several variants), 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,12 @@ def gather(column: Any, index: np.ndarray) -> Any:
     return column[index]
 
 
+def _unlike(component: int, first: tuple, number: int, other: tuple) -> errors.OpError:
+    more = "" if math.prod(first) == math.prod(other) else " (The number of elements does not match.)"
+    return errors.invalid(f"Cannot batch tensors with different shapes in component {component}. First element had shape "
+                          f"{show_dims(first)} and element {number} had shape {show_dims(other)}.{more}")
+
+
 def batch(elements: list[tuple]) -> tuple:
     """Elements as one: every component stacked. The shapes must be the same."""
     out = []
@@ -99,8 +106,7 @@ def batch(elements: list[tuple]) -> tuple:
         first = shape_of(items[0])
         for i, item in enumerate(items):
             if shape_of(item) != first:
-                raise errors.invalid(f"Cannot batch tensors with different shapes in component {c}. First element had shape "
-                                     f"{show_dims(first)} and element {i} had shape {show_dims(shape_of(item))}.")
+                raise _unlike(c, first, i, shape_of(item))
         out.append(stack(items))
     return tuple(out)
 
@@ -115,8 +121,7 @@ def join(parts: list[tuple]) -> tuple:
         first, count = shape_of(columns[0])[1:], 0
         for column in columns:
             if shape_of(column)[1:] != first:
-                raise errors.invalid(f"Cannot batch tensors with different shapes in component {c}. First element had shape "
-                                     f"{show_dims(first)} and element {count} had shape {show_dims(shape_of(column)[1:])}.")
+                raise _unlike(c, first, count, shape_of(column)[1:])
             count += len(column)
         out.append(concat(columns))
     return tuple(out)
