@@ -100,3 +100,23 @@ def test_checkpoints_keep_the_slots_of_the_optimizer_inside(tmp_path):
         optimizer.minimize(lambda var=var: tf.reduce_sum(var * var), [var])
     np.testing.assert_allclose(v.numpy(), w.numpy(), rtol=1e-6)
     assert v.numpy()[0] < 0.82
+
+
+def test_the_update_of_a_dynamic_scale_is_a_tensor_in_graphs():
+    with tf1.Graph().as_default(), tf1.Session() as sess:
+        scale = tf1.train.experimental.DynamicLossScale(initial_loss_scale=8., increment_period=2)
+        grad = tf1.placeholder(tf1.float32, [])
+        update, good = scale.update([grad, None])
+        update = tf1.identity(update)
+        sess.run(tf1.global_variables_initializer())
+        seen = [sess.run([update, good], {grad: g})[1:] + [sess.run(scale())] for g in (1., 1., float("nan"))]
+    assert seen == [[True, 8.], [True, 16.], [False, 8.]]
+    with tf1.Graph().as_default():
+        assert tf1.train.experimental.DynamicLossScale().update([None])[1].dtype == tf1.bool
+
+
+def test_gradients_may_be_numbers_across_replicas():
+    with tf.distribute.OneDeviceStrategy("cpu:0").scope():
+        scale = tf1.train.experimental.DynamicLossScale(initial_loss_scale=8., increment_period=1)
+        assert not scale.update([float("inf")])[1].numpy() and scale().numpy() == 4.
+        assert scale.update([1.])[1].numpy() and scale().numpy() == 8.

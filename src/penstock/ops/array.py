@@ -393,6 +393,7 @@ def _(op, grad):
 
 
 @export(v1=["squeeze"])
+@dispatched
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
     """`input` without its axes of size 1, or without those in `axis`.
 

@@ -12,7 +12,7 @@ from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
 from penstock.kernels import arrays
-from penstock.ops.array import canonical, known, reshape_op, shape_internal
+from penstock.ops.array import known, reshape_op, shape_internal
 from penstock.ops.math import unbroadcast
 from penstock.ops.registry import get, op
 from penstock.static_shape import TensorShape, as_dims, broadcast, rank_is, show
@@ -160,16 +160,27 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
             data, axis = reshape_op(data, [-1]), 0
         if data.ndim == 0:
             data = reshape_op(data, [1])
-        if data.ndim is None:
-            raise ValueError("tf.repeat needs a tensor of known rank when an axis is given")
-        axis = canonical(axis, data.ndim)
-        rows = data._dims[axis] if data._dims[axis] is not None else shape_internal(data)[axis]
+        axis = _axis_of_repeat(axis, data.ndim)
+        fixed = None if data._dims is None else data._dims[axis]
+        rows = shape_internal(data)[axis] if fixed is None else fixed
+        if repeats._dims in (None, (None,)):            # one number for all slices, or one for each
+            repeats = broadcast_to_op(repeats, get("Pack")([rows]))
         if repeats.ndim == 0 or repeats._dims == (1,):
             index = _even(rows, reshape_op(repeats, []))
         else:
-            _check_repeats(repeats, data._dims[axis])
+            _check_repeats(repeats, fixed)
             index = _uneven(repeats)
         return get("GatherV2")(data, index, axis)
+
+
+def _axis_of_repeat(axis: Any, rank: int | None) -> int:
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+    if rank is None and axis < 0:
+        raise ValueError("axis may only be negative if data.shape.ndims is statically known")
+    if rank is not None and not -rank <= axis < rank:
+        raise ValueError(f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
+    return axis if rank is None else axis % rank
 
 
 def _check_repeats(repeats: Tensor, rows: int | None) -> None:

@@ -27,6 +27,31 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
         return input.with_values(expand_dims(input.values, axis - 1))
 
 
+def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
+    """A ragged tensor without the dimensions in `axis`, which all have size 1."""
+    with tf.name_scope(name, "RaggedSqueeze", []):
+        if axis is None:
+            raise ValueError("Ragged.squeeze must have an axis argument.")
+        axes = [axis] if isinstance(axis, int) else axis
+        if not isinstance(axes, (list, tuple)) or not all(isinstance(a, int) for a in axes):
+            raise TypeError("Axis must be a list or tuple of integers.")
+        gone = {get_positive_axis(a, input.shape.ndims) for a in axes}
+        splits = input.nested_row_splits
+        ones = {a: tf.reduce_all(tf.equal(splits[a - 1][1:] - splits[a - 1][:-1], 1)) for a in gone if 0 < a <= len(splits)}
+        if 0 in gone:
+            ones[0] = tf.equal(tf.size(splits[0]), 2)
+        checks = [tf.Assert(one, [f"the given axis (axis = {a}) is not squeezable!"]) for a, one in ones.items()]
+        kept = [s for a, s in enumerate(splits, 1) if a not in gone]
+        inner = [a - len(splits) for a in gone if a > len(splits)]
+        if 0 in gone and not kept:
+            inner.append(0)
+        with tf.control_dependencies([c for c in checks if c is not None]):
+            flat = tf.identity(input.flat_values)
+        flat = tf.squeeze(flat, inner) if inner else flat
+        kept = kept[1:] if 0 in gone else kept
+        return RaggedTensor.from_nested_row_splits(flat, kept, validate=False) if kept else flat
+
+
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """The number of innermost values."""
     input = convert_to_tensor_or_ragged_tensor(input)
@@ -79,10 +104,10 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
 def _mask_by_ragged(data: Any, mask: RaggedTensor, splits_dtype: Any) -> Any:
     if not isinstance(data, RaggedTensor):
         data = RaggedTensor.from_tensor(data, ragged_rank=mask.ragged_rank, row_splits_dtype=splits_dtype)
-    check = tf.debugging.assert_equal(mask.row_splits, data.row_splits, message="data and mask have different row partitions")
+    check = tf.debugging.assert_equal(mask.row_splits, data.row_splits, message="Inputs must have identical ragged splits")
     with tf.control_dependencies([c for c in [check] if c is not None]):
         values = boolean_mask(data.values, mask.values)
-    if isinstance(mask.values, RaggedTensor):
+    if mask.shape.ndims > 2:
         return data.with_values(values)
     kept = tf.unsorted_segment_sum(tf.cast(mask.values, splits_dtype), mask.value_rowids(), mask.nrows())
     return RaggedTensor.from_row_lengths(values, kept, validate=False)
@@ -99,7 +124,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             if not isinstance(condition, RaggedTensor):
                 return tf.where(condition)
             from penstock.ragged.gather import coordinates
-            return tf.boolean_mask(coordinates(condition), condition.flat_values)
+            at = tf.where(condition.flat_values)
+            return tf.concat([tf.gather(coordinates(condition), at[:, 0]), at[:, 1:]], 1)
         x, y = convert_to_tensor_or_ragged_tensor(x, name="x"), convert_to_tensor_or_ragged_tensor(y, name="y")
         condition, x, y = match_row_splits_dtypes(condition, x, y)
         if all(isinstance(t, RaggedTensor) for t in (condition, x, y)):

@@ -1,6 +1,7 @@
 """Ragged tensors to and from dense, sparse and variant tensors."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -136,7 +137,9 @@ def from_sparse(st_input: Any, name: Any, row_splits_dtype: Any) -> Any:
     if not isinstance(st_input, SparseTensor):
         raise TypeError(f"Expected SparseTensor, got {type(st_input).__name__}")
     with tf.name_scope(name, "RaggedFromSparse", [st_input.values]):
-        rank = st_input.shape.ndims if st_input.shape.ndims is not None else st_input.indices.shape.as_list()[1]
+        rank = st_input.shape.ndims
+        if rank is None and st_input.indices.shape.ndims == 2:
+            rank = st_input.indices.shape.as_list()[1]
         if rank != 2:
             raise ValueError("rank(st_input) must be 2")
         ids = tf.cast(st_input.indices, splits_dtype)
@@ -160,24 +163,30 @@ ragged_to_sparse = op("RaggedTensorToSparse", "rt_nested_splits: RAGGED_RANK * T
 @ragged_to_sparse.shape
 def _(rt_nested_splits, rt_dense_values, *, RAGGED_RANK):
     rank = None if rt_dense_values is None else len(rt_dense_values) + RAGGED_RANK
-    return [(None, rank), (None,), (rank,)]
+    known = rt_dense_values is not None and None not in rt_dense_values
+    count = math.prod(rt_dense_values) if known else None
+    return [(count, rank), (count,), (rank,)]
 
 
 @ragged_to_sparse.kernel
 def _(rt_nested_splits, rt_dense_values):
     n = rt_dense_values.shape[0]
     for s in rt_nested_splits:
-        if not s.numel() or s[0] != 0:
+        if not s.numel():
+            raise errors.invalid("ragged splits may not be empty.")
+        if s[0] != 0:
             raise errors.invalid("First value of ragged splits must be 0.")
     if int(rt_nested_splits[-1][-1]) != n:
-        raise errors.invalid("Length of ragged values does not match the last split.")
+        raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
     columns, box = [], [rt_nested_splits[0].numel() - 1]
     device = rt_nested_splits[0].device
     row = torch.arange(box[0], device=device)
     for s in rt_nested_splits:
         s = s.to(torch.int64)
         lengths = s[1:] - s[:-1]
-        if lengths.numel() != row.numel() or (lengths < 0).any():
+        if lengths.numel() != row.numel():
+            raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
+        if (lengths < 0).any():
             raise errors.invalid("Ragged splits are not valid.")
         columns = [c.repeat_interleave(lengths) for c in [*columns, row]]
         total = int(s[-1])

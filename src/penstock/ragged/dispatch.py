@@ -13,6 +13,7 @@ from penstock.api import TABLES
 from penstock.compat import v1 as tf
 from penstock.ragged import array, functional, gather, math, strings
 from penstock.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from penstock.ragged.value import RaggedTensorValue
 
 UNARY = """abs acos acosh angle asin asinh atan atanh cast ceil conj cos cosh digamma erf erfc exp expm1 floor imag is_finite
 is_inf is_nan lgamma log log1p log_sigmoid logical_not negative real reciprocal rint round rsqrt sigmoid sign sin sinh
@@ -27,6 +28,8 @@ OWN: dict[str, Callable] = {
     "concat": array.concat,
     "expand_dims": lambda input, axis=None, name=None, dim=None: array.expand_dims(input, dim if axis is None else axis, name),
     "tile": array.tile, "size": lambda input, name=None, out_type=None: array.size(input, out_type or tf.int32, name),
+    "squeeze": lambda input, axis=None, name=None, squeeze_dims=None: array.squeeze(
+        input, squeeze_dims if axis is None else axis, name),
     "rank": array.rank, "boolean_mask": lambda tensor, mask, name="boolean_mask", axis=None: array.boolean_mask(
         tensor, mask, name),
     "where": array.where, "stack": array.stack, "gather": gather.gather, "batch_gather": gather.batch_gather,
@@ -124,11 +127,19 @@ def _by_column(dense: Any, ragged: RaggedTensor, dims: list) -> Any:
     return tf.gather(tf.reshape(dense, inner), where)
 
 
+def _as_tensor(argument: Any) -> Any:
+    """An argument with the ragged tensor in place of each RaggedTensorValue."""
+    if type(argument) in (list, tuple):
+        return type(argument)(map(_as_tensor, argument))
+    return convert_to_tensor_or_ragged_tensor(argument) if isinstance(argument, RaggedTensorValue) else argument
+
+
 def dispatch(fn: Callable, args: tuple, kwargs: dict) -> Any:
     """The ragged version of `fn` for these arguments, or NotImplemented."""
     handler = _handler(fn)
     if handler is None:
         return NotImplemented
+    args, kwargs = tuple(map(_as_tensor, args)), {k: _as_tensor(v) for k, v in kwargs.items()}
     if handler in OWN.values():                  # by name: v1 and v2 functions order their arguments differently
         given = inspect.signature(fn).bind(*args, **kwargs).arguments
         known = inspect.signature(handler).parameters

@@ -104,13 +104,13 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
             raise ValueError("batch_gather does not allow indices with unknown shape.")
         if indices.shape.ndims == 0:
             raise ValueError("indices.rank must be at least 1.")
-        if isinstance(indices, RaggedTensor) and isinstance(indices.values, RaggedTensor):
+        if isinstance(indices, RaggedTensor) and indices.shape.ndims > 2:
+            if not isinstance(params, RaggedTensor):
+                raise ValueError("batch shape from indices does not match params shape")
             check = tf.debugging.assert_equal(indices.row_splits, params.row_splits,
                                               message="Dimensions of params and indices do not match")
             with tf.control_dependencies([c for c in [check] if c is not None]):
                 return indices.with_values(batch_gather(params.values, indices.values))
-        if indices.shape.ndims > 2 and isinstance(indices, RaggedTensor):
-            raise ValueError("batch shape of indices does not match batch shape of params")
         if not isinstance(indices, RaggedTensor):
             if not isinstance(params, RaggedTensor):
                 return tf.batch_gather(params, indices)

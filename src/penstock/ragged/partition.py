@@ -26,7 +26,7 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
         count.shape.assert_has_rank(0)
         rank = partitions.shape.rank
         if rank is None:
-            raise ValueError("The rank of partitions must be known.")
+            raise ValueError("partitions must have known rank")
         partitions.shape.assert_is_compatible_with(data.shape[:rank])
         if rank == 0:
             data, partitions = tf.stack([data]), tf.stack([partitions])

@@ -135,7 +135,7 @@ class RaggedTensor:
         with tf.name_scope(name, "RaggedFromRowSplits", [values, row_splits]):
             values, row_splits = _partition(values, row_splits, "row_splits")
             row_splits.shape.assert_has_rank(1)
-            if row_splits._dims == (0,):
+            if validate and row_splits._dims == (0,):
                 raise ValueError("row_splits tensor may not be empty.")
             if validate:
                 m = "Arguments to from_row_splits do not form a valid RaggedTensor"

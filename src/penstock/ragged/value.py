@@ -59,6 +59,11 @@ class RaggedTensorValue:
         values = self._values.to_list() if isinstance(self._values, RaggedTensorValue) else self._values.tolist()
         return [values[a:b] for a, b in zip(self._row_splits[:-1], self._row_splits[1:], strict=True)]
 
+    @staticmethod
+    def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
+        from penstock.ragged.dispatch import dispatch
+        return dispatch(fn, args, kwargs)
+
     def __str__(self) -> str:
         return f"<tf.RaggedTensorValue {self.to_list()}>"
 

@@ -82,9 +82,22 @@ class FixedLossScale(LossScale):
 
 def all_finite(grads: Any) -> Any:
     """Whether all gradients are finite, as a tensor."""
-    values = [g.values if isinstance(g, IndexedSlices) else g for g in grads if g is not None]
+    values = [convert(g.values if isinstance(g, IndexedSlices) else g) for g in grads if g is not None]
+    if not values:
+        return convert(True)
     each = [get("All")(get("IsFinite")(v), list(range(v.shape.ndims))) for v in values]
     return get("All")(get("Pack")(each), [0])
+
+
+def _finite_everywhere(grads: list) -> Any:
+    """Whether all gradients are finite, across replicas those of each of them."""
+    if context.state.strategies or context.process.strategy:
+        from penstock.distribute.contexts import active_strategy, in_cross_replica_context
+        strategy = active_strategy()
+        if strategy is not None and in_cross_replica_context():
+            good = strategy.extended.call_for_each_replica(lambda g: cast(all_finite(g), dtypes.float32), args=(grads,))
+            return get("Equal")(strategy.reduce("SUM", good, axis=None), float(strategy.num_replicas_in_sync))
+    return all_finite(grads)
 
 
 @export("train.experimental.DynamicLossScale")
@@ -108,7 +121,7 @@ class DynamicLossScale(LossScale):
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Grows or shrinks the factor; bad gradients are not to be applied."""
         from penstock import nest
-        good = all_finite(nest.flatten(grads))
+        good = _finite_everywhere(nest.flatten(grads))
         scale, steps = self._current_loss_scale.value(), self._num_good_steps.value()
         full = get("GreaterEqual")(steps + 1, cast(self._increment_period, dtypes.int64))
         grown = scale * self._multiplier
@@ -118,7 +131,10 @@ class DynamicLossScale(LossScale):
         again = get("LogicalOr")(get("LogicalNot")(good), full)
         new_steps = get("SelectV2")(again, cast(0, dtypes.int64), steps + 1)
         done = group(self._current_loss_scale.assign(new_scale), self._num_good_steps.assign(new_steps))
-        return done, good
+        if context.executing_eagerly():
+            return None, good
+        with control_dependencies([done]):
+            return get("Identity")(good), good
 
     def __repr__(self) -> str:
         if context.executing_eagerly():

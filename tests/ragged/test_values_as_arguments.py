@@ -1,0 +1,74 @@
+"""Ragged tensors in public functions: values in place of tensors, squeezing, masks and positions with inner dimensions."""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+value = tf1.ragged.constant_value
+
+
+def test_functions_take_ragged_values():
+    rows = value([[1, 2], [], [3]])
+    assert tf.add(rows, 1).to_list() == [[2, 3], [], [4]]
+    assert tf.concat([rows, value([[7]])], 0).to_list() == [[1, 2], [], [3], [7]]
+    assert tf.gather(params=rows, indices=[2, 0]).to_list() == [[3], [1, 2]]
+    assert tf1.where(value([[True], [False, True]]), value([[1], [2, 3]]), value([[4], [5, 6]])).to_list() == [[1], [5, 3]]
+
+
+@pytest.mark.parametrize(("rows", "axis", "want"), [
+    ([[1]], [0], [1]), ([[1]], [0, 1], 1), ([[1], [2]], -1, [1, 2]), ([[[[12], [11]]]], [0, 1, 3], [12, 11]),
+    ([[[1], [2]], [[3]]], 2, [[1, 2], [3]]), ([[[1, 2]], [[]]], 1, [[1, 2], []])])
+def test_squeeze(rows, axis, want):
+    out = tf.squeeze(tf.ragged.constant(rows), axis)
+    assert (out.to_list() if isinstance(out, tf.RaggedTensor) else out.numpy().tolist()) == want
+
+
+def test_squeeze_of_inner_dimensions():
+    out = tf.squeeze(tf.ragged.constant([[[1], [2]], [[3]]], ragged_rank=1), 2)
+    assert out.to_list() == [[1, 2], [3]] and out.ragged_rank == 1
+
+
+def test_what_cannot_be_squeezed():
+    rows = tf.ragged.constant([[1, 2], [3]])
+    for axis in (0, 1):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not squeezable"):
+            tf.squeeze(rows, axis)
+    with pytest.raises(ValueError, match="must have an axis"):
+        tf.squeeze(rows)
+    with pytest.raises(TypeError, match="list or tuple of integers"):
+        tf.squeeze(rows, tf.constant([1]))
+
+
+def test_masks_and_positions_with_inner_dimensions():
+    flags = value([[[True, False], [False, True]], [], [[True, True]]], ragged_rank=1)
+    rows = value([[[1, 2], [3, 4]], [], [[5, 6]]], ragged_rank=1)
+    assert tf.ragged.boolean_mask(rows, flags).to_list() == [[[1], [4]], [], [[5, 6]]]
+    assert tf1.ragged.where(flags).numpy().tolist() == [[0, 0, 0], [0, 1, 1], [2, 0, 0], [2, 0, 1]]
+
+
+def test_batch_gather_below_ragged_batches():
+    params = value([[["a", "b", "c"], ["d"]], [["e", "f"]]])
+    indices = value([[[2, 0], [0, 0]], [[1, 0]]], ragged_rank=1)
+    assert tf1.batch_gather(params, indices).to_list() == [[[b"c", b"a"], [b"d", b"d"]], [[b"f", b"e"]]]
+    with pytest.raises(ValueError, match="batch shape from indices does not match"):
+        tf1.batch_gather([[[1, 2]]], value([[[0], [0, 0]]]))
+
+
+def test_sparse_of_bad_splits_and_static_shapes():
+    for splits, values, match in (([2, 3], [1, 2, 3], "First value"), ([0, 5], [1], "Final value"), ([0, 1], [1, 2], "Final")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_sparse()
+    with tf.Graph().as_default():
+        assert tf.ragged.constant([[1, 2], [3]]).to_sparse().indices.shape.as_list() == [3, 2]
+
+
+@pytest.mark.parametrize("repeats", [2, [2], [1, 3]])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_repeat_of_unknown_shapes(repeats, axis):
+    data = np.arange(4).reshape(2, 2)
+    with tf.Graph().as_default(), tf1.Session() as sess:
+        out = tf.repeat(tf1.placeholder_with_default(data, None), tf1.placeholder_with_default(repeats, None), axis)
+        np.testing.assert_array_equal(sess.run(out), np.repeat(data, repeats, axis))
+    with pytest.raises(ValueError, match="axis=2 out of bounds: expected -2<=axis<2"):
+        tf.repeat(data, repeats, 2)
