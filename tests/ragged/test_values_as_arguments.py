@@ -72,3 +72,10 @@ def test_repeat_of_unknown_shapes(repeats, axis):
         np.testing.assert_array_equal(sess.run(out), np.repeat(data, repeats, axis))
     with pytest.raises(ValueError, match="axis=2 out of bounds: expected -2<=axis<2"):
         tf.repeat(data, repeats, 2)
+
+
+def test_stacking_inner_dimensions_keeps_them_uniform():
+    rows = tf.ragged.constant([[[1, 2], [3, 4]], [[5, 6]]], ragged_rank=1)
+    assert tf.stack([rows, rows], 2).shape.as_list() == [2, None, 2, 2]
+    assert tf.concat([rows, rows], 2).to_list() == [[[1, 2, 1, 2], [3, 4, 3, 4]], [[5, 6, 5, 6]]]
+    assert tf.concat([rows, rows], 2).ragged_rank == 1

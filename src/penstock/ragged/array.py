@@ -232,7 +232,7 @@ def _join(values: list, axis: Any, stack_values: bool) -> Any:
         lengths = tf.stack([tf.shape(r, out_type=splits_dtype)[0] for r in rts])
         return RaggedTensor.from_row_lengths(tf.concat(rts, 0), lengths, validate=False)
     if all(not isinstance(r, RaggedTensor) for r in rts):
-        if ndims is None or ndims == 1 or not stack_values and axis == 0:
+        if ndims is None or axis == ndims - 1 or axis == out_dims - 1 or not stack_values and axis == 0:
             return tf.stack(rts, axis) if stack_values else tf.concat(rts, axis)
     for i, r in enumerate(rts):
         if not isinstance(r, RaggedTensor):
