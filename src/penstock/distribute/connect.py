@@ -65,18 +65,18 @@ class Connection:
         self._names, self._life = itertools.count(), f"{secrets.randbits(62):x}"
         self._workers: dict[str, Lane] = {}
         try:
-            self.main = self._lane(["/job:ps", self._own] if spread else [])
+            self.main = self._lane(["/job:ps", self._own] if spread else [], mends=True)
         except BaseException:
             self._stop()
             raise
         self.jobs = set(jobs) - {job} if spread else {parts_of(d.name)[0] for d in self.main.devices}
 
-    def _lane(self, filters: list[str]) -> Lane:
+    def _lane(self, filters: list[str], mends: bool = False) -> Lane:
         config = ConfigProto(allow_soft_placement=self._spread)
         config.experimental.share_session_state_in_clusterspec_propagation = True
         config.cluster_def.CopyFrom(self._cluster_def)
         config.device_filters.extend(filters)
-        return Lane(self._server.target, config, self._own)
+        return Lane(self._server.target, config, self._own, mends)
 
     # -- tasks --------------------------------------------------------------------------------------------------------
     def incarnation(self, task: str, seconds: float) -> int:

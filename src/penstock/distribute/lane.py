@@ -42,8 +42,9 @@ class RemoteHandle:
 class Lane:
     """A session of a server of this process, over the tasks that its configuration names."""
 
-    def __init__(self, target: str, config: ConfigProto, own: str):
+    def __init__(self, target: str, config: ConfigProto, own: str, mends: bool = False):
         self._target, self._config, self._own = target, config, own
+        self.mends = mends                  # whether it begins a new session when a connection was lost, or others do
         self._lock = threading.RLock()
         self.gone: collections.deque = collections.deque()       # resources whose handles have died
         self._session: Any = None
@@ -60,8 +61,19 @@ class Lane:
         self.host = next(d for d in found if d.name.startswith(self._own))
 
     def run(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> list:
-        """The results of a call, which runs on a device of one of the tasks."""
+        """The results of a call, which runs on a device of one of the tasks. What changes nothing is tried again if a
+        connection is lost on the way."""
+        try:
+            return self._once(opdef, values, types, attrs, where)
+        except (errors.UnavailableError, errors.AbortedError):
+            if not self.mends or opdef.stateful and not opdef.reads:
+                raise
+        return self._once(opdef, values, types, attrs, where)
+
+    def _once(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> list:
         with self._lock:
+            if self.mends and self.lost():                       # tasks that paused for too long have their state still
+                self._begin()
             while self.gone:
                 self._destroy(*self.gone.popleft())
             found = self._step(opdef, values, types, attrs, where)

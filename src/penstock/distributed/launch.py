@@ -95,13 +95,13 @@ class Launcher:
     """Starts tasks and keeps them running. `say(line)` gets what they print, with their names before it."""
 
     def __init__(self, tasks: Iterable[Task], restarts: int = 3, say: Callable[[str], None] = print,
-                 status: Callable[[str], None] | None = None):
+                 status: Callable[[str], None] | None = None, serves: Iterable[str] = (SERVES,)):
         self.tasks, self._limit, self._say, self._status = list(tasks), restarts, say, status
         self._ended, self._code = threading.Event(), 0
         self._readers: list[threading.Thread] = []
         self._began = time.monotonic()
         width = max(len(t.name) for t in self.tasks)
-        self._serving = {t for t in self.tasks if t.job == SERVES}      # end when the others have
+        self._serving = {t for t in self.tasks if t.job in set(serves)}      # end when the others have
         if len(self._serving) == len(self.tasks):
             self._serving = set()
         self._prefix = {t.name: f"[{t.name:<{width}}] " for t in self.tasks}

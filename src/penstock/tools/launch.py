@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ps", type=int, default=1, metavar="N", help="parameter servers (default: 1)")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="workers (default: 2)")
     parser.add_argument("--chief", action="store_true", help="a chief beside the workers; else worker 0 is the chief")
+    parser.add_argument("--coordinated", action="store_true",
+                        help="a chief that coordinates: workers serve, as parameter servers do, and end when it has")
     parser.add_argument("--evaluator", action="store_true", help="a task that evaluates, outside of the cluster")
     parser.add_argument("--plain-ps", action="store_true", help="parameter servers run `penstock server` and not the script")
     parser.add_argument("--restarts", type=int, default=3, metavar="N", help="how often a task is started again (default: 3)")
@@ -38,16 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the cluster; gives the exit status."""
-    jobs = {"ps": args.ps, "chief": int(args.chief), "worker": args.workers, "evaluator": int(args.evaluator)}
+    jobs = {"ps": args.ps, "chief": int(args.chief or args.coordinated), "worker": args.workers,
+            "evaluator": int(args.evaluator)}
     if min(args.ps, args.workers) < 0 or args.workers + args.chief < 1:
         raise ValueError("A cluster needs a worker or a chief, and no number of tasks may be negative.")
     if args.on == "ray":
+        if args.coordinated:
+            raise ValueError("--coordinated is for this machine (--on here).")
         from penstock.distributed.launch_ray import launch
         return launch([args.script, *args.args], jobs, args.plain_ps, args.restarts, args.address)
     from penstock.distributed.launch import Launcher, local_tasks
     screen = _Screen()
     launcher = Launcher(local_tasks([args.script, *args.args], jobs, args.plain_ps), args.restarts, screen.say,
-                        screen.status if sys.stdout.isatty() else None)
+                        screen.status if sys.stdout.isatty() else None,
+                        ("ps", "worker") if args.coordinated else ("ps",))
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, lambda number, _: launcher.stop(128 + number))
     code = launcher.run()
