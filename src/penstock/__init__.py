@@ -31,7 +31,7 @@ _LATER = {
     "flags": "flags", "app": "app", "test": "testing", "train": "train", "linalg": "linalg", "losses": "losses",
     "metrics": "metrics", "image": "image", "data": "data.api", "io.match_filenames_once": "train", "OptionalSpec": "data.api",
     "keras": "keras", "layers": "layers", "summary": "summary", "saved_model": "saved_model",
-    "autograph": "autograph.convert", "distribute": "distribute",
+    "autograph": "autograph.convert", "distribute": "distribute", "data.experimental.service": "data.service",
     "distribute.experimental.compression": "distribute.compression",
     "nn.compute_average_loss": "distribute.losses", "nn.scale_regularization_loss": "distribute.losses",
     "distribute.experimental.StaggerHook": "distribute.stagger",

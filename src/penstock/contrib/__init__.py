@@ -8,7 +8,7 @@ from penstock import api
 _PACKAGES = ("boosted_trees", "crf", "cudnn_rnn", "data", "distribute", "distributions", "eager", "factorization", "framework",
              "graph_editor", "image", "keras", "layers", "learn", "legacy_seq2seq", "losses", "metrics", "nccl", "opt",
              "predictor", "quantize", "rnn", "seq2seq", "session_bundle", "slim", "summary", "tensor_forest", "tensorboard",
-             "tpu", "training")
+             "timeseries", "tpu", "training")
 _MOVED = ("autograph", "framework.python")
 _SMALL = ("checkpoint", "compiler", "memory_stats", "nn", "proto", "resampler", "staging", "stateless",
           "util")       # a few names each

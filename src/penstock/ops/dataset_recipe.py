@@ -38,8 +38,9 @@ def recipe_of(node: Any, values: tuple) -> Recipe:
     return Recipe(node.opdef, node.attrs, tuple(flat), node._counts, getattr(node, "graph", None))
 
 
-def rebuilt(stage: Stage, stateful: bool = True) -> Any:
-    """The variant of a dataset like this one, made by ops of the current graph.
+def rebuilt(stage: Stage, stateful: bool = True, source: Any = None) -> Any:
+    """The variant of a dataset like this one, made by ops of the current graph. `source`, a function of the variant and the
+    attributes of a dataset that is made of no other, gives what is put in its place.
 
     FailedPreconditionError if it depends on what no graph can hold, or on state if that is not allowed.
     """
@@ -50,18 +51,27 @@ def rebuilt(stage: Stage, stateful: bool = True) -> Any:
     functions = {n: as_function(attrs[n], recipe.graph) for n in opdef.function_attrs if n in attrs}
     if not stateful and (opdef.stateful or any(f.stateful for f in functions.values())):
         raise errors.FailedPreconditionError(None, None, f"{opdef.name} is stateful: it cannot be written as a graph")
-    inputs = group_inputs(opdef, [_input(v, stateful) for v in recipe.inputs], recipe.counts)
+    inputs = group_inputs(opdef, [_input(v, stateful, source) for v in recipe.inputs], recipe.counts)
     if functions:
-        return add_calling_op(opdef, tuple(inputs), {**attrs, **functions}, list(functions.values()), None).outputs[0]
-    return build(context.current_graph(), opdef, tuple(inputs), attrs, None).outputs[0]
+        made = add_calling_op(opdef, tuple(inputs), {**attrs, **functions}, list(functions.values()), None).outputs[0]
+    else:
+        made = build(context.current_graph(), opdef, tuple(inputs), attrs, None).outputs[0]
+    first = source is not None and not any(isinstance(_stage_in(v), Stage) for v in recipe.inputs)
+    return source(made, recipe.attrs) if first else made
 
 
-def _input(given: Any, stateful: bool) -> Any:
+def _stage_in(given: Any) -> Any:
+    """The stage in an input, or its value."""
     value = getattr(given, "_value", given)
     if isinstance(value, np.ndarray) and value.dtype == object and value.size == 1 and isinstance(value.reshape(-1)[0], Stage):
-        value = value.reshape(-1)[0]
+        return value.reshape(-1)[0]
+    return value
+
+
+def _input(given: Any, stateful: bool, source: Any) -> Any:
+    value = _stage_in(given)
     if isinstance(value, Stage):
-        return rebuilt(value, stateful)
+        return rebuilt(value, stateful, source)
     if isinstance(value, torch.Tensor):
         return constant(to_numpy(value))
     if isinstance(value, np.ndarray) and all(isinstance(v, bytes) for v in value.ravel()):

@@ -9,7 +9,7 @@ import torch
 from penstock import errors
 from penstock.graph.functions import as_function
 from penstock.ops.dataset_base import OUTPUTS, body, on_host, stage_of
-from penstock.ops.registry import op
+from penstock.ops.registry import internal, op
 from penstock.pipelines.iterator import Handles, IteratorResource
 
 _SHARED = "shared_name: string, container: string"
@@ -82,6 +82,13 @@ class _OneShot(IteratorResource):
             self.fail(e)
 
 
+# The same, but it belongs to its task: sessions that name it share its elements (data/service.py).
+shared_one_shot = internal("_SharedOneShotIterator", "-> handle: resource", f"dataset_factory: func, {OUTPUTS}, "
+                           "container: string = '', shared_name: string = ''", stateful=True).no_gradient()
+shared_one_shot.shape(lambda: ())
+
+
+@shared_one_shot.kernel(device="cpu")
 @one_shot.kernel(device="cpu")
 def _(*, dataset_factory, output_types, output_shapes, container, shared_name, ctx, node):
     name = shared_name or node.name

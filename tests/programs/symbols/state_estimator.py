@@ -1,4 +1,5 @@
 """tf.estimator and tf.feature_column, by the names that programs use most."""
+import os
 import tempfile
 
 import numpy as np
@@ -95,3 +96,32 @@ def strategies(tf):
     model = tf.estimator.Estimator(model_fn, config=tf.estimator.RunConfig(train_distribute=chosen.train_distribute))
     model.train(lambda: data.repeat().batch(8), steps=60)
     assert model.evaluate(lambda: data.batch(8))["loss"] < 1e-3
+
+
+def timeseries(tf):
+    ts, keys = tf.contrib.timeseries, tf.contrib.timeseries.TrainEvalFeatures
+    assert tf.contrib.timeseries.TrainEvalFeatures.TIMES == "times"
+    assert tf.contrib.timeseries.TrainEvalFeatures.VALUES == "values"
+    times = np.arange(48)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "series.csv")
+        with open(path, "w") as file:
+            file.writelines(f"{t},{5 + (t % 4)}\n" for t in times)
+        reader = tf.contrib.timeseries.CSVReader(path, column_names=(keys.TIMES, keys.VALUES))
+        for estimator, size, near in (
+                (tf.contrib.timeseries.ARRegressor(4, 4, 2, 1, model_dir=os.path.join(folder, "a"),
+                                                   optimizer=lambda: tf.train.AdamOptimizer(0.1)), 6, 0.6),
+                (tf.contrib.timeseries.StructuralEnsembleRegressor(4, 1, cycle_num_latent_values=4, moving_average_order=0,
+                                                                   model_dir=os.path.join(folder, "s")), 16, 0.6)):
+            estimator.train(tf.contrib.timeseries.RandomWindowInputFn(reader, window_size=size, batch_size=16),
+                            steps=60 if size == 6 else 5)
+            evaluation = estimator.evaluate(tf.contrib.timeseries.WholeDatasetInputFn(reader), steps=1)
+            ahead = tf.contrib.timeseries.predict_continuation_input_fn(evaluation, steps=4)
+            prediction, = estimator.predict(ahead)
+            assert abs(prediction["mean"][:, 0] - [5, 6, 7, 8]).max() < near, prediction["mean"]
+            assert prediction["times"].tolist() == [48, 49, 50, 51]
+        where = estimator.export_saved_model(folder, estimator.build_raw_serving_input_receiver_fn())
+        with tf.Session(graph=tf.Graph()) as sess:
+            signatures = tf.saved_model.loader.load(sess, ["serve"], where)
+            again = tf.contrib.timeseries.saved_model_utils.predict_continuation(evaluation, signatures, sess, steps=4)
+            assert abs(again["mean"][0] - prediction["mean"]).max() < 1e-6 and ts.ARModel.SQUARED_LOSS == "squared_loss"

@@ -109,3 +109,15 @@ def tools(tf):
         raise AssertionError("there is no debugger")
     bad = tf.python.debug.has_inf_or_nan
     assert bad(None, np.array([1.0, np.inf])) and not bad(None, np.ones(2))
+
+
+def data_service(tf):
+    service = tf.data.experimental.service
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    worker = tf.data.experimental.service.WorkerServer(tf.data.experimental.service.WorkerConfig(
+        dispatcher_address=dispatcher.target.split("://")[1]))
+    dataset = tf.data.Dataset.range(5).map(lambda x: x * 2).apply(
+        tf.data.experimental.service.distribute("parallel_epochs", dispatcher.target))
+    assert [x.numpy() for x in dataset] == [0, 2, 4, 6, 8] and service.ShardingPolicy.OFF == 0
+    worker.stop()
+    dispatcher.stop()
