@@ -110,11 +110,12 @@ def timeseries(tf):
         reader = tf.contrib.timeseries.CSVReader(path, column_names=(keys.TIMES, keys.VALUES))
         for estimator, size, near in (
                 (tf.contrib.timeseries.ARRegressor(4, 4, 2, 1, model_dir=os.path.join(folder, "a"),
-                                                   optimizer=lambda: tf.train.AdamOptimizer(0.1)), 6, 0.6),
+                                                   loss=tf.contrib.timeseries.ARModel.SQUARED_LOSS,
+                                                   optimizer=lambda: tf.train.AdamOptimizer(0.03)), 6, 0.3),
                 (tf.contrib.timeseries.StructuralEnsembleRegressor(4, 1, cycle_num_latent_values=4, moving_average_order=0,
                                                                    model_dir=os.path.join(folder, "s")), 16, 0.6)):
             estimator.train(tf.contrib.timeseries.RandomWindowInputFn(reader, window_size=size, batch_size=16),
-                            steps=60 if size == 6 else 5)
+                            steps=300 if size == 6 else 5)
             evaluation = estimator.evaluate(tf.contrib.timeseries.WholeDatasetInputFn(reader), steps=1)
             ahead = tf.contrib.timeseries.predict_continuation_input_fn(evaluation, steps=4)
             prediction, = estimator.predict(ahead)
