@@ -22,7 +22,6 @@ from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.data import structure
 from penstock.data.dataset import VariantDataset
-from penstock.distributed.server import Server
 from penstock.graph import context
 from penstock.graph.func_graph import FuncGraph
 from penstock.graph.functions import GraphFunction, function_name
@@ -88,6 +87,7 @@ class _Served:
     """What dispatchers and workers share: a server that starts and stops."""
 
     def __init__(self, host: str, port: int, start: bool):
+        from penstock.distributed.server import Server
         self._server = Server({"service": [f"{host}:{port}"]}, start=False)
         self._address = self._server.target.removeprefix("grpc://")
         if start:
