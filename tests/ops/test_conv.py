@@ -169,3 +169,21 @@ def test_result_is_contiguous_channels_last():
     """No copies: the output of a convolution of NHWC data is NHWC in memory."""
     y = tf.nn.conv2d(X.astype(np.float32), W.astype(np.float32), 1, "SAME")
     assert y._value.is_contiguous()
+
+
+@pytest.mark.parametrize("data_format, padding", [("NHWC", "SAME"), ("NHWC", "VALID"), ("NCHW", "SAME")])
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_steps_of_known_shapes_give_the_same(data_format, padding, depthwise):
+    """Where all shapes are known when a step is compiled, kernels are made ready for them."""
+    draw = np.random.RandomState(0)
+    x = draw.randn(*((2, 7, 6, 4) if data_format == "NHWC" else (2, 4, 7, 6))).astype(np.float32)
+    w = draw.randn(3, 2, 4, 3).astype(np.float32)
+
+    def results(known):
+        with tf.Graph().as_default(), tf1.Session() as sess:
+            a, b = (tf1.placeholder(tf.float32, t.shape if known else [None] * 4) for t in (x, w))
+            convolve = tf1.nn.depthwise_conv2d_native if depthwise else tf1.nn.conv2d
+            y = convolve(a, b, strides=[1, 1, 1, 1], padding=padding, data_format=data_format)
+            return sess.run([y, *tf.gradients(tf.square(y), [a, b])], {a: x, b: w})
+    for u, v in zip(results(True), results(False), strict=True):
+        np.testing.assert_array_equal(u, v)

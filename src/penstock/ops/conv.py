@@ -19,7 +19,7 @@ from penstock import errors
 from penstock import static_shape as shapes
 from penstock.ops import windows
 from penstock.ops.array import shape_of
-from penstock.ops.registry import OpDef, internal, op
+from penstock.ops.registry import Known, OpDef, internal, op
 from penstock.ops.windows import channels_first
 
 aten = torch.ops.aten
@@ -59,6 +59,11 @@ class _Plan:
         """The filter as ATen takes it; a view."""
         return (w if self.merged is None else w.reshape(self.merged)).permute(self.window)
 
+    def unweights(self, w: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+        """The inverse of `weights`, for the gradient of a filter of these sizes."""
+        w = w.permute(self.window_back)
+        return w if self.merged is None else w.reshape(sizes)
+
     def convolve(self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None = None, relu: bool = False) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.output)
@@ -93,7 +98,8 @@ class _Plan:
             x = self._aligned(x)
         like = torch.empty((self.filter[0], x.shape[1] // self.groups, *self.filter[2:]), dtype=x.dtype, device=x.device,
                            memory_format=self.memory)
-        return self._backward(grad, x, like, (False, True, False))[1][:, :channels]
+        out = self._backward(grad, x, like, (False, True, False))[1]
+        return out if out.shape[1] == channels else out[:, :channels]
 
     def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple) -> tuple:
         return aten.convolution_backward(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
@@ -240,7 +246,46 @@ def _to_filter(input, filter_sizes, out_backprop, *, strides, padding, explicit_
     p = _plan(name, input.shape, sizes, tuple(strides), padding, tuple(explicit_paddings), data_format,
               tuple(dilations), depthwise)
     _check_grad(p, out_backprop)
-    return p.to_filter(p.enter(input), p.enter(out_backprop)).permute(p.window_back).reshape(sizes)
+    return p.unweights(p.to_filter(p.enter(input), p.enter(out_backprop)), sizes)
+
+
+# -- kernels for shapes that are known when a step is compiled -------------------------------------------------------
+def _plan_for(known: Known, x: tuple | None, w: tuple | None, name: str, explicit_paddings: Sequence = (),
+              depthwise: bool = False) -> _Plan | None:
+    if x is None or w is None:
+        return None
+    a = known.attrs
+    explicit = tuple(a.get("explicit_paddings", explicit_paddings))
+    return _plan(name, tuple(x), tuple(w), tuple(a["strides"]), a["padding"], explicit, a["data_format"], tuple(a["dilations"]),
+                 depthwise)
+
+
+def _prepare_forward(known: Known, **fixed: Any) -> Any:
+    p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
+    return p and (lambda input, filter: p.leave(p.convolve(p.enter(input), p.weights(filter))))
+
+
+def _prepare_to_input(known: Known, **fixed: Any) -> Any:
+    p = _plan_for(known, known.out(), known.dims(1), **fixed)
+    if p is None or known.dims(2) != p.result or known.const(0) is None:
+        return None
+    return lambda _, filter, out_backprop: p.leave(p.to_input(p.weights(filter), p.enter(out_backprop)))
+
+
+def _prepare_to_filter(known: Known, **fixed: Any) -> Any:
+    sizes = known.out()
+    p = _plan_for(known, known.dims(0), sizes, **fixed)
+    if p is None or sizes is None or known.dims(2) != p.result or known.const(1) is None:
+        return None
+    return lambda input, _, out_backprop: p.unweights(p.to_filter(p.enter(input), p.enter(out_backprop)), sizes)
+
+
+def _prepare_fused(known: Known) -> Any:
+    p = _plan_for(known, known.dims(0), known.dims(1), "Conv2D")
+    if p is None or known.dims(2) != p.result[-1:] or channels_first(known.attrs["data_format"]):
+        return None
+    relu = "Relu" in known.attrs["fused_ops"]
+    return lambda input, filter, args: p.leave(p.convolve(p.enter(input), p.weights(filter), args[0], relu))
 
 
 def fuse_bias(op, f, value, bias):
@@ -293,13 +338,15 @@ def _add_gradients(forward: OpDef, to_input: OpDef, to_filter: OpDef) -> None:
 
 def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool = False) -> None:
     """Gives the three ops of a convolution family their shape rules, kernels and gradients."""
-    for made, rule, kernel in ((forward, _forward_shape, _forward), (to_input, _input_shape, _to_input),
-                               (to_filter, _filter_shape, _to_filter)):
+    for made, rule, kernel, prepare in ((forward, _forward_shape, _forward, _prepare_forward),
+                                        (to_input, _input_shape, _to_input, _prepare_to_input),
+                                        (to_filter, _filter_shape, _to_filter, _prepare_to_filter)):
         fixed: dict[str, Any] = {"name": made.name, "depthwise": depthwise}
         if "explicit_paddings" not in made.attrs:
             fixed["explicit_paddings"] = []
         made.kernel(functools.partial(kernel, **fixed))
         made.shape(functools.partial(rule, **fixed))
+        made.prepare(functools.partial(prepare, **fixed))
     forward.cost(lambda inputs, outputs: _flops(outputs[0], inputs[1]))
     to_input.cost(lambda inputs, outputs: _flops(inputs[2], inputs[1]))
     to_filter.cost(lambda inputs, outputs: _flops(inputs[2], outputs[0]))
@@ -328,6 +375,7 @@ conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
 fused_conv2d.kernel(_fused_conv2d)
+fused_conv2d.prepare(_prepare_fused)
 conv2d_op.filter_input = conv2d_to_input.filter_input = fused_conv2d.filter_input = 1
 fused_conv2d.shape(lambda input, filter, args, **attrs: _forward_shape(input, filter, **attrs))
 
