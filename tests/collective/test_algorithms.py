@@ -12,6 +12,7 @@ from penstock import errors
 from penstock.collective.algorithms import ALGORITHMS, ANY, Send, broadcast, gather
 from penstock.collective.channel import Counts, Queues, drive
 from penstock.collective.merge import MERGES, finish, merge_op
+from tests.collective.formulas import sent_by
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64,
           torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.complex64, torch.complex128, torch.bool]
@@ -91,30 +92,13 @@ def test_all_get_the_same_bits(name, processes, size, seed):
 
 @pytest.mark.parametrize("processes", range(2, 10))
 def test_counts_are_those_of_the_formulas(processes):
-    m, n = processes, 2520                               # divides by all of 2 … 10
-    def counts(name):
-        return reduced(name, [torch.ones(n)] * m)[1]
-    share = 2 * n * (m - 1) // m
-    for c in counts("ring") + counts("round_robin"):
-        assert (c.elements, c.messages, c.bytes) == (share, 2 * (m - 1), 4 * share)
-        assert c.received_elements == share
-    for c in counts("all_to_all"):
-        assert (c.elements, c.messages) == (n * (m - 1), m - 1)
-    master, *workers = counts("master_worker")
-    assert master.elements + master.received_elements == 2 * n * (m - 1)
-    assert all((c.elements, c.messages, c.received_elements) == (n, 1, n) for c in workers)
-    for rank, c in enumerate(counts("tree")):
-        children = sum(k < m for k in (2 * rank + 1, 2 * rank + 2))
-        assert (c.elements, c.messages) == (n * (children + (rank > 0)), children + (rank > 0))
-    power = 1 << (m.bit_length() - 1)
-    extra, depth = m - power, power.bit_length() - 1
-    for rank, c in enumerate(counts("butterfly")):
-        if rank < 2 * extra and rank % 2:
-            assert (c.elements, c.messages) == (n, 1)
-        else:
-            helps = rank < 2 * extra
-            assert c.messages == 2 * depth + helps
-            assert abs(c.elements - (2 * n * (power - 1) / power + n * helps)) <= 2 * depth     # halves of odd numbers
+    n = 2520                                             # divides by all of 2 … 10
+    for name in ALGORITHMS:
+        for rank, c in enumerate(reduced(name, [torch.ones(n)] * processes)[1]):
+            assert (c.messages, c.elements, c.received_elements) == sent_by(name, rank, processes, n)
+            assert c.bytes == 4 * c.elements
+    master = reduced("master_worker", [torch.ones(n)] * processes)[1][0]
+    assert master.elements + master.received_elements == 2 * n * (processes - 1)
 
 
 def test_fewer_elements_than_processes_send_no_empty_messages():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import os
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -83,26 +84,29 @@ class Engine:
             options._timeout = time
             self._group = dist.ProcessGroupNCCL(store, rank, group.size, options)
 
-    def reduce(self, call: Call, data: torch.Tensor) -> None:
-        """Adds up everybody's data, in place. Ends with the call's step, its group, or another member's error."""
+    def reduce(self, data: torch.Tensor, call: Callable[[], Call]) -> None:
+        """Adds up everybody's data, in place. Ends with the step of the call (which is made when it is asked for), its group,
+        or another member's error."""
         moved = data.cpu() if self.name == "gloo" and data.is_cuda else data
         try:
             work = self._group.allreduce([moved])
             if self.name == "nccl":
-                work.wait(datetime.timedelta(seconds=call.limit.left()))
+                work.wait(datetime.timedelta(seconds=call().limit.left()))
             else:
-                self._wait(call, work)
+                self._wait(work, call)
         except errors.OpError:
             self.broken = True
             raise
         except RuntimeError as e:
             self.broken = True
-            raise call.group.error or errors.UnavailableError(
-                None, None, f"{call.about} on {call.group.members[call.rank]}: {self.name} failed: {e}") from None
+            made = call()
+            raise made.group.error or errors.UnavailableError(
+                None, None, f"{made.about} on {made.group.members[made.rank]}: {self.name} failed: {e}") from None
         if moved is not data:
             data.copy_(moved)
 
-    def _wait(self, call: Call, work: Any) -> None:
+    @staticmethod
+    def _wait(work: Any, call: Callable[[], Call]) -> None:
         """Waits in torch, which is quicker than an event of Python's, and asks now and then whether the call still goes on."""
         while True:
             try:
@@ -112,7 +116,7 @@ class Engine:
                 if work.is_completed():              # meanwhile, or with an error
                     work.wait()
                     return
-            call.check_in()
+            call().check_in()
 
 
 def _listens_on(group: Group) -> str:

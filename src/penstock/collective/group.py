@@ -85,6 +85,7 @@ class Group:
         self.size = len(members)
         self.error: errors.OpError | None = None
         self.counts = Counts()
+        self.left: set[str] = set()                              # tasks that need the group no more
         self._lock = threading.Lock()
         self._calls: dict[tuple[Any, int], int] = {}             # (instance, rank) -> how many calls were entered
         self.tuner = Tuner(self)
@@ -103,18 +104,31 @@ class Group:
     # -- calls --------------------------------------------------------------------------------------------------------
     def all_reduce(self, rank: int, instance: Any, x: torch.Tensor, merge: str = "Add", final: str = "Id", *, how: str = "auto",
                    limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None,
-                   lane: str | None = "") -> torch.Tensor:
+                   lane: str | None = "", in_place: bool = False) -> torch.Tensor:
         """The reduction of what all members give: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a `lane`
-        are made one after the other, in the same order by all members; those of no lane (None) may overtake each other.
+        are made one after the other, in the same order by all members; those of no lane (None) may overtake each other. With
+        `in_place`, `x` may be written into: nobody else looks at it.
 
         >>> group.all_reduce(rank, "gradients", x, "Add", "Div", how="ring")
         """
         if codec is not None:
             return self._all_reduce_encoded(rank, instance, x, merge, final, how, limit, about, codec)
-        merging = merge_op(merge, x.dtype)
-        with self.call(rank, instance, ("reduce", merge, final, how, x), limit, about, lane) as call:
-            total = x.detach().clone(memory_format=torch.contiguous_format)
-            self.tuner.reduce(call, total.view(-1), merge, merging, how)
+        total = x.detach() if in_place and x.is_contiguous() else x.detach().clone(memory_format=torch.contiguous_format)
+        said, limit = ("reduce", merge, final, how, x), limit or Limit()
+        key = (rank, instance, merge, final, how, lane, x.dtype, x.shape, x.device)
+        engine = self.tuner.engine_for(key) if self.error is None else None
+        if engine is None:
+            merging = merge_op(merge, x.dtype)
+            with self.call(rank, instance, said, limit, about, lane) as call:
+                if self.size > 1:
+                    self.tuner.reduce(key, call, total.view(-1), merge, merging, how)
+        else:
+            n = self._enter(rank, instance)
+            try:
+                engine.reduce(total, lambda: Call(self, rank, instance, n, said, limit, about, lane))
+            except BaseException as e:
+                self._fail(Call(self, rank, instance, n, said, limit, about, lane), e)
+                raise
         return finish(final, total, self.size)
 
     def _all_reduce_encoded(self, rank: int, instance: Any, x: torch.Tensor, merge: str, final: str, how: str,
@@ -164,20 +178,28 @@ class Group:
     def call(self, rank: int, instance: Any, said: tuple, limit: Limit | None, about: str,
              lane: str | None = "") -> Iterator[Call]:
         """One call of one member. An error ends it for all of them."""
-        with self._lock:
-            n = self._calls.get((instance, rank), 0)
-            self._calls[instance, rank] = n + 1
-        made = Call(self, rank, instance, n, said, limit or Limit(), about, lane)
+        made = Call(self, rank, instance, self._enter(rank, instance), said, limit or Limit(), about, lane)
         try:
             yield made
         except BaseException as e:
-            error = e if isinstance(e, errors.OpError) else errors.InternalError(None, None, f"{type(e).__name__}: {e}")
-            if self.error is None:
-                self._hub.abort(self, made.key, _for_others(error, about, self.members[rank]))
+            self._fail(made, e)
             raise
         finally:
             with self._lock:
                 self.counts.add(made.counts)
+
+    def _enter(self, rank: int, instance: Any) -> int:
+        """A member enters a call; gives how many there were before it."""
+        with self._lock:
+            n = self._calls.get((instance, rank), 0)
+            self._calls[instance, rank] = n + 1
+        return n
+
+    def _fail(self, call: Call, e: BaseException) -> None:
+        """A member's call has failed: so has everybody's."""
+        error = e if isinstance(e, errors.OpError) else errors.InternalError(None, None, f"{type(e).__name__}: {e}")
+        if self.error is None:
+            self._hub.abort(self, call.key, _for_others(error, call.about, self.members[call.rank]))
 
     def entered(self, instance: Any, n: int) -> dict[str, bool]:
         """Which members of this task have entered the nth call of an instance."""

@@ -320,6 +320,15 @@ class Hub:
         if tell:
             self._tell(group, {"what": "drop", "group": group.id, "code": error.error_code, "why": error.message})
 
+    def leave(self, seconds: float) -> None:
+        """Tells the members of all groups across tasks that this one needs them no more, and waits until they say so, too, or
+        are gone: a process that ends takes with it what the others have not read yet."""
+        groups = [g for g in list(self._groups.values()) if g.links]
+        for group in groups:
+            self._tell(group, {"what": "leave", "group": group.id})
+        with self._changed:
+            self._changed.wait_for(lambda: all(g.error is not None or g.left >= set(g.links) for g in groups), seconds)
+
     # -- what other tasks say -----------------------------------------------------------------------------------------
     def handle(self, link: Any, header: dict[str, Any], values: list[Any]) -> None:
         """A message of another task's hub. Returns at once."""
@@ -334,6 +343,12 @@ class Hub:
             threading.Thread(target=self._asked_for, args=(link.peer, header), name="penstock group", daemon=True).start()
         elif what == "formed":
             threading.Thread(target=self._formed, args=(header,), name="penstock group", daemon=True).start()
+        elif what == "leave":
+            group = self._group(header["group"])
+            with self._changed:
+                if group is not None:
+                    group.left.add(link.peer)
+                self._changed.notify_all()
         elif what == "entered":
             group = self._group(header["group"])
             entered = {} if group is None else group.entered(_frozen(header["instance"]), header["n"])

@@ -113,7 +113,7 @@ class Mover:
         inputs = bucket.inputs
         together = torch.cat([x.reshape(-1) for x in inputs])
         total = self._group.all_reduce(self._rank, LANE, together, how=bucket.how, limit=bucket.limit, about=bucket.about,
-                                       lane=LANE)
+                                       lane=LANE, in_place=True)
         return [part.view(x.shape) for x, part in zip(inputs, total.split([x.numel() for x in inputs]), strict=True)]
 
     def _fail(self, error: errors.OpError) -> None:

@@ -1,15 +1,18 @@
 """Which algorithm a reduction uses: the one that was asked for, or, for AUTO, the one that was found to be the fastest.
 
 For every class of sizes (powers of two), the first call tries all algorithms, and torch.distributed's engines, on data of that
-size: in turn, a few rounds, without those that are far behind. The members exchange their times after each round, and the
-slowest one's counts, so that all come to the same choice. Groups within one task are not worth it: there, messages are
-references, and a rule by size will do.
+size: in turn, a few rounds of a few calls, without those that are far behind. The members exchange their times after each
+round, and the slowest one's counts, so that all come to the same choice. A moment in which the machine does something else may
+spoil that, so the best ones are tried again after some calls; another one is taken only if it is clearly better. Groups within
+one task are not worth it: there, messages are references, and a rule by size will do.
 
 Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
-about to do: engines could not tell, or end, if it were not the same.
+about to do: engines could not tell, or end, if it were not the same. What was said and chosen is kept: the calls after it,
+which are most, ask nobody.
 """
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -27,11 +30,18 @@ from penstock.collective.merge import MERGES, Merge
 if TYPE_CHECKING:
     from penstock.collective.group import Call, Group
 
-BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.1"))      # for one class of sizes
-_ROUNDS = 30
-_BEHIND = 1.6                       # times the best: who is slower after two rounds is not tried again
+BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.1"))      # for one class of sizes, at a time
+_ROUNDS, _SOME = 60, 8               # at most, and where they take at most a few times as long
+_AT_MOST = 4.0
+_BEHIND = 1.6                       # times the best: who is slower after some rounds is not tried again
+_FAR_BEHIND = 4.0                   # …, or after three
+_IN_A_ROW = 3                       # calls that are timed together, of what is not large
+_LARGE = 1 << 20
+_AGAIN = (8, 64, 512)               # calls after which the best ones are tried again
+_BETTER = 0.95                      # of the time of the one in use: what another one must beat
 _LARGEST = 24                       # of the logarithm of bytes: classes above behave like this one
 _SMALL = 32 << 10
+_KEPT = 4096                        # plans; with more of them, all are made anew
 HINTS = {"auto": "auto", "ring": "ring", "nccl": "nccl", "gloo": "gloo"}
 
 
@@ -44,49 +54,105 @@ def named(hint: str) -> str:
     return found
 
 
+class _Choice:
+    """What is known of a class of sizes."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.chosen = ""
+        self.times: dict[str, float] = {}        # the best of each way
+        self.trials = 0
+
+    def take(self, times: dict[str, float]) -> None:
+        """Another trial has been made."""
+        self.trials += 1
+        for name, seconds in times.items():
+            self.times[name] = min(seconds, self.times.get(name, seconds))
+        seconds, best = min((t, n) for n, t in self.times.items())
+        if not self.chosen or seconds < _BETTER * self.times[self.chosen]:
+            self.chosen = best
+
+    def leaders(self) -> list[str]:
+        """The ways that are worth another trial."""
+        least = min(self.times.values(), default=0.0)
+        return [name for name, t in self.times.items() if t <= _BEHIND * least]
+
+    def without_engines(self) -> str:
+        """The best way for what engines do not take."""
+        return min((t, name) for name, t in self.times.items() if name not in engines.NAMES)[1]
+
+
+class Plan:
+    """How calls that say the same are made: the way, and how many of them may still go it before it is asked for again."""
+
+    __slots__ = ("engine", "left", "name")
+
+    def __init__(self, name: str, left: float):
+        self.name, self.left = name, left
+        self.engine: engines.Engine | None = None
+
+
 class Tuner:
     """The choices of one group."""
 
     def __init__(self, group: Group):
         self._group = group
         self._lock = threading.Lock()
-        self.chosen: dict[tuple[int, int, str | None], str] = {}          # (rank, class, lane) -> algorithm
-        self.times: dict[tuple[int, str | None], dict[str, float]] = {}   # what the trials of a class have shown
-        self._busy: dict[tuple[int, int, str | None], threading.Lock] = {}
+        self.choices: dict[tuple[int, int, str | None], _Choice] = {}     # by rank, class, and lane
+        self._plans: dict[tuple, Plan] = {}
         self._engines: dict[tuple, engines.Engine] = {}          # by name, rank, and lane or instance
         self._made: dict[tuple, int] = {}
         self._agreed: set[tuple] = set()                         # what was said before: instance, rank, and what
         self._nccl: dict[int, bool] = {}
 
-    def reduce(self, call: Call, data: torch.Tensor, merge: str, merging: Merge, how: str) -> None:
-        """Reduces data, one-dimensional, in place."""
-        if self._group.size == 1:
-            return
-        how = self.choose(call, data, merge, how)
-        if how in engines.NAMES:
-            self._engine(how, call).reduce(call, data)
-        else:
-            drive(ALGORITHMS[how](call.rank, call.size, data, merging), call)
+    def engine_for(self, key: tuple) -> engines.Engine | None:
+        """The engine of calls that say what earlier ones have said; None if it has to be found, or there is none."""
+        plan = self._plans.get(key)
+        if plan is None or plan.engine is None or plan.engine.broken or plan.left <= 0:
+            return None
+        plan.left -= 1
+        return plan.engine
 
-    def choose(self, call: Call, data: torch.Tensor, merge: str, how: str) -> str:
-        """The algorithm for a call."""
+    def reduce(self, key: tuple, call: Call, data: torch.Tensor, merge: str, merging: Merge, how: str) -> None:
+        """Reduces data, one-dimensional, in place; `key` stands for what is said of the call."""
+        plan = self._plans.get(key)
+        if plan is None or plan.left <= 0 or plan.engine is not None and plan.engine.broken:
+            plan = self._plan(key, call, data, merge, how)
+        plan.left -= 1
+        if plan.engine is not None:
+            plan.engine.reduce(data, lambda: call)
+        else:
+            drive(ALGORITHMS[plan.name](call.rank, call.size, data, merging), call)
+
+    def _plan(self, key: tuple, call: Call, data: torch.Tensor, merge: str, how: str) -> Plan:
+        again = key in self._plans
+        name, left = self.choose(call, data, merge, how, again)
+        plan = Plan(name, left)
+        if name in engines.NAMES:
+            plan.engine = self._engine(name, call)
+        if len(self._plans) >= _KEPT:
+            self._plans.clear()
+        self._plans[key] = plan
+        return plan
+
+    def choose(self, call: Call, data: torch.Tensor, merge: str, how: str, again: bool = False) -> tuple[str, float]:
+        """The way of a call, and for how many calls; `again`: of one that has been made so often that it is worth a trial."""
         if not data.numel():
-            return "all_to_all"
+            return "all_to_all", math.inf
         if how in ALGORITHMS:
-            return how
+            return how, math.inf
         said = call.instance, call.rank, str(call.said)
         if said not in self._agreed:
             call.agree()
             self._agreed.add(said)
         if how in engines.NAMES:
-            return how if self._usable(how, call, data, merge) else "ring"
+            return how if self._usable(how, call, data, merge) else "ring", math.inf
         if self._group.local:
-            return "master_worker" if data.nbytes <= _SMALL else "round_robin"
-        size = min((data.nbytes - 1).bit_length(), _LARGEST)
-        chosen = self.chosen.get((call.rank, size, call.lane)) or self._tuned(call, size)
-        if chosen in engines.NAMES and not engines.takes(data, merge):
-            return min((t, name) for name, t in self.times[size, call.lane].items() if name not in engines.NAMES)[1]
-        return chosen
+            return "master_worker" if data.nbytes <= _SMALL else "round_robin", math.inf
+        choice = self._tuned(call, min((data.nbytes - 1).bit_length(), _LARGEST), again)
+        name = choice.chosen if choice.chosen not in engines.NAMES or engines.takes(data, merge) else choice.without_engines()
+        steady = call.lane is None or choice.trials > len(_AGAIN)          # calls of no lane come in any order: no new choice
+        return name, math.inf if steady else _AGAIN[choice.trials - 1]
 
     def _usable(self, how: str, call: Call, data: torch.Tensor, merge: str) -> bool:
         if not engines.takes(data, merge):
@@ -98,39 +164,40 @@ class Tuner:
         return self._nccl[call.rank]
 
     # -- trials -------------------------------------------------------------------------------------------------------
-    def _tuned(self, call: Call, size: int) -> str:
+    def _tuned(self, call: Call, size: int, again: bool) -> _Choice:
         key = call.rank, size, call.lane
         with self._lock:
-            busy = self._busy.setdefault(key, threading.Lock())
-        with busy:
-            found = self.chosen.get(key)
-            if found is None:
+            choice = self.choices.setdefault(key, _Choice())
+        with choice.lock:
+            if not choice.chosen or again and choice.trials <= len(_AGAIN):
                 data = torch.zeros(max(1, 3 * 2 ** size // 16))             # in the middle of the class
                 about, name = f"{call.about} (trials)", ("tune", size, call.lane)
                 with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.lane) as trial:
-                    times = self.times[size, call.lane] = self._try(trial, data)
-                found = self.chosen[key] = min((t, n) for n, t in times.items())[1]
-            return found
+                    choice.take(self._try(trial, data, choice.leaders()))
+            return choice
 
-    def _try(self, call: Call, data: torch.Tensor) -> dict[str, float]:
-        """The best time of each way, the slowest member's counting."""
+    def _try(self, call: Call, data: torch.Tensor, some: list[str]) -> dict[str, float]:
+        """The best time of each way, or of some, the slowest member's counting."""
         ways: dict[str, Callable[[], None]] = {
             name: lambda a=algorithm: drive(a(call.rank, call.size, data, MERGES["Add"]), call)  # type: ignore[misc]
             for name, algorithm in ALGORITHMS.items()}
         if call.lane is not None and self._usable("gloo", call, data, "Add"):
             gloo = self._engine("gloo", call)
-            ways["gloo"] = lambda: gloo.reduce(call, data)
-        best = dict.fromkeys(ways, float("inf"))
-        spent, trying = 0.0, list(ways)
+            ways["gloo"] = lambda: gloo.reduce(data, lambda: call)
+        trying = [name for name in ways if name in some] or list(ways)
+        best, spent = dict.fromkeys(trying, math.inf), 0.0
+        many = _IN_A_ROW if data.nbytes < _LARGE else 1
         for n in range(_ROUNDS):
-            times = torch.tensor([_seconds(ways[name]) for name in trying], dtype=torch.float64)
+            order = trying[n % len(trying):] + trying[:n % len(trying)]
+            times = torch.tensor([_seconds(ways[name], many) for name in order], dtype=torch.float64)
             drive(all_to_all(call.rank, call.size, times, MERGES["Max"]), call)
-            for name, seconds in zip(trying, times.tolist(), strict=True):
+            for name, seconds in zip(order, times.tolist(), strict=True):
                 best[name] = min(best[name], seconds)
-            spent += float(times.sum())
+            spent += many * float(times.sum())
             if n >= 2:
-                trying = [name for name in trying if best[name] <= _BEHIND * min(best.values())]
-                if len(trying) == 1 or spent > BUDGET:
+                behind = (_BEHIND if n >= _SOME else _FAR_BEHIND) * min(best.values())
+                trying = [name for name in trying if best[name] <= behind]
+                if len(trying) == 1 or spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
                     break
         return best
 
@@ -153,9 +220,11 @@ class Tuner:
         """Gives up the engines."""
         with self._lock:
             self._engines.clear()
+        self._plans.clear()
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(work: Callable[[], None], many: int) -> float:
     began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+    for _ in range(many):
+        work()
+    return (time.perf_counter() - began) / many
