@@ -6,7 +6,9 @@ part for each replica of all workers: every worker reads the same input and take
 """
 from __future__ import annotations
 
+import atexit
 import itertools
+import sys
 from typing import Any
 
 from penstock import errors
@@ -26,6 +28,7 @@ from penstock.graph.convert import convert
 _KEYS = itertools.count(0x4d57)                # groups of strategies: the nth one of each worker belongs to those of the others
 _servers: dict[str, Any] = {}                  # by address: a process has one, however many strategies it makes
 _CHIEFS = ("chief", "master")
+_LAST_STEP = 10.0                              # seconds that a worker that is done waits for the others
 
 
 class Place:
@@ -61,8 +64,15 @@ class Place:
         address = self.cluster.task_address(self.job, self.index)
         if address not in _servers:
             _servers[address] = Server(self.cluster, self.job, self.index)
+            atexit.register(_leave, _servers[address]._resources.hub)
         eager_context().resources.hub = _servers[address]._resources.hub
         return _servers[address]
+
+
+def _leave(hub: Any) -> None:
+    """At the end of a program that has not failed: the others may still be in the last step."""
+    if getattr(sys, "last_value", None) is None:
+        hub.leave(_LAST_STEP)
 
 
 class MultiWorkerExtended(MirroredExtended):
