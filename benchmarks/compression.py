@@ -1,22 +1,23 @@
 """Bytes sent and accuracy of each way to compress gradients, on the digits and on a small recurrent language model.
 
-    .venv/bin/python benchmarks/compression.py [--tasks digits,words] [--seeds 3] [--json out.json]
+    .venv/bin/python benchmarks/compression.py [--tasks digits,words] [--ways servers,all_reduce] [--seeds 3] [--json out.json]
 
-A worker computes the gradients; a parameter server, in a process of its own, has the variables and applies them. Bytes are
+`servers`: a worker computes the gradients; a parameter server, in a process of its own, has the variables and applies them.
+`all_reduce`: two workers of a MultiWorkerMirroredStrategy, in processes of their own, take half of each batch. Bytes are
 counted twice: by the optimizer, of the tensors that its codec made when they were there, and by the links of the worker's
-server, of all that it sent to the parameter server. Accuracies are means over seeds, with the same data and initial values
-for each scheme.
+server, of all that it sent to others. Accuracies are means over seeds, with the same data and initial values for each scheme.
 
 The language model predicts the next character of the pages in docs/: an embedding, an LSTM, a softmax over characters.
 """
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
 import pathlib
-import socket
+import subprocess
 import sys
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 os.environ["PENSTOCK_SHARED_MEMORY"] = "0"          # all tensors go over the links, which count
+os.environ.setdefault("PENSTOCK_HEARTBEAT_SECONDS", "15")         # nobody is taken for dead on a machine that is busy
 
 SCHEMES = {                                  # name: (codec, options of the wrapper)
     "dense": ("none", {}),
@@ -31,6 +33,7 @@ SCHEMES = {                                  # name: (codec, options of the wrap
     "float16": ("float16", {}),
     "8 bits": ("int8", {}),
     "ternary": ("ternary", {}),
+    "1 bit": ("one_bit", {}),
     "1 bit, momentum correction": ("one_bit", {"momentum": 0.9}),
     "1 bit, no feedback": ("one_bit", {"error_feedback": False}),
     "top 1%": ("top_k", {}),
@@ -48,19 +51,21 @@ def serve(spec: dict, job: str, index: int) -> None:
 
 
 class Cluster:
-    """A parameter server in a process of its own, and a worker in this one."""
+    """A parameter server, in a process of its own unless there is one for all, and a worker in this one."""
+
+    def __init__(self, one_process: bool):
+        self._one = one_process
 
     def __enter__(self) -> Cluster:
         import penstock.compat.v1 as tf
-        socks = [socket.socket() for _ in range(2)]
-        for s in socks:
-            s.bind(("127.0.0.1", 0))
-        ports = [s.getsockname()[1] for s in socks]
-        for s in socks:
-            s.close()
-        spec = {"ps": [f"127.0.0.1:{ports[0]}"], "worker": [f"127.0.0.1:{ports[1]}"]}
-        self._ps = multiprocessing.get_context("spawn").Process(target=serve, args=(spec, "ps", 0), daemon=True)
-        self._ps.start()
+        from penstock.distributed.launch import free_addresses
+        ps, worker = free_addresses(2, "127.0.0.1")
+        spec = {"ps": [ps], "worker": [worker]}
+        if self._one:
+            self._ps = tf.train.Server(spec, "ps", 0)
+        else:
+            self._ps = multiprocessing.get_context("spawn").Process(target=serve, args=(spec, "ps", 0), daemon=True)
+            self._ps.start()
         self.worker = tf.train.Server(spec, "worker", 0)
         return self
 
@@ -69,9 +74,12 @@ class Cluster:
         return sum(link.sent for link in self.worker._peers.links())
 
     def __exit__(self, *exc: object) -> None:
-        self._ps.terminate()
-        self._ps.join(10)
         self.worker.stop()
+        if self._one:
+            self._ps.stop()
+        else:
+            self._ps.terminate()
+            self._ps.join(10)
 
 
 class Digits:
@@ -92,11 +100,16 @@ class Digits:
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
         return x, y, loss, tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), y), tf.float32))
 
+    def keras(self, tf):
+        layers = tf.keras.layers
+        return tf.keras.Sequential([layers.Conv2D(16, 3, activation="relu", input_shape=(8, 8, 1)), layers.Flatten(),
+                                    layers.Dense(64, activation="relu"), layers.Dense(10)])
+
 
 class Words:
     """An LSTM that predicts the next character."""
 
-    rate, batch, epochs, length = 1.0, 32, 40, 16
+    rate, batch, epochs, length = 1.0, 32, 20, 16
 
     def __init__(self) -> None:
         text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:30_000]
@@ -118,12 +131,20 @@ class Words:
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
         return x, y, loss, tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 2, output_type=tf.int32), y), tf.float32))
 
+    def keras(self, tf):
+        layers = tf.keras.layers
+        return tf.keras.Sequential([layers.Embedding(len(self.characters), 32, input_length=self.length),
+                                    layers.LSTM(96, return_sequences=True), layers.Dense(len(self.characters))])
 
-def trained(cluster: Cluster, task, codec, options: dict, seed: int) -> tuple[float, int, int, int]:
+
+TASKS = {"digits": Digits, "words": Words}
+
+
+def with_servers(cluster: Cluster, task, codec, options: dict, seed: int) -> tuple[float, int, int, int]:
     """Accuracy on the test data; bytes counted by the optimizer, by the links, and of the gradients as they were."""
     import penstock.compat.v1 as tf
     from penstock.distribute.compression import compress
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), tf.container(type(task).__name__):
         tf.set_random_seed(seed)
         with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")):
             x, y, loss, accuracy = task.build(tf)
@@ -146,31 +167,97 @@ def trained(cluster: Cluster, task, codec, options: dict, seed: int) -> tuple[fl
             return float(sess.run(accuracy, {x: task.test[0], y: task.test[1]})), int(counted), wire, int(dense)
 
 
+def worker(task_name: str, scheme: str, seeds: int) -> None:
+    """One of two processes that train together; prints its line of numbers for each seed."""
+    import penstock as tf
+    from penstock.distribute.compression import compress
+    task, (codec, options) = TASKS[task_name](), SCHEMES[scheme]
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        communication_options=tf.distribute.experimental.CommunicationOptions(implementation="RING"))
+    sent = lambda: sum(link.sent for link in strategy.extended._server._peers.links())
+    for seed in range(seeds):
+        tf.random.set_seed(seed)
+        with strategy.scope():
+            model = task.keras(tf)
+            opt = compress(tf.keras.optimizers.SGD(task.rate, 0.0 if options.get("momentum") else 0.9), codec, **options)
+
+        @tf.function
+        def step(x, y, model=model, opt=opt):
+            def replica(x, y):
+                with tf.GradientTape() as tape:
+                    loss = tf.keras.losses.sparse_categorical_crossentropy(y, model(x), from_logits=True)
+                    loss = tf.reduce_mean(loss) / strategy.num_replicas_in_sync
+                grads, _ = tf.clip_by_global_norm(tape.gradient(loss, model.trainable_variables), 5.0)
+                opt.apply_gradients(zip(grads, model.trainable_variables, strict=True))
+            strategy.run(replica, args=(x, y))
+        random, half, first = np.random.default_rng(seed), task.batch // 2, strategy.extended._place.rank
+        before = None
+        for _ in range(task.epochs):
+            order = random.permutation(len(task.train[0]))
+            for at in range(0, len(order) - task.batch + 1, task.batch):
+                some = order[at:at + task.batch][first * half:][:half]
+                step(tf.constant(task.train[0][some]), tf.constant(task.train[1][some]))
+                before = sent() if before is None else before           # the first step makes variables, which are broadcast
+        steps = task.epochs * (len(task.train[0]) // task.batch)
+        right = np.argmax(model(tf.constant(task.test[0])).numpy(), -1) == task.test[1]
+        counted, dense = (int(strategy.experimental_local_results(opt.compressor.counter(w))[0].numpy())
+                          for w in ("sent", "dense"))
+        print(json.dumps([float(right.mean()), counted, (sent() - before) * steps / (steps - 1), dense]), flush=True)
+    os._exit(0)
+
+
+def all_reduced(task_name: str, scheme: str, seeds: int) -> np.ndarray:
+    """The first of two workers' numbers, a row for each seed."""
+    from penstock.distributed.launch import free_addresses
+    spec = {"worker": free_addresses(2, "127.0.0.1")}
+    made = []
+    for i in range(2):
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CONFIG": json.dumps({"cluster": spec,
+                                                                              "task": {"type": "worker", "index": i}})}
+        made.append(subprocess.Popen([sys.executable, __file__, "--worker", json.dumps([task_name, scheme, seeds])], env=env,
+                                     stdout=subprocess.PIPE, text=True))
+    try:
+        return np.array([json.loads(line) for line in made[0].communicate(timeout=3000)[0].splitlines()])
+    finally:
+        for p in made:
+            p.kill()
+            p.wait()
+
+
+def table(way: str, name: str, schemes: list[str], seeds: int, cluster: Cluster | None) -> list[dict]:
+    """Prints the rows of one task in one way."""
+    rows: list[dict] = []
+    print(f"\n| {name}, {way} | accuracy | to dense, points | MB encoded | of dense | MB sent |")
+    print("|---|---|---|---|---|---|", flush=True)
+    task = TASKS[name]()
+    for scheme in schemes:
+        runs = all_reduced(name, scheme, seeds) if cluster is None else \
+            np.array([with_servers(cluster, task, *SCHEMES[scheme], seed) for seed in range(seeds)])
+        accuracy, counted, wire, dense = runs.mean(0)
+        rows.append({"way": way, "task": name, "scheme": scheme, "accuracy": accuracy, "counted": counted, "wire": wire,
+                     "dense": dense})
+        print(f"| {scheme} | {accuracy:.4f} | {100 * (accuracy - rows[0]['accuracy']):+.2f} | {counted / 1e6:.2f} | "
+              f"{100 * counted / rows[0]['counted']:.2f}% | {wire / 1e6:.2f} |", flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tasks", default="digits,words")
-    parser.add_argument("--schemes", default=",".join(SCHEMES).replace(", ", "; "))
+    parser.add_argument("--ways", default="servers,all_reduce")
+    parser.add_argument("--schemes", default="; ".join(SCHEMES), help="separated by semicolons; the first is compared with")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--one-process", action="store_true", help="the parameter server is a thread: the same bytes, sooner")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    rows = []
-    with Cluster() as cluster:
-        for name in args.tasks.split(","):
-            task = {"digits": Digits, "words": Words}[name]()
-            print(f"\n| {name} | accuracy | to dense, points | MB encoded | of dense | MB sent to the server |")
-            print("|---|---|---|---|---|---|", flush=True)
-            reference, all_of_it = None, 1.0
-            for scheme in args.schemes.split(","):
-                scheme = scheme.replace("; ", ", ")
-                codec, options = SCHEMES[scheme]
-                runs = np.array([trained(cluster, task, codec, options, seed) for seed in range(args.seeds)])
-                accuracy, counted, wire, dense = runs.mean(0)
-                if reference is None:
-                    reference, all_of_it = accuracy, counted
-                rows.append({"task": name, "scheme": scheme, "accuracy": accuracy, "counted": counted,
-                             "wire": wire, "dense": dense})
-                print(f"| {scheme} | {accuracy:.4f} | {100 * (accuracy - reference):+.2f} | {counted / 1e6:.2f} | "
-                      f"{100 * counted / all_of_it:.2f}% | {wire / 1e6:.2f} |", flush=True)
+    if args.worker:
+        worker(*json.loads(args.worker))
+    rows, schemes = [], args.schemes.split("; ")
+    for way in args.ways.split(","):
+        with Cluster(args.one_process) if way == "servers" else contextlib.nullcontext() as cluster:
+            for name in args.tasks.split(","):
+                rows += table(way.replace("_", "-"), name, schemes, args.seeds, cluster)
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.distribute.communication import CommunicationOptions
 from penstock.distribute.cross_device_ops import CrossDeviceOps, add_all, copy_to, devices_of, divided, mirrored
+from penstock.distribute.encoding import encoded_sums, encoding_of
 from penstock.distribute.reduce_op import ReduceOp
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.scopes import device
@@ -57,6 +58,13 @@ class Workers:
         """The rows of all workers, which need not have as many as each other."""
         return value if self.size == 1 else get("_WorkersGather")(value, **self._group)
 
+    def exchanged(self, values: Sequence) -> list[list]:
+        """The tensors, of any types and numbers of rows, of each worker: one message to each of the others."""
+        types, n = [v.dtype.base_dtype for v in values], len(values)
+        group = {k: v for k, v in self._group.items() if k != "communication_hint"}
+        every = get("_WorkersExchange")(list(values), Tout=types * self.size, **group)
+        return [list(every[i:i + n]) for i in range(0, len(every), n)]
+
     def broadcast(self, value: Any) -> Any:
         """The first worker's value."""
         return value if self.size == 1 else get("_WorkersBroadcast")(value, **self._group)
@@ -84,13 +92,22 @@ class WorkersReduction(CrossDeviceOps):
         return self.batch_reduce_implementation(reduce_op, [(per_replica_value, destinations)])[0]
 
     def batch_reduce_implementation(self, reduce_op: Any, value_destination_pairs: Any) -> list:
-        """Reduces the dense values of each type together, and gathers what is sparse."""
+        """Reduces the dense values of each type together, gathers what is sparse, and exchanges what is encoded."""
         sums: list[Any] = []
         for value, where in value_destination_pairs:
             with device(devices_of(where)[0]):
                 sums.append(add_all(value._values))          # of the replicas of this worker
+        encoded = [i for i, (value, _) in enumerate(value_destination_pairs) if all(map(encoding_of, value._values))]
+        if self._workers.size > 1 and encoded:
+            chosen = [value_destination_pairs[i][0]._values for i in encoded]
+            for i, total in zip(encoded, encoded_sums(self._workers, chosen), strict=True):
+                sums[i] = total
+        else:
+            encoded = []
         together: dict[Any, list[int]] = {}
         for i, total in enumerate(sums):
+            if i in encoded:
+                continue
             if isinstance(total, IndexedSlices):
                 sums[i] = self._workers.total(total)
             else:

@@ -252,12 +252,15 @@ _GROUP = "group_size: int, group_key: int, communication_hint: string = 'auto', 
 workers_reduce = internal("_WorkersReduce", "inputs: N * T -> outputs: N * T",
                           f"T: type in {{numeric bool}}, N: int >= 1, bytes_per_pack: int = 0, {_GROUP}", **_TOGETHER)
 workers_gather = internal("_WorkersGather", "input: T -> output: T", f"T: type in {{numeric bool}}, {_GROUP}", **_TOGETHER)
+workers_exchange = internal("_WorkersExchange", "inputs: Tin -> outputs: Tout",           # all inputs of each worker in turn
+                            f"Tin: list(type) >= 1, Tout: list(type) >= 1, {_GROUP}", **_TOGETHER)
 workers_broadcast = internal("_WorkersBroadcast", "input: T -> output: T", f"T: type in {{numeric bool}}, {_GROUP}",
                              **_TOGETHER)
 workers_reduce.shape(lambda inputs: list(inputs))
 workers_gather.shape(lambda input: None if input is None else (None, *input[1:]))
+workers_exchange.shape(lambda inputs, *, c: [x if not x else (None, *x[1:]) for x in inputs] * c.op.attrs["group_size"])
 workers_broadcast.shape(lambda input: input)
-for _op in (workers_reduce, workers_gather, workers_broadcast):
+for _op in (workers_reduce, workers_gather, workers_exchange, workers_broadcast):
     _op.no_gradient()
 
 
@@ -286,7 +289,7 @@ def _(inputs, *, bytes_per_pack, group_size, group_key, communication_hint, time
     with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
         for members in packed([x.nbytes for x in inputs], bytes_per_pack):
             together = torch.cat([inputs[i].reshape(-1) for i in members])
-            total = group.all_reduce(rank, _INSTANCE, together, how=how, **limits)
+            total = group.all_reduce(rank, _INSTANCE, together, how=how, in_place=True, **limits)
             for i, part in zip(members, total.split([inputs[i].numel() for i in members]), strict=True):
                 outputs[i] = part.view(inputs[i].shape)
     return tuple(outputs)
@@ -296,6 +299,26 @@ def _(inputs, *, bytes_per_pack, group_size, group_key, communication_hint, time
 def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
     with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
         return torch.cat([p.to(input.device) for p in group.gather_any(rank, _INSTANCE, input, **limits)])
+
+
+@workers_exchange.kernel
+def _(inputs, *, group_size, group_key, timeout_seconds, node, ctx):
+    sizes = torch.tensor([x.numel() for x in inputs], device=inputs[0].device)
+    together = torch.cat([x.contiguous().reshape(-1).view(torch.uint8) for x in (sizes, *inputs)])
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+        every = group.gather_any(rank, _INSTANCE, together, **limits)
+    return tuple(array for message in every for array in _unpacked(message.to(together.device), inputs))
+
+
+def _unpacked(message: torch.Tensor, like: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The arrays of a message; InvalidArgumentError if they are not as many, and as large, as it says."""
+    begin = 8 * len(like)
+    sizes = message[:begin].clone().view(torch.int64).tolist() if message.numel() >= begin else []
+    lengths = [n * x.element_size() for n, x in zip(sizes, like)]
+    if min(sizes, default=-1) < 0 or begin + sum(lengths) != message.numel():
+        raise errors.invalid(f"A worker has sent {message.numel()} bytes, which are not {len(like)} arrays.")
+    arrays = message[begin:].split(lengths)
+    return [a.clone().view(x.dtype).reshape((-1, *x.shape[1:]) if x.ndim else ()) for a, x in zip(arrays, like, strict=True)]
 
 
 @workers_broadcast.kernel

@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock import dtypes
 from penstock.distribute.compression.codec import Codec, NoCompression, as_codec, flat, number_of_bytes, static_size
+from penstock.distribute.encoding import Encoding, with_encoding
 from penstock.graph import context, scopes
 from penstock.graph.collections import GraphKeys
 from penstock.graph.indexed_slices import IndexedSlices
@@ -63,8 +64,9 @@ class Compressor:
                     continue
                 with _beside(grad):
                     parts, decode, kept = self._encode(grad, var)
+                linear = not self._codec_of(var).lossy and not isinstance(grad, IndexedSlices)
                 with scopes.colocate_with(var, ignore_existing=True):
-                    arrived.append((decode(), var))
+                    arrived.append((with_encoding(decode(parts), Encoding(parts, decode, linear)), var))
                 updates += kept
                 sent += parts
                 dense += [grad.values, grad.indices] if isinstance(grad, IndexedSlices) else [grad]
@@ -74,8 +76,7 @@ class Compressor:
 
     def _encode(self, grad: Any, var: Any) -> tuple[list, Callable, list]:
         """What is sent, a function that makes the gradient of it, and the ops that keep the rest."""
-        size, dtype = static_size(var.shape), var.dtype.base_dtype
-        codec = self.codec if size >= self.least_size else NoCompression()
+        size, dtype, codec = static_size(var.shape), var.dtype.base_dtype, self._codec_of(var)
         keeps = codec.lossy and self.error_feedback
         if isinstance(grad, IndexedSlices):
             if not codec.sparsifies and not self.momentum:
@@ -96,7 +97,10 @@ class Compressor:
             if codec.sparsifies:
                 moved = get("SelectV2")(get("Equal")(came, get("ZerosLike")(came)), moved, get("ZerosLike")(moved))
             updates.append(velocity.assign(_finite(moved), read_value=False))
-        return parts, lambda: get("Reshape")(codec.decode(parts, size, dtype), var.shape.as_list()), updates
+        return parts, lambda came: get("Reshape")(codec.decode(came, size, dtype), var.shape.as_list()), updates
+
+    def _codec_of(self, var: Any) -> Codec:
+        return self.codec if static_size(var.shape) >= self.least_size else NoCompression()
 
     def _encode_rows(self, codec: Codec, grad: IndexedSlices, var: Any) -> tuple[list, Callable, list]:
         """The same for a gradient of some rows: these are encoded, and their rest is kept."""
@@ -112,9 +116,10 @@ class Compressor:
         else:
             parts = codec.encode(flat(values))
 
-        def decode() -> IndexedSlices:
-            count = get("Size")(indices) * static_size(var.shape[1:])
-            return IndexedSlices(get("Reshape")(codec.decode(parts, count, dtype), [-1, *row]), indices, grad.dense_shape)
+        def decode(came: list) -> IndexedSlices:
+            *values, where = came
+            count = get("Size")(where) * static_size(var.shape[1:])
+            return IndexedSlices(get("Reshape")(codec.decode(values, count, dtype), [-1, *row]), where, grad.dense_shape)
         return [*parts, indices], decode, updates
 
     # -- state ---------------------------------------------------------------------------------------------------------
