@@ -356,3 +356,18 @@ def test_nothing_grows_when_functions_are_made_again():
     size = len(convert._rewritten)
     convert.converted(make())
     assert len(convert._rewritten) == size
+
+
+def test_arrays_of_graphs_without_functional_loops():
+    def squares(x):
+        found, i = tf1.TensorArray(tf1.float32, size=tf.shape(x)[0]), 0
+        for row in x:
+            found = found.write(i, row * row)
+            i += 1
+        return found.stack()
+    tf1.disable_control_flow_v2()
+    with tf.Graph().as_default(), tf1.Session() as sess:
+        x = tf1.placeholder(tf1.float32, [None, 2])
+        y = tf1.autograph.to_graph(squares)(x)
+        value, slope = sess.run([y, tf1.gradients(y, x)[0]], {x: [[1, 2], [3, 4]]})
+    assert value.tolist() == [[1, 4], [9, 16]] and slope.tolist() == [[2, 4], [6, 8]]

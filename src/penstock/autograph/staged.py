@@ -209,13 +209,26 @@ def while_stmt(test: Callable[[], Any], body: Callable[[], None], state: State, 
         state.write(carried.unpack(tensors))
         body()
         return [*carried.pack(state.read()), *(get("AddV2")(t, 1) for t in tensors[len(carried.tensors):])]
-    outputs = list(nest.flatten(while_v2(
+    loop = _frame_loop if _has_resource_arrays(start) else while_v2
+    outputs = list(nest.flatten(loop(
         loop_test, loop_body, [*carried.tensors, *runs], carried.shapes + [()] * len(runs),
         options.get("parallel_iterations") or 10, options.get("maximum_iterations"))))
     state.write(carried.unpack(outputs))
     if runs:
         names = ", ".join(f"'{state.names[i]}'" for i in missing)
         get("Assert")(get("Greater")(outputs[-1], 0), [f"loop must iterate at least once to initialize {names}"])
+
+
+def _has_resource_arrays(values: tuple) -> bool:
+    """Whether there are TensorArrays of the 1.x kind among the values: functions cannot take these."""
+    return not context.current_graph().building_function and any(
+        getattr(x, "_is_tensor_array", False) and x.handle is not None for x in nest.flatten(values))
+
+
+def _frame_loop(test: Callable, body: Callable, variables: list, shapes: list, parallel_iterations: int, limit: Any) -> Any:
+    from penstock.ops.control_flow import while_loop
+    return while_loop(test, body, variables, [TensorShape.of(s) for s in shapes], parallel_iterations,
+                      maximum_iterations=limit, return_same_structure=True)
 
 
 def _after_one(body: Callable[[], None], state: State, start: tuple) -> tuple:

@@ -217,3 +217,29 @@ def test_one_row_as_a_list():
     assert model.predict([[100, 70, 101]], verbose=0).tolist() == [[271.0]]
     assert model.predict([[1, 2, 3], [4, 5, 6]], verbose=0).tolist() == [[6.0], [15.0]]
     assert model.predict([np.ones([2, 3])], verbose=0).tolist() == [[3.0], [3.0]]
+
+
+def test_targets_are_of_the_type_of_predictions(keras):
+    seen = []
+
+    def loss(y, y_pred):
+        seen.append((y.dtype, y_pred.dtype))
+        return y - y_pred
+    model = keras.Sequential([keras.layers.Dense(2, dtype="float64", input_shape=(3,))])
+    model.compile("sgd", loss)
+    model.train_on_batch(np.ones((4, 3)), np.ones((4, 2), "float32"))
+    assert set(seen) == {(tf.float64, tf.float64)}
+
+
+def test_a_model_that_gives_itself_for_a_name_has_one_of_its_own(keras):
+    class Mine(keras.Model):
+        def __init__(self):
+            super().__init__(self)
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, inputs):
+            return self.dense(inputs["a"])
+    model = Mine()
+    assert model.name == "mine"
+    model.compile("sgd", "mae")
+    assert model.fit({"a": np.ones((4, 2))}, np.ones((4, 1)), verbose=0).history["loss"]

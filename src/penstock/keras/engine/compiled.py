@@ -137,6 +137,15 @@ def _static(x: Any) -> list | None:
     return list(shape.as_list() if hasattr(shape, "as_list") else shape)
 
 
+def _of_one_type(target: Any, y_pred: Any) -> Any:
+    """A target in the type of the prediction, if both are floating numbers."""
+    from penstock import cast
+    types = [getattr(t, "dtype", None) for t in (target, y_pred)]
+    if types[0] == types[1] or not all(getattr(t, "is_floating", False) for t in types):
+        return target
+    return cast(target, types[1])
+
+
 def _combined(weights: Any, mask: Any, like: Any) -> Any:
     """Sample weights times the mask of an output."""
     if mask is None:
@@ -230,8 +239,9 @@ class Compiled:
                     continue
                 with name_scope(f"{self.names[i]}_loss" if self.names else "loss"):
                     weights = _combined(sample_weights[i], getattr(y_pred[i], "_keras_mask", None), y_pred[i])
-                    value = f(y[i], y_pred[i], sample_weight=weights) if weights is not None or isinstance(f, losses.Loss) \
-                        else f(y[i], y_pred[i])
+                    target = _of_one_type(y[i], y_pred[i])
+                    value = f(target, y_pred[i], sample_weight=weights) if weights is not None or isinstance(f, losses.Loss) \
+                        else f(target, y_pred[i])
                 if value.shape.rank not in (0, None):
                     from penstock import reduce_mean
                     value = reduce_mean(value)

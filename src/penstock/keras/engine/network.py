@@ -120,7 +120,8 @@ class Network(Layer):
     # -- subclassed networks -----------------------------------------------------------------------------------------
     @no_automatic_dependency_tracking
     def _init_subclassed(self, name: str | None = None, **kwargs: Any) -> None:
-        Layer.__init__(self, name=name, **kwargs)
+        # Only a string is a name: programs write `super().__init__(self)`, and TensorFlow lets them.
+        Layer.__init__(self, name=name if isinstance(name, str) else None, **kwargs)
         self._is_graph_network = False
         self.__dict__.update(inputs=[], outputs=[])
         self._compute_output_and_mask_jointly = False
