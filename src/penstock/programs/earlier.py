@@ -9,6 +9,11 @@ from penstock.programs.missing import NOTHING
 RENAMED = {
     "mul": "multiply", "sub": "subtract", "neg": "negative", "pack": "stack", "unpack": "unstack", "inv": "reciprocal",
     "complex_abs": "abs", "select": "where", "div_no_nan": "div_no_nan",
+    "concat_v2": "concat", "nn.deconv2d": "nn.conv2d_transpose", "batch_svd": "svd", "batch_fft": "fft", "batch_ifft": "ifft",
+    "batch_fft2d": "fft2d", "batch_ifft2d": "ifft2d", "batch_matrix_determinant": "matrix_determinant",
+    "batch_self_adjoint_eig": "self_adjoint_eig", "batch_matrix_band_part": "matrix_band_part",
+    "batch_matrix_triangular_solve": "matrix_triangular_solve", "batch_matrix_diag_part": "matrix_diag_part",
+    "batch_cholesky_solve": "cholesky_solve", "batch_matrix_solve_ls": "matrix_solve_ls",
     "batch_matmul": "matmul", "batch_cholesky": "cholesky", "batch_matrix_inverse": "matrix_inverse",
     "batch_matrix_solve": "matrix_solve", "batch_matrix_diag": "matrix_diag", "batch_matrix_transpose": "matrix_transpose",
     "scalar_summary": "summary.scalar", "histogram_summary": "summary.histogram", "image_summary": "summary.image",

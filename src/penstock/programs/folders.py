@@ -39,7 +39,9 @@ distribute: distribute training.distribution_strategy_context training.distribut
     distribute.values distribute.one_device_strategy
 dtypes . @dtypes: framework.dtypes
 errors: framework.errors framework.errors_impl
-@programs.inside.ops: framework.function framework.smart_cond ops.variables ops.variable_v1 ops.control_flow_util
+@programs.inside.defun @programs.inside.ops: framework.function
+.: framework.tensor_conversion_registry
+@programs.inside.ops: framework.smart_cond ops.variables ops.variable_v1 ops.control_flow_util
 @graph.func_graph: framework.func_graph
 train io: framework.graph_io
 graph_util: framework.graph_util framework.graph_util_impl
@@ -81,6 +83,8 @@ nn.rnn_cell @programs.inside.cells: ops.rnn_cell_impl
 sets: ops.sets ops.sets_impl
 signal: ops.signal
 . sparse: ops.sparse_ops
+autograph.experimental autograph: autograph autograph.impl autograph.impl.api
+xla.experimental: compiler.xla.xla compiler.xla.jit
 test: ops.gradient_checker platform.test platform.benchmark eager.test
 @testing.gradients: ops.gradient_checker_v2
 bitwise: ops.bitwise_ops

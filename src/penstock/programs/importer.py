@@ -108,9 +108,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return PublicModule(fullname, self.api, "")
         if rest.startswith(("_api.v1", "_api.v2")):           # as tracebacks of TensorFlow name its modules
             return self._public(fullname, rest[5:7], rest[8:])
-        for version in ("v1", "v2"):
-            if rest == f"compat.{version}" or rest.startswith(f"compat.{version}."):
-                return self._public(fullname, version, rest[10:])
+        version = None
+        while rest.startswith(("compat.v1", "compat.v2")) and rest[9:10] in ("", "."):      # perhaps one in the other
+            version, rest = rest[7:9], rest[10:]
+        if version is not None:
+            return self._public(fullname, version, rest)
         if rest.split(".")[0] in OWN or ".python" in rest:
             return reach_in.module(fullname, self.api, rest)
         return self._public(fullname, self.api, rest) or reach_in.module(fullname, self.api, rest)

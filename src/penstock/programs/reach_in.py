@@ -34,6 +34,8 @@ OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a 
         ("revnet.cifar_input", "cifar_input"), ("rnn_colorbot.rnn_colorbot", "rnn_colorbot"), ("rnn_ptb.rnn_ptb", "rnn_ptb"),
         ("spinn.data", "spinn_data"))},
     "core.util.test_log_pb2": "penstock.programs.inside.test_log",
+    "examples.saved_model.integration_tests.mnist_util": "penstock.programs.tutorials.mnist_util",
+    "examples.speech_commands.models": "penstock.programs.tutorials.speech_models",
     "python.debug": "penstock.programs.inside.debugger",
     "python.debug.wrappers.local_cli_wrapper": "penstock.programs.inside.debugger",
 }

@@ -167,3 +167,28 @@ def rnn_colorbot(tf):
     got = model((tf.constant(batch), tf.constant([3, 2])), training=False).numpy()
     short = model((tf.constant(batch[:, :2]), tf.constant([2, 2])), training=False).numpy()
     assert np.allclose(got[1], short[1], atol=1e-6)                # what is behind a length does not matter
+
+
+def mnist_util(tf):
+    from tensorflow.examples.saved_model.integration_tests import mnist_util
+    (images, labels), (others, _) = mnist_util.load_reshaped_data(fake_tiny_data=True)
+    assert images.shape[1:] == mnist_util.INPUT_SHAPE == (28, 28, 1) and len(others) == 128
+    assert labels.shape == (16, mnist_util.NUM_CLASSES) and (labels.sum(1) == 1).all()
+    assert 0 <= images.min() <= images.max() <= 1
+
+
+def speech_models(tf):
+    from tensorflow.examples.speech_commands import models
+    settings = models.prepare_model_settings(4, 16000, 1000, 30, 10, 40, "mfcc")
+    assert (settings["spectrogram_length"], settings["fingerprint_size"]) == (98, 3920)
+    average = models.prepare_model_settings(4, 16000, 1000, 30, 20, 40, "average")
+    assert (average["average_window_width"], average["fingerprint_width"]) == (6, 43)
+    sizes = {}
+    for name in ("single_fc", "conv", "low_latency_conv", "tiny_conv", "tiny_embedding_conv"):
+        with tf.Graph().as_default(), tf.Session() as sess:
+            x = tf.placeholder(tf.float32, [None, 3920])
+            logits, kept = models.create_model(x, settings, name, is_training=True)
+            sess.run(tf.global_variables_initializer())
+            assert sess.run(logits, {x: np.zeros([2, 3920]), kept: 0.5}).tolist() == [[0] * 4] * 2
+            sizes[name] = sum(v.shape.num_elements() for v in tf.global_variables())
+    assert sizes["single_fc"] == 3920 * 4 + 4 and sizes["tiny_conv"] == 80 * 8 + 8 + 49 * 20 * 8 * 4 + 4

@@ -120,3 +120,41 @@ def from_keras(tf):
     feed = tf.estimator.inputs.numpy_input_fn({keras.input_names[0]: x}, 3 * x, 32, 60, shuffle=False)
     once = tf.estimator.inputs.numpy_input_fn({keras.input_names[0]: x}, 3 * x, 32, 1, shuffle=False)
     assert model.train(feed).evaluate(once)["loss"] < 1e-3
+
+
+def experiment(tf):
+    x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+
+    def make(config, hparams):
+        estimator = tf.estimator.LinearRegressor([tf.feature_column.numeric_column("x")], config=config,
+                                                 optimizer=tf.train.GradientDescentOptimizer(hparams.rate))
+        fed = tf.estimator.inputs.numpy_input_fn({"x": x}, 2 * x, batch_size=64, num_epochs=None, shuffle=False)
+        return tf.contrib.learn.Experiment(estimator, fed, fed, train_steps=40, eval_steps=1, min_eval_frequency=20)
+    with tempfile.TemporaryDirectory() as folder:
+        metrics, exports = tf.contrib.learn.learn_runner.run(
+            make, run_config=tf.contrib.learn.RunConfig(model_dir=folder), hparams=tf.contrib.training.HParams(rate=0.03))
+    assert metrics["global_step"] == 40 and metrics["average_loss"] < 1e-3 and exports == []
+
+
+def defun(tf):
+    from tensorflow.python.framework import function
+    from tensorflow.python.ops import control_flow_ops
+
+    @function.Defun(tf.float32, tf.float32)
+    def weighted(a, b):
+        return a * 2.0 + b
+
+    @function.Defun(tf.float32, grad_func=lambda x, dy: dy * 100.0)
+    def odd(x):
+        return x * x
+    x = tf.constant(3.0)
+    switched = control_flow_ops.switch(x, tf.constant(True))
+    merged = control_flow_ops.merge(switched)
+    with tf.Session() as sess:
+        assert sess.run(weighted(x, 1.0)) == 7 and sess.run(tf.gradients(weighted(x, x), x)[0]) == 3
+        assert sess.run([odd(x), tf.gradients(odd(x), x)[0]]) == [9, 100]
+        assert sess.run(merged[0]) == 3 and sess.run(merged[1]) == 1
+        assert sess.run(tf.concat_v2([[1], [2]], 0)).tolist() == [1, 2]
+        singular, _, _ = tf.batch_svd(np.diag([3.0, 2.0])[None])
+        assert sess.run(singular).tolist() == [[3, 2]]
+    assert tf.compat.v2.compat.v1.Graph is tf.Graph and tf.compat.v2.compat.v1.Session is tf.Session

@@ -28,6 +28,16 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str
         return tf.identity(output_tensor, name=name)
 
 
+def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """The tensor on one of two ways: (where `pred` is false, where it is true)."""
+    return tf.raw_ops.Switch(data=tf.convert_to_tensor(data, dtype), pred=pred, name=name)
+
+
+def merge(inputs: Sequence[Any], name: str | None = None) -> Any:
+    """The one of several tensors that is computed, and which one that is."""
+    return tf.raw_ops.Merge(inputs=list(inputs), name=name)
+
+
 def smart_cond(pred: Any, true_fn: Callable | None = None, false_fn: Callable | None = None, name: str | None = None,
                fn1: Callable | None = None, fn2: Callable | None = None) -> Any:
     """tf.cond, or one of the two functions where the condition is known now."""
