@@ -1,6 +1,8 @@
 """Sequences, text, images and datasets of tf.keras."""
 import json
 import pickle
+import shutil
+import tarfile
 
 import numpy as np
 import pytest
@@ -175,6 +177,27 @@ def test_cifar_batches_are_read_without_running_them(tmp_path):
     np.testing.assert_array_equal(y, labels)
     with pytest.raises(ValueError, match="not a batch file"):
         load_batch(tmp_path / "b", "fine_labels")
+
+
+@pytest.mark.parametrize("place", ["cifar-10-batches-py.tar.gz", "cifar-10-python.tar.gz", "cifar-10-batches-py",
+                                   "cifar-10-batches-py-target/cifar-10-batches-py"])
+def test_cifar_is_found_where_versions_of_keras_put_it(tmp_path, monkeypatch, place):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    made = tmp_path / "made" / "cifar-10-batches-py"
+    made.mkdir(parents=True)
+    images = np.random.RandomState(0).randint(0, 255, (40, 3072)).astype("uint8")
+    for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+        (made / name).write_bytes(pickle.dumps({b"labels": list(range(10)) * 4, b"data": images}, protocol=2))
+    target = tmp_path / "datasets" / place
+    target.parent.mkdir(parents=True)
+    if place.endswith(".tar.gz"):
+        with tarfile.open(target, "w:gz") as archive:
+            archive.add(made, "cifar-10-batches-py")
+    else:
+        shutil.copytree(made, target)
+    (x, y), (x_test, y_test) = K.datasets.cifar10.load_data()
+    assert x.shape == (200, 32, 32, 3) and y.shape == (200, 1) and y_test.shape == (40, 1)
+    np.testing.assert_array_equal(x_test, images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
 def test_digits():

@@ -137,6 +137,59 @@ def test_removed_names_are_supplied_and_said(tmp_path):
         assert len([line for line in said if name in line]) == 1, name
 
 
+def test_numpy_takes_calls_that_it_refuses_since(tmp_path):
+    done = penstock("run", program(tmp_path, """
+        import numpy as np
+        import tensorflow as tf
+        print(np.fromstring(b"\\x01\\x02", dtype=np.uint8), np.fromstring("3 4", sep=" "), np.sum(i for i in range(4)))
+        print([len(row) for row in np.array([[1, 2], [3]])])
+        try:
+            tf.constant([[1, 2], [3]])
+        except ValueError as e:
+            print(type(e).__name__)
+        """))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[1 2] [3. 4.] 6", "[2, 1]", "ValueError"]
+    for name in ("np.fromstring of bytes", "np.array of rows", "np.sum of a generator"):
+        assert len([line for line in done.stderr.splitlines() if name in line]) == 1, name
+
+
+def test_keras_as_a_package_is_that_of_tensorflow(tmp_path):
+    pytest.importorskip("h5py")
+    done = penstock("run", "--api", "v1", program(tmp_path, """
+        import keras
+        import tensorflow as tf
+        from keras import backend as K
+        from keras.models import Sequential
+        from keras.layers.core import Dense
+        from keras.utils import np_utils
+        from keras.layers.normalization import BatchNormalization
+        K.set_session(tf.Session())
+        model = Sequential([Dense(2, input_shape=(3,))])
+        print(model.count_params(), isinstance(model, tf.keras.Model), keras.layers.Dense is tf.keras.layers.Dense)
+        print(np_utils.to_categorical([1, 0]).tolist(), BatchNormalization.__name__)
+        """))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["8 True True", "[[0.0, 1.0], [1.0, 0.0]] BatchNormalization"]
+    assert done.stderr.count("there is no package keras; using tf.keras") == 1
+
+
+def test_functions_below_folders_that_are_guessed(tmp_path):
+    assert output(tmp_path, """
+        import tensorflow as tf
+        from tensorflow.python.estimator.export import export
+        print(export.build_raw_serving_input_receiver_fn is tf.estimator.export.build_raw_serving_input_receiver_fn)
+        from tensorflow.contrib.learn.python.learn.utils import no_such_module
+        try:
+            no_such_module.build_nothing(3)
+        except NotImplementedError as e:
+            print(str(e).split(" is not in ")[0])
+        with tf.Session() as sess:
+            print(sess.run(tf.scan(lambda a, x: a + x, tf.constant(["a", "b", "c"]))).tolist())
+        """).splitlines() == ["True", "tensorflow.contrib.learn.python.learn.utils.no_such_module.build_nothing",
+                              "[b'a', b'ab', b'abc']"]
+
+
 def test_nothing_is_said_of_what_is_not_used(tmp_path):
     done = penstock("run", "--quiet", program(tmp_path, "import tensorflow as tf\nimport numpy as np\nprint(np.zeros(1))\n"))
     assert (done.stdout, done.stderr) == ("[0.]\n", "")

@@ -115,9 +115,9 @@ class TPUEstimator(Estimator):
 
     @property
     def params(self) -> Any:
-        """The parameters, with the size of a batch of what runs now."""
+        """The parameters, with the size of a batch of what runs now, and that it does not run on a TPU."""
         size = self._batch_sizes[self._mode]
-        return {**super().params, **({} if size is None else {"batch_size": size})}
+        return {**super().params, "use_tpu": False, **({} if size is None else {"batch_size": size})}
 
     def _features_and_labels(self, input_fn: Any, mode: str) -> tuple[Any, Any, list]:
         self._mode = mode

@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.programs import importer, removed
+from penstock.programs import importer, removed, standalone_keras
 
 HOOK = pathlib.Path(__file__).parent / "hook"
 
@@ -28,5 +28,6 @@ def take_over(fullname: str, path: Any, target: Any) -> Any:
     """In a child: puts penstock in TensorFlow's place, and finds the module that was asked for."""
     api = os.environ["PENSTOCK_RUN_API"]
     importer.install(api)
+    standalone_keras.install(api)
     removed.install(frozenset(filter(None, os.environ.get("PENSTOCK_RUN_SUPPLIES", "").split(","))))
     return importer.Finder(api).find_spec(fullname, path, target)

@@ -94,15 +94,16 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         root, _, rest = fullname.partition(".")
         if root not in ROOTS:
             return None
-        made = self._module(fullname, rest)
+        made = self.module(fullname, rest)
         if made is None:
             made = missing.module(fullname, self.api, rest)
-        if made is None:
-            return None
-        spec = importlib.machinery.ModuleSpec(fullname, self, is_package=True, loader_state=made)
-        return spec
+        return None if made is None else self.spec(fullname, made)
 
-    def _module(self, fullname: str, rest: str) -> types.ModuleType | None:
+    def spec(self, fullname: str, made: types.ModuleType) -> importlib.machinery.ModuleSpec:
+        """How `made` is imported under a name."""
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True, loader_state=made)
+
+    def module(self, fullname: str, rest: str) -> types.ModuleType | None:
         """The module of a name that stands below a root, or None if penstock has nothing for it."""
         if not rest:
             return PublicModule(fullname, self.api, "")

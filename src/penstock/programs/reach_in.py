@@ -76,28 +76,43 @@ class View(types.ModuleType):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         full, inner = f"{self.__name__}.{name}", f"{self._rest}.{name}"
-        if module(full, self._api, inner) is not None:
+        value = self._stated(name) if _guessed(inner) else NOTHING
+        if value is NOTHING and module(full, self._api, inner) is not None:
             return importlib.import_module(full)       # `ops.gradients` is the module, not the function
-        value = self._find(name)
+        if value is NOTHING:
+            value = self._find(name)
         if value is NOTHING:
             return missing.found_missing(full, self._api, name)
         self.__dict__[name] = value
         return value
 
-    def _find(self, name: str) -> Any:
-        api = "v1"                                     # the folders are those of 1.15
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What was taken for a module is called: it is a function that penstock lacks."""
+        raise missing.MissingSymbol(self.__name__, self._api, self.__name__.rpartition(".")[2])
+
+    def _stated(self, name: str) -> Any:
+        """What has this name in the places that `folders.py` states, or NOTHING."""
         for where in self._where:
             if where.startswith("@"):
                 value = _own(where[1:], name)
-            else:
-                value = _public(api, name if where == "." else f"{where}.{name}")
+            else:                                      # the folders are those of 1.15
+                value = _public("v1", name if where == "." else f"{where}.{name}")
             if value is not NOTHING:
                 return value
-        if name.startswith("_"):
-            return NOTHING
+        return NOTHING
+
+    def _find(self, name: str) -> Any:
+        value = self._stated(name)
+        if value is not NOTHING or name.startswith("_"):
+            return value
         if self._rest.rpartition(".")[2].startswith(("gen_", "audio_ops")):
             return generated(name)
-        return NOTHING if self._rest.count(".") < 2 else _anywhere(api, name)
+        return NOTHING if self._rest.count(".") < 2 else _anywhere("v1", name)
+
+
+def _guessed(rest: str) -> bool:
+    """Whether a module is taken to be there because of its folder alone: its functions go first."""
+    return rest.startswith(("python.estimator.", "python.keras."))
 
 
 def _own(module: str, name: str) -> Any:

@@ -1,7 +1,8 @@
 """Names that Python and NumPy have removed since, supplied to programs that use them; each is said once, on stderr.
 
 A module gets a `__getattr__`, so nothing that is there changes, and nothing is said unless a program really asks. Methods of
-arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last.
+arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last; a
+few functions of NumPy take calls again that they refuse since (rows that differ in length).
 """
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ import inspect
 import itertools
 import math
 import os
+import pathlib
 import string
 import sys
 import time
@@ -74,6 +76,7 @@ MOVED = {"cPickle": "pickle", "Queue": "queue", "ConfigParser": "configparser", 
          "urlparse": "urllib.parse", "__builtin__": "builtins", "copy_reg": "copyreg", "Tkinter": "tkinter",
          "SocketServer": "socketserver", "HTMLParser": "html.parser", "commands": "subprocess", "thread": "_thread",
          "urllib2": "urllib.request", "imp": "importlib", "distutils": "setuptools._distutils"}
+LIBRARY = pathlib.Path(__file__).parents[1]
 _said: set[str] = set()
 
 
@@ -161,20 +164,61 @@ def _array_methods() -> None:
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
 
 
-def _old_arguments() -> None:
-    """np.reshape takes `newshape` again."""
-    reshape = np.reshape
-    if getattr(reshape, "supplies", False):
+def _call_as_before(name: str, change: Any) -> None:
+    """Lets a function of NumPy take calls that it refuses since: `change(function, args, kwargs)` makes one."""
+    function = getattr(np, name)
+    if getattr(function, "supplies", False):
         return
 
-    @functools.wraps(reshape)
-    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
-        if "newshape" in kwargs:
-            say("the argument newshape of np.reshape", "shape")
-            kwargs["shape"] = kwargs.pop("newshape")
-        return reshape(a, *args, **kwargs)
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return change(function, args, kwargs)
     call.supplies = True                                               # type: ignore[attr-defined]
-    np.reshape = call
+    setattr(np, name, call)
+
+
+def _reshape(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.reshape takes `newshape` again."""
+    if "newshape" in kwargs:
+        say("the argument newshape of np.reshape", "shape")
+        kwargs["shape"] = kwargs.pop("newshape")
+    return function(*args, **kwargs)
+
+
+def _fromstring(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.fromstring reads the bytes of numbers again."""
+    given = dict(zip(("string", "dtype", "count"), args), **kwargs)
+    if given.get("sep", "") != "" or len(args) > 3:
+        return function(*args, **kwargs)
+    say("np.fromstring of bytes", "np.frombuffer")
+    text = given["string"]
+    data = text.encode("latin1") if isinstance(text, str) else text
+    return np.frombuffer(data, given.get("dtype", float), given.get("count", -1)).copy()
+
+
+def _ragged(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.array makes an array of objects of rows that differ in length, again."""
+    try:
+        return function(*args, **kwargs)
+    except ValueError as e:
+        if "inhomogeneous" not in str(e) or len(args) > 1 or kwargs.get("dtype") is not None or not _called_by_program():
+            raise
+        say("np.array of rows that differ in length", "dtype=object")
+        return function(*args, **{**kwargs, "dtype": object})
+
+
+def _called_by_program() -> bool:
+    """Whether the call comes from the program, not from penstock or another library, which may count on the error."""
+    where = sys._getframe(3).f_code.co_filename
+    return not where.startswith(str(LIBRARY)) and "site-packages" not in where and "dist-packages" not in where
+
+
+def _sum(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.sum adds up what a generator gives, again."""
+    if args and isinstance(args[0], types.GeneratorType):
+        say("np.sum of a generator", "sum")
+        return sum(args[0])
+    return function(*args, **kwargs)
 
 
 def _assertion(old: str, new: str) -> Any:
@@ -193,7 +237,9 @@ def install(names: frozenset[str] | set[str] = frozenset()) -> None:
         if not hasattr(unittest.TestCase, old):
             setattr(unittest.TestCase, old, _assertion(old, new))
     _array_methods()
-    _old_arguments()
+    for name, change in (("reshape", _reshape), ("fromstring", _fromstring), ("array", _ragged), ("asarray", _ragged),
+                         ("sum", _sum)):
+        _call_as_before(name, change)
     if not any(isinstance(f, _Moved) for f in sys.meta_path):
         sys.meta_path.append(_Moved())
     for name in sorted(names & BUILTINS.keys()):

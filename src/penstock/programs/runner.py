@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from penstock import tracebacks
-from penstock.programs import children, guess, importer, notebooks, plots, removed
+from penstock.programs import children, guess, importer, notebooks, plots, removed, standalone_keras
 
 MAGIC = {"display": print, "get_ipython": lambda: _Shell()}
 
@@ -60,6 +60,7 @@ def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]
         guessed = guess.Guess("v1", "the source cannot be read", frozenset())
     chosen = api or guessed.api
     importer.install(chosen)
+    standalone_keras.install(chosen)
     children.pass_on(chosen, guessed.removed)
     if not quiet:
         why = "as asked" if api else guessed.because

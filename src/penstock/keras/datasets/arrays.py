@@ -4,13 +4,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import pickletools
-import tarfile
 from typing import Any
 
 import numpy as np
 
 from penstock.api import export
+from penstock.keras.backend.config import keras_home
 from penstock.keras.preprocessing.sequence import _remove_long_seq
 from penstock.keras.utils.data_utils import get_file
 
@@ -55,41 +54,27 @@ def boston_housing(path: str = "boston_housing.npz", test_split: float = 0.2, se
     return (x[:cut], y[:cut]), (x[cut:], y[cut:])
 
 
-# -- CIFAR: pickles in an archive, read without running them -----------------------------------------------------------
-def _cifar_folder(name: str) -> str:
-    path = get_file(name, f"https://www.cs.toronto.edu/~kriz/{name}.tar.gz", untar=True)
-    if not os.path.isdir(path):
-        with tarfile.open(path + ".tar.gz") as archive:
-            archive.extractall(os.path.dirname(path), filter="data")
-    return path
+# -- CIFAR: pickles in an archive, of which only data are made -----------------------------------------------------------
+def _cifar_folder(name: str, archive: str) -> str:
+    """The folder of the batches in the cache: unpacked already, or from the archive under either of its names."""
+    for folder in (name, os.path.join(f"{name}-target", name)):         # the second is where Keras 3 unpacks
+        if os.path.isdir(path := os.path.join(keras_home(), "datasets", folder)):
+            return path
+    original = os.path.join(keras_home(), "datasets", f"{archive}.tar.gz")
+    origin = f"file://{original}" if os.path.exists(original) else f"https://www.cs.toronto.edu/~kriz/{archive}.tar.gz"
+    return get_file(name, origin, untar=True)
 
 
 def load_batch(fpath: Any, label_key: str = "labels") -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of a batch file of CIFAR. The pickle is taken apart, not run: files may come from anywhere."""
+    """Images and labels of a batch file of CIFAR. The pickle may come from anywhere: only arrays and lists are made of it."""
+    from penstock.keras.datasets.object_arrays import Plain
     with open(fpath, "rb") as f:
-        raw = f.read()
-    blobs: list[bytes] = []
-    numbers: dict[bytes, list[int]] = {}
-    key, inside = b"", False
-    for opcode, arg, _ in pickletools.genops(raw):
-        if opcode.name in ("SHORT_BINSTRING", "BINSTRING", "SHORT_BINBYTES", "BINBYTES", "BINUNICODE", "SHORT_BINUNICODE"):
-            text = arg.encode("latin1") if isinstance(arg, str) else arg
-            if len(text) > 100_000:
-                blobs.append(text)
-            elif not inside:
-                key = text
-        elif opcode.name in ("MARK",):
-            inside = key.endswith(b"labels")
-            numbers.setdefault(key, []) if inside else None
-        elif opcode.name in ("BININT1", "BININT2", "BININT") and inside:
-            numbers[key].append(arg)
-        elif opcode.name in ("APPENDS", "SETITEMS"):
-            inside = inside and opcode.name != "APPENDS"
-    wanted = label_key.encode()
-    if len(blobs) != 1 or wanted not in numbers:
+        made = Plain(f, encoding="bytes").load()
+    batch = {k.decode() if isinstance(k, bytes) else k: v for k, v in made.items()} if isinstance(made, dict) else {}
+    images = batch.get("data")
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or label_key not in batch:
         raise ValueError(f"{fpath} is not a batch file of CIFAR: no images, or no {label_key}.")
-    labels = np.array(numbers[wanted])
-    return np.frombuffer(blobs[0], np.uint8).reshape(len(labels), 3, 32, 32), labels
+    return images.reshape(-1, 3, 32, 32), np.array(batch[label_key])
 
 
 def _channels(x: np.ndarray) -> np.ndarray:
@@ -100,7 +85,7 @@ def _channels(x: np.ndarray) -> np.ndarray:
 @export("keras.datasets.cifar10.load_data")
 def cifar10() -> Split:
     """Small pictures in 10 classes: 50000 of 32 x 32 for training, 10000 for tests."""
-    folder = _cifar_folder("cifar-10-batches-py")
+    folder = _cifar_folder("cifar-10-batches-py", "cifar-10-python")
     parts = [load_batch(os.path.join(folder, f"data_batch_{i}")) for i in range(1, 6)]
     x, y = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
     x_test, y_test = load_batch(os.path.join(folder, "test_batch"))
@@ -112,7 +97,7 @@ def cifar100(label_mode: str = "fine") -> Split:
     """Small pictures in 100 classes (`fine`) or 20 (`coarse`)."""
     if label_mode not in ("fine", "coarse"):
         raise ValueError("`label_mode` must be one of `\"fine\"`, `\"coarse\"`.")
-    folder = _cifar_folder("cifar-100-python")
+    folder = _cifar_folder("cifar-100-python", "cifar-100-python")
     made = [load_batch(os.path.join(folder, n), label_mode + "_labels") for n in ("train", "test")]
     return tuple((_channels(x), y.reshape(-1, 1)) for x, y in made)  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""Reads .npz files whose arrays are Python lists of numbers, with an unpickler that makes nothing else."""
+"""Reads pickles of data sets (.npz files of lists, batches of CIFAR): the unpickler makes arrays and lists, nothing else."""
 from __future__ import annotations
 
 import pickle
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-class _Plain(pickle.Unpickler):
+class Plain(pickle.Unpickler):
     """Makes numpy arrays of objects, lists and numbers; anything else is an error."""
 
     _allowed = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"),
@@ -32,7 +32,7 @@ def load(path: Any) -> dict[str, Any]:
                 read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
                 shape, _, dtype = read(f)
                 if dtype.hasobject:
-                    made[name] = np.asarray(_Plain(f, encoding="latin1").load(), dtype=object)
+                    made[name] = np.asarray(Plain(f, encoding="latin1").load(), dtype=object)
                 else:
                     count = int(np.prod(shape))
                     made[name] = np.frombuffer(f.read(count * dtype.itemsize), dtype=dtype).reshape(shape)
