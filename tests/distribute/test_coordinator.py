@@ -313,6 +313,31 @@ def test_put_waits_while_the_queue_is_full():
         queue._wait(lambda: False, None)
 
 
+def test_an_error_is_raised_when_the_others_were_told_to_end():
+    """Else they could be told when they run something new already."""
+    queue, told = ClosureQueue(), threading.Event()
+    queue.on_error = lambda why: told.wait(30)
+    queue.put(Closure(lambda: 1, (), {}))
+    closure = queue.take("w", lambda: True)
+    failing = threading.Thread(target=lambda: queue.fail(closure, KeyError("x")), daemon=True)
+    failing.start()
+    raised = []
+
+    def join():
+        try:
+            queue.wait(30)
+        except KeyError:
+            raised.append(told.is_set())
+    joining = threading.Thread(target=join, daemon=True)
+    joining.start()
+    joining.join(0.3)
+    assert joining.is_alive()
+    told.set()
+    for thread in (failing, joining):
+        thread.join(30)
+    assert raised == [True]
+
+
 def test_what_fails_late_is_not_raised():
     """A function that ends after another one's error was raised has no say any more."""
     queue = ClosureQueue()

@@ -119,3 +119,39 @@ def test_a_worker_is_killed_and_comes_back():
     finally:
         for task in list(tasks):
             end(task)
+
+
+LECTURE = """
+import json
+import numpy as np
+import penstock as tf
+from penstock import digits
+
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+if resolver.task_type in ("ps", "worker"):
+    tf.distribute.Server(resolver.cluster_spec(), resolver.task_type, resolver.task_id).join()
+(x, y), (x_test, y_test) = digits.load()
+distribution = tf.distribute.experimental.ParameterServerStrategy(resolver)
+with distribution.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Flatten(input_shape=(8, 8, 1)), tf.keras.layers.Dense(64, activation="relu"),
+                                 tf.keras.layers.Dense(10, activation="softmax")])
+    model.compile(loss="sparse_categorical_crossentropy", optimizer=tf.keras.optimizers.SGD(0.2), metrics=["accuracy"])
+model.fit(x, y, batch_size=32, epochs=4, verbose=0)
+places = sorted({v.device for v in model.weights})
+print(json.dumps({"accuracy": float(np.mean(model.predict(x_test).argmax(1) == y_test)), "places": places}), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.distributed
+@pytest.mark.timeout(400)
+def test_the_lecture_program(tmp_path):
+    """`penstock launch --coordinated` ends when the chief has."""
+    program = tmp_path / "program.py"
+    program.write_text(LECTURE)
+    command = [sys.executable, "-m", "penstock", "launch", "--coordinated", "--ps", "2", "--workers", "2", str(program)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}, capture_output=True,
+                          text=True, timeout=380)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(next(line for line in done.stdout.splitlines() if '"accuracy"' in line).partition("] ")[2])
+    assert found["accuracy"] > 0.85 and [p[:24] for p in found["places"]] == [f"/job:ps/replica:0/task:{i}" for i in (0, 1)]

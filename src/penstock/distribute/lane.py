@@ -92,16 +92,15 @@ class Lane:
             if len(self._steps) >= _MOST_STEPS:
                 self._begin()
             found = self._steps[key] = self._build(opdef, values, types, attrs, where)
+            self._session._remote._extend()
         return found
 
     def _results(self, step: tuple, values: list) -> list:
         """Runs a step; its results stay as they are inside of it."""
         fetches, targets, feeds, fed = step
-        remote = self._session._remote
-        remote._extend()
         header = {"fetches": [*(t.name for t in fetches), *(op.name for op in targets)], "feeds": [t.name for t in feeds],
                   "options": False, "metadata": False}
-        return remote._call("run", header, [values[i] for i in fed])[1][:len(fetches)]
+        return self._session._remote._call("run", header, [values[i] for i in fed])[1][:len(fetches)]
 
     # -- building -----------------------------------------------------------------------------------------------------
     def _build(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any],
@@ -160,6 +159,7 @@ class Lane:
                 with self._graph.as_default():
                     targets, feeds, fed = build(self)
                 found = self._steps[key] = ([], targets, feeds, fed)
+                self._session._remote._extend()
         self._results(found, values)
 
     # -- living -------------------------------------------------------------------------------------------------------

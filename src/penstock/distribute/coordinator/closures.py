@@ -66,6 +66,7 @@ class ClosureQueue:
         self._fatal: BaseException | None = None
         self._generation = 0
         self._ended = False
+        self._stopping = 0                  # threads that are about to end what runs: nothing else may begin before
         self.on_error: Callable[[str], None] = lambda why: None
 
     # -- the program's side -------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class ClosureQueue:
         if self._error is None:
             return
         deadline = time.monotonic() + _END_SECONDS
-        while self._running and time.monotonic() < deadline and not self._ended:
+        while (self._running or self._stopping) and time.monotonic() < deadline and not self._ended:
             self._changed.wait(0.2)
         error, self._error = self._error, self._fatal
         self._running.clear()
@@ -175,11 +176,17 @@ class ClosureQueue:
             if self._error is None or fatal is not None:
                 self._error = error
             self._fatal = self._fatal or fatal
+            self._stopping += 1
             left, self._waiting = list(self._waiting), collections.deque()
             self._changed.notify_all()
         for closure in left:
             closure.cancel()
-        self.on_error(f"Another scheduled function has failed: {error}")
+        try:
+            self.on_error(f"Another scheduled function has failed: {error}")
+        finally:
+            with self._changed:
+                self._stopping -= 1
+                self._changed.notify_all()
 
     def end(self) -> None:
         """Nothing more is run: what waits is cancelled."""
