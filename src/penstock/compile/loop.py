@@ -11,16 +11,20 @@
             n2, v3 = n9, t8
         return (make_int32(n2), v3, )
 
-Functions that the body calls are written in place. Counters are Python numbers (compile/numbers.py).
+Functions that the body calls are written in place. Counters are Python numbers (compile/numbers.py). What gives the same in all
+iterations is written before the loop; sums of products are added up behind it (compile/outer_sum.py).
 """
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
 from typing import Any
 
+from penstock.compile import outer_sum
 from penstock.compile.blocks import BlockWriter
 from penstock.compile.numbers import find_numbers, sources_of
 from penstock.compile.program import Program
+from penstock.graph.effects import writes_nothing
 from penstock.graph.node import Operation, Tensor
 from penstock.ops.registry import get
 
@@ -46,6 +50,8 @@ class _Loop(BlockWriter):
         self.identity = get("Identity")
         self.place: dict[Operation, int] = {}
         self._kept: list = []                      # bodies: ids of their tensors stay theirs
+        # ops of sums over all iterations, with what adds up in place of the addition, and None for those that need not run
+        self.sums: dict[Operation, tuple[str, outer_sum.Found] | None] = {}
 
     def program(self) -> Program:
         """Writes the loop down."""
@@ -53,16 +59,23 @@ class _Loop(BlockWriter):
             self._number_ops(part)
         counted = self._find_numbers()
         names = [self._enter(i, i in counted) for i in range(len(self.step.feeds))]
+        before = self._before(names)
+        sums = self._find_sums(names)
+        for name, found in sums.items():
+            self._text(f"{name} = {found.kind.__name__}()")
         self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
         self._text("while True:")
         self.depth += 1
         self._part(self.test, names, counted)
         t = self.test.fetches[0]
         self._text(f"if not {self.numbers.get(id(t)) or f'truth({self._value(t)})'}: break")
-        self._part(self.step, names, counted)
+        self._part(self.step, names, counted, before)
         self._next(names, counted)
         self._text("if stop.error is not None or limited: ctx.remaining()")
         self.depth -= 1
+        for name, found in sums.items():
+            variable = self.names[id(found.addition.outputs[0])]
+            self._line(f"{variable} = {name}.total({variable}); {name} = None", found.addition)
         values = "".join((self._made(n, self.step.feeds[i]) if i in counted else n) + ", " for i, n in enumerate(names))
         self._drop_after_last_use(values)
         return self._finished(values)
@@ -85,7 +98,23 @@ class _Loop(BlockWriter):
         self._text(f"{name} = number(f{i})" if counted else f"{name} = f{i}")
         return name
 
-    def _part(self, part: Any, names: list[str], counted: set[int]) -> None:
+    def _before(self, names: list[str]) -> set[Operation]:
+        """Writes the ops of the body that give the same in all iterations; they are not written again."""
+        staying = {id(t): n for t, n in zip(self.step.feeds, names, strict=True) if n[0] == "f"}
+        self.names.update(staying)
+        same, fixed = set(staying), set()
+        may_read = writes_nothing(self.ops)
+        for op in self.step.ops:
+            if not (op.opdef.foldable or op.opdef.reads and may_read) or op._control_inputs or not op.outputs:
+                continue
+            if all(id(t) in same for t in op._inputs) and \
+                    not any(id(t) in self.in_numbers or t._dtype.base_dtype.torch is None for t in op.outputs):
+                self._any(op)
+                fixed.add(op)
+                same.update(map(id, op.outputs))
+        return fixed
+
+    def _part(self, part: Any, names: list[str], counted: set[int], written: Container[Operation] = ()) -> None:
         """The test or the body, on the variables."""
         for i, t in enumerate(part.feeds):
             if i in counted:
@@ -93,9 +122,35 @@ class _Loop(BlockWriter):
             else:
                 self.names[id(t)] = names[i]
         for op in part.ops:
-            self._any(op)
+            if op not in written:
+                self._any(op)
+
+    def _find_sums(self, names: list[str]) -> dict[str, outer_sum.Found]:
+        """Variables that are sums of products of matrices, or of rows: they are added up in few large steps."""
+        if self.placed is not None:
+            return {}
+        uses = outer_sum.count_uses(self.ops, [*self.test.fetches, *self.step.fetches])
+        sums = {}
+        for i, t in enumerate(self.step.feeds):
+            if names[i][0] != "v" or id(self.test.feeds[i]) in uses or uses.get(id(t)) != 1:
+                continue
+            found = outer_sum.find([t], self.step.fetches[i], uses, lambda op: op.opdef is self.identity, self.step.ops)
+            if found is not None:
+                name = self._new_name("s")
+                self.scope[found.kind.__name__] = found.kind
+                self.sums.update(dict.fromkeys([found.product, *found.between]))
+                self.sums[found.addition] = name, found
+                self.names[id(found.addition.outputs[0])] = names[i]
+                sums[name] = found
+        return sums
 
     def _any(self, op: Operation) -> None:
+        if op in self.sums:
+            noted = self.sums[op]
+            if noted is not None:
+                name, found = noted
+                self._line(f"{name}.add({', '.join(self._value(t) for t in found.terms)})", found.product)
+            return
         if op.outputs and id(op.outputs[0]) in self.in_numbers and not op.opdef.calls:
             self._write_number(op)
             return
@@ -157,7 +212,8 @@ class _Loop(BlockWriter):
     def _next(self, names: list[str], counted: set[int]) -> None:
         """Hands the results of the body to the next iteration."""
         pairs = [(n, self.numbers[id(t)] if i in counted else self._value(t))
-                 for i, (n, t) in enumerate(zip(names, self.step.fetches, strict=True)) if n[0] != "f"]
+                 for i, (n, t) in enumerate(zip(names, self.step.fetches, strict=True))
+                 if n[0] != "f" and t._op not in self.sums]
         if pairs:
             self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
 

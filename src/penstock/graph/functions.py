@@ -64,6 +64,14 @@ class GraphFunction:
             self._narrowed[key] = GraphFunction(self.graph, None, self.inputs, [self.outputs[i] for i in keep], self.attrs)
         return self._narrowed[key]
 
+    def of_variables(self, keep: list[int]) -> GraphFunction:
+        """The test or the body of a loop, for some of its variables only; nothing else may depend on the others."""
+        key = ("variables", *keep)
+        if key not in self._narrowed:
+            outputs = [self.outputs[i] for i in keep] if len(self.outputs) == len(self.inputs) else self.outputs
+            self._narrowed[key] = GraphFunction(self.graph, None, [self.inputs[i] for i in keep], outputs, self.attrs)
+        return self._narrowed[key]
+
     # -- running ------------------------------------------------------------------------------------------------
     def program(self, ctx: Any) -> Any:
         """The compiled body, kept per set of resources (a session's, or the process's)."""
@@ -74,21 +82,22 @@ class GraphFunction:
             found = self._programs[ctx.resources] = compile_program(step.ops, step.fetches, step.feeds, ctx, step.placed)
         return found
 
-    def optimized(self, ctx: Any) -> Any:
-        """The body as a step: what has to run, in order, after the optimizer's passes."""
+    def optimized(self, ctx: Any, inline: bool = False) -> Any:
+        """The body as a step: what has to run, in order, after the optimizer's passes; with what it calls, if `inline`."""
         from penstock.optimize.options import ALL, jit_everywhere
         from penstock.optimize.pipeline import optimize
         from penstock.place.placer import inside
         ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
         options = dataclasses.replace(ALL, jit=self.graph.jit or jit_everywhere[0])
-        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, options, inside(ops, ctx.devices))
+        placed = inside(ops, ctx.devices)
+        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, options, placed, inline=inline)
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
         """The program of a loop with this function as its body; None if it cannot be one."""
         kept = self._loops.setdefault(ctx.resources, {})
         if test.name not in kept:
             from penstock.compile.loop import write_loop
-            kept[test.name] = write_loop(test.optimized(ctx), self.optimized(ctx), ctx)
+            kept[test.name] = write_loop(test.optimized(ctx, True), self.optimized(ctx, True), ctx)
         return kept[test.name]
 
     def run(self, ctx: Any, values: Any) -> tuple:

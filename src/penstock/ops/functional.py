@@ -39,6 +39,7 @@ _WHILE = "T: list(type) >= 0, cond: func, body: func, output_shapes: list(shape)
 while_op = op("While", "input: T -> output: T", _WHILE, stateful=True)
 stateless_while = op("StatelessWhile", "input: T -> output: T", _WHILE, foldable=False)
 while_op.consumes = stateless_while.consumes = frozenset(["input"])
+while_op.loop = stateless_while.loop = ("cond", "body")
 for_op = op("For", "start: int32, limit: int32, delta: int32, input: T -> output: T",
             "T: list(type) >= 0, body: func", foldable=False)
 

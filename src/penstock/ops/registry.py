@@ -219,6 +219,7 @@ class OpDef:
         self.in_place: Callable | None = None
         self.chooses = False
         self.branches: tuple[str, ...] = ()        # attributes with the functions that it chooses from
+        self.loop: tuple[str, str] | None = None   # attributes with the test and the body of a loop over its inputs
         self.consumes: frozenset[str] = frozenset()          # inputs that kernels make their result of if nobody else has them
         # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
         self.elements: Callable | None = None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from penstock import dtypes
+from penstock.graph.effects import writes_nothing
 from penstock.graph.frames import Frame, Frames
 from penstock.graph.node import Operation, Tensor
 from penstock.optimize.folding import constant
@@ -119,6 +120,52 @@ class Looping:
     def finish(self) -> None:
         """Puts in what was given instead."""
         self.step.substitute(self._by)
+
+
+def improve_body(step: StepGraph) -> None:
+    """Asks the rules of ops in the body of a functional loop. What stays the same is written before it (compile/loop.py)."""
+    if step.placed is not None or step.has_control_flow or len(step.feeds) != len(step.fetches):
+        return
+    step.prune()
+    body = _Body(step)
+    for op in reversed(step.ops):
+        if op.opdef.loop_rule is not None:
+            op.opdef.loop_rule(op, body)
+    body.finish()
+
+
+class _Body(Looping):
+    """The same for the body of a functional loop: what it hands on unchanged stays."""
+
+    def __init__(self, step: StepGraph):
+        self.step, self._users = step, step.users()
+        self._by: dict[int, Tensor] = {}
+        self._wanted = {id(t) for t in step.fetches}
+        self._staying = {id(t) for t, following in zip(step.feeds, step.fetches, strict=True) if t is following}
+        self._first: list[Operation] = []
+        if writes_nothing(step.ops):
+            self._first += [op for op in step.ops
+                            if op.opdef.reads and not op._control_inputs and id(op._inputs[0]) in self._staying]
+        self._staying.update(id(t) for op in self._first for t in op.outputs)
+
+    def stays(self, t: Tensor) -> bool:
+        return id(t) in self._staying
+
+    def constant(self, t: Tensor) -> Any:
+        t = _behind(t)
+        return t._op.attrs["value"] if id(t) not in self.step.fed and t._op.opdef.constant else None
+
+    def once(self, name: str, t: Tensor, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Tensor:
+        others = [constant(self.step, v, t, []) for v in more]
+        made = self.step.make(name, [t, *others], attrs, t._op, [dims], [t._dtype], [])
+        self._first += [*(o._op for o in others), made]
+        return made.outputs[0]
+
+    def finish(self) -> None:
+        first = set(self._first)
+        self.step.ops = [*self._first, *(op for op in self.step.ops if op not in first)]
+        super().finish()
+        self.step.prune()
 
 
 class _Counter:

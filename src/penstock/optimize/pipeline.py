@@ -16,7 +16,9 @@ from penstock.optimize.early import advance_early
 from penstock.optimize.folding import fold_constants
 from penstock.optimize.forwarding import forward_values
 from penstock.optimize.fusion import fuse
-from penstock.optimize.loops import improve_loops
+from penstock.optimize.inlining import inline_calls
+from penstock.optimize.loop_variables import narrow_loops
+from penstock.optimize.loops import improve_body, improve_loops
 from penstock.optimize.options import Options
 from penstock.optimize.shapes import specialize_shapes
 from penstock.optimize.small import join_small
@@ -27,6 +29,7 @@ PASSES = (
     ("arithmetic_optimization", forward_values),
     ("constant_folding", fold_constants),
     ("loop_optimization", drop_dead_branches),
+    ("loop_optimization", narrow_loops),
     ("arithmetic_optimization", simplify_arithmetic),
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
@@ -36,15 +39,21 @@ PASSES = (
 
 
 def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
-             options: Options, placed: dict[Operation, Any] | None = None, dims: list | None = None) -> StepGraph:
-    """A copy of the step's ops, with the passes that `options` ask for done to it; for feeds of shapes `dims`, if given."""
+             options: Options, placed: dict[Operation, Any] | None = None, dims: list | None = None,
+             inline: bool = False) -> StepGraph:
+    """A copy of the step's ops, with the passes that `options` ask for done to it; for feeds of shapes `dims`, if given.
+
+    `inline` puts the ops of functions that it calls into it.
+    """
     step = StepGraph(ops, fetches, targets, feeds, placed)
+    if inline:
+        inline_calls(step)
     if dims is not None:
         specialize_shapes(step, dims)
     narrow_branches(step)
     for switch, run in PASSES:
         if getattr(options, switch) and not (options.jit and run is join_small):       # torch.compile knows better
-            run(step)
+            (improve_body if inline and run is improve_loops else run)(step)
     advance_early(step)
     if options.jit:
         from penstock.optimize.parts import take_parts
