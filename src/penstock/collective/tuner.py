@@ -12,6 +12,7 @@ which are most, ask nobody.
 """
 from __future__ import annotations
 
+import functools
 import math
 import os
 import threading
@@ -179,8 +180,7 @@ class Tuner:
     def _try(self, call: Call, data: torch.Tensor, some: list[str]) -> dict[str, float]:
         """The best time of each way, or of some, the slowest member's counting."""
         ways: dict[str, Callable[[], None]] = {
-            name: lambda a=algorithm: drive(a(call.rank, call.size, data, MERGES["Add"]), call)  # type: ignore[misc]
-            for name, algorithm in ALGORITHMS.items()}
+            name: functools.partial(self._as_called, call, name, data) for name in ALGORITHMS}
         if call.lane is not None and self._usable("gloo", call, data, "Add"):
             gloo = self._engine("gloo", call)
             ways["gloo"] = lambda: gloo.reduce(data, lambda: call)
@@ -200,6 +200,11 @@ class Tuner:
                 if len(trying) == 1 or spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
                     break
         return best
+
+    def _as_called(self, call: Call, name: str, data: torch.Tensor) -> None:
+        """One call of an algorithm, with all that belongs to a call."""
+        with self._group.call(call.rank, (*call.instance, name), ("tune", data), call.limit, call.about, call.lane) as made:
+            drive(ALGORITHMS[name](call.rank, call.size, data, MERGES["Add"]), made)
 
     # -- engines ------------------------------------------------------------------------------------------------------
     def _engine(self, name: str, call: Call) -> engines.Engine:
