@@ -1,4 +1,4 @@
-/* Scans tf.Example and tf.SequenceExample messages: the values of some features, many rows at a time.
+/* Scans tf.Example and tf.SequenceExample messages, and CSV: the values of some features or fields, many rows at a time.
 
    This is an accelerator: `examples.py` works without it. It knows the form in which serializers write messages and
    nothing else. A row in any other form (fields out of order, a feature twice, another kind of values, broken bytes) is
@@ -897,18 +897,224 @@ static PyObject *step_places(PyObject *module, PyObject *args)
     return out;
 }
 
+/* -- CSV ---------------------------------------------------------------------------------------------------------- */
+enum { TEXT, FLOAT32, FLOAT64, INT32, INTEGER64 };
+
+typedef struct { int kind, has_default; Span text; double number; int64_t integer; Buffer values; } Field;
+
+/* A decimal number without an exponent whose digits a double holds exactly; others are left to Python. */
+static int read_float(Span field, double *value)
+{
+    static const double TENS[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    const uint8_t *p = field.at;
+    int negative = p < field.end && *p == '-', digits = 0, behind = 0, point = 0;
+    uint64_t mantissa = 0;
+    for (p += negative; p < field.end; p++) {
+        if (*p >= '0' && *p <= '9') {
+            mantissa = mantissa * 10 + (uint64_t)(*p - '0');
+            digits++;
+            behind += point;
+        } else if (*p == '.' && !point)
+            point = 1;
+        else
+            break;
+        if (digits > 15)
+            break;
+    }
+    if (p == field.end && digits > 0) {
+        *value = (double)mantissa / TENS[behind];
+        *value = negative ? -*value : *value;
+        return FINE;
+    }
+    char text[64], *end;                                    /* the number alone: what follows in the row is no part of it */
+    size_t length = (size_t)(field.end - field.at);
+    if (length == 0 || length >= sizeof(text))
+        return IRREGULAR;
+    memcpy(text, field.at, length);
+    text[length] = 0;
+    *value = PyOS_string_to_double(text, &end, NULL);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return IRREGULAR;
+    }
+    return end == text + length ? FINE : IRREGULAR;
+}
+
+static int read_int(Span field, int64_t most, int64_t *value)
+{
+    const uint8_t *p = field.at;
+    int negative = p < field.end && *p == '-';
+    p += negative;
+    if (p == field.end || field.end - p > 18)
+        return IRREGULAR;
+    int64_t v = 0;
+    for (; p < field.end; p++) {
+        if (*p < '0' || *p > '9')
+            return IRREGULAR;
+        v = v * 10 + (*p - '0');
+    }
+    if (v > most)
+        return IRREGULAR;
+    *value = negative ? -v : v;
+    return FINE;
+}
+
+static int add_field(Field *column, Span text, Span missing)
+{
+    int given = text.at < text.end && !same(text, missing), state = FINE;
+    if (!given && !column->has_default)
+        return IRREGULAR;
+    char *to = column->values.data + column->values.size;       /* there is room for all rows */
+    if (column->kind == TEXT) {
+        memcpy(to, given ? &text : &column->text, sizeof(Span));
+        column->values.size += sizeof(Span);
+    } else if (column->kind == FLOAT32 || column->kind == FLOAT64) {
+        double value = column->number;
+        if (given && (state = read_float(text, &value)) != FINE)
+            return state;
+        float narrow = (float)value;
+        memcpy(to, column->kind == FLOAT32 ? (void *)&narrow : (void *)&value, column->kind == FLOAT32 ? 4 : 8);
+        column->values.size += column->kind == FLOAT32 ? 4 : 8;
+    } else {
+        int64_t value = column->integer;
+        if (given && (state = read_int(text, column->kind == INT32 ? INT32_MAX : INT64_MAX, &value)) != FINE)
+            return state;
+        int32_t narrow = (int32_t)value;
+        memcpy(to, column->kind == INT32 ? (void *)&narrow : (void *)&value, column->kind == INT32 ? 4 : 8);
+        column->values.size += column->kind == INT32 ? 4 : 8;
+    }
+    return FINE;
+}
+
+/* One record whose fields are what stands between the delimiters; `select` has the numbers of the fields that are wanted. */
+static int add_record(Field *columns, Py_ssize_t count, const long *select, Span row, int delim, int quotes, Span missing)
+{
+    size_t length = (size_t)(row.end - row.at);
+    if (!length || memchr(row.at, '\n', length) || memchr(row.at, '\r', length) || (quotes && memchr(row.at, '"', length)))
+        return IRREGULAR;
+    Py_ssize_t taken = 0;
+    const uint8_t *p = row.at;
+    for (long number = 0; taken < count || select == NULL; number++) {
+        const uint8_t *q = memchr(p, delim, (size_t)(row.end - p));
+        if (q == NULL)
+            q = row.end;
+        if (taken == count)
+            return IRREGULAR;
+        if (select == NULL || select[taken] == number) {
+            int state = add_field(&columns[taken++], (Span){p, q}, missing);
+            if (state != FINE)
+                return state;
+        }
+        if (q == row.end)
+            break;
+        p = q + 1;
+    }
+    return taken == count ? FINE : IRREGULAR;
+}
+
+static int field_begin(Field *column, PyObject *kind, PyObject *given, size_t rows)
+{
+    static const size_t WIDTHS[] = {sizeof(Span), 4, 8, 4, 8};
+    long k = PyLong_AsLong(kind);
+    if (k < TEXT || k > INTEGER64) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "there is no such kind of column");
+        return 0;
+    }
+    column->kind = (int)k;
+    if (given != Py_None) {
+        column->has_default = 1;
+        if (k == TEXT) {
+            char *at;
+            Py_ssize_t size;
+            if (PyBytes_AsStringAndSize(given, &at, &size) < 0)
+                return 0;
+            column->text = (Span){(uint8_t *)at, (uint8_t *)at + size};
+        } else if (k == FLOAT32 || k == FLOAT64)
+            column->number = PyFloat_AsDouble(given);
+        else
+            column->integer = PyLong_AsLongLong(given);
+        if (PyErr_Occurred())
+            return 0;
+    }
+    if (reserve(&column->values, (rows + 1) * WIDTHS[k]) != FINE) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    return 1;
+}
+
+static PyObject *fields_made(Field *columns, Py_ssize_t count, PyObject *make)
+{
+    PyObject *out = PyList_New(count);
+    for (Py_ssize_t i = 0; out != NULL && i < count; i++) {
+        PyObject *made = columns[i].kind == TEXT ? as_strings(&columns[i].values, make) : as_block(&columns[i].values);
+        if (made == NULL)
+            Py_CLEAR(out);
+        else
+            PyList_SET_ITEM(out, i, made);
+    }
+    return out;
+}
+
+static PyObject *csv(PyObject *module, PyObject *args)
+{
+    PyObject *given, *kinds, *defaults, *selected, *make, *out = NULL;
+    const char *na;
+    Py_ssize_t na_size;
+    int delim, quotes, fine = 1, state = FINE;
+    Rows rows;
+    if (!PyArg_ParseTuple(args, "Oiiy#O!O!O!O:csv", &given, &delim, &quotes, &na, &na_size, &PyTuple_Type, &kinds, &PyTuple_Type,
+                          &defaults, &PyTuple_Type, &selected, &make))
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(kinds), picked = PyTuple_GET_SIZE(selected);
+    if (PyTuple_GET_SIZE(defaults) != count || (picked && picked != count)) {
+        PyErr_SetString(PyExc_ValueError, "columns, defaults and selected fields must be as many");
+        return NULL;
+    }
+    if (!rows_take(given, &rows)) {
+        rows_free(&rows);
+        return NULL;
+    }
+    Field *columns = PyMem_Calloc((size_t)count + 1, sizeof(Field));
+    long *select = picked ? PyMem_Calloc((size_t)picked, sizeof(long)) : NULL;
+    if (columns == NULL || (picked && select == NULL)) {
+        PyErr_NoMemory();
+        fine = 0;
+    }
+    for (Py_ssize_t i = 0; fine && i < count; i++)
+        fine = field_begin(&columns[i], PyTuple_GET_ITEM(kinds, i), PyTuple_GET_ITEM(defaults, i), (size_t)rows.count);
+    for (Py_ssize_t i = 0; fine && i < picked; i++) {
+        select[i] = PyLong_AsLong(PyTuple_GET_ITEM(selected, i));
+        fine = !PyErr_Occurred();
+    }
+    Span missing = {(const uint8_t *)na, (const uint8_t *)na + na_size};
+    for (Py_ssize_t i = 0; fine && state == FINE && i < rows.count; i++)
+        state = add_record(columns, count, select, rows.spans[i], delim, quotes, missing);
+    if (fine)
+        out = state == FINE ? fields_made(columns, count, make) : Py_NewRef(Py_None);
+    for (Py_ssize_t i = 0; columns != NULL && i < count; i++)
+        PyMem_RawFree(columns[i].values.data);
+    PyMem_Free(columns);
+    PyMem_Free(select);
+    rows_free(&rows);
+    return out;
+}
+
 static PyMethodDef methods[] = {
     {"prepare", prepare, METH_O, "prepare(columns): what scans look for; columns are tuples of key, kind, size (-1: any)."},
     {"scan", scan, METH_VARARGS, 
      "scan(wanted, rows, make, threads): values of the columns in the rows that are regular, the other rows."},
     {"scan_sequences", scan_sequences, METH_VARARGS,
      "scan_sequences(context, lists, rows, make): values of the context and of the lists; None if a row is irregular."},
+    {"csv", csv, METH_VARARGS,
+     "csv(rows, delim, quotes, na, kinds, defaults, select, make): values of columns; None if fields are more than plain."},
     {"places", places, METH_O, "places(counts): where the values of lists are in a sparse tensor, and its shape."},
     {"step_places", step_places, METH_VARARGS, "step_places(steps, counts): the same for lists of steps."},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_scanner", "Scans tf.Example and tf.SequenceExample messages.", -1, methods, NULL, NULL, NULL, NULL};
+    PyModuleDef_HEAD_INIT, "_scanner", "Scans tf.Example and tf.SequenceExample messages, and CSV.", -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__scanner(void)
 {

@@ -11,7 +11,7 @@ import torch
 
 from penstock import dtypes, errors
 from penstock import static_shape as shapes
-from penstock.api import export
+from penstock.api import LazyModule, export
 from penstock.graph.node import Tensor
 from penstock.kernels import bridge, strings
 from penstock.ops.arguments import renamed
@@ -19,6 +19,8 @@ from penstock.ops.composite import dispatched
 from penstock.ops.registry import op
 from penstock.ops.strings import parse_float, parse_int
 from penstock.static_shape import TensorShape
+
+examples = LazyModule("penstock.io.examples")
 
 # -- raw numbers ------------------------------------------------------------------------------------------------------
 _RAW = "half float32 float64 int32 uint16 uint8 int16 int8 int64 bfloat16"
@@ -129,6 +131,9 @@ def _(records, record_defaults, *, OUT_TYPE, field_delim, use_quote_delim, na_va
         if len(d.reshape(-1)) > 1:
             raise errors.invalid(f"There should only be 1 default per field but field {i} has {len(d.reshape(-1))}")
     rows = records.ravel().tolist()
+    scanned = _scanned_columns(rows, delim, use_quote_delim, na, OUT_TYPE, record_defaults, select_cols)
+    if scanned is not None:
+        return [c.reshape(records.shape) for c in scanned]
     plain = _plain_columns(rows, delim, use_quote_delim, select_cols, len(OUT_TYPE))
     if plain is not None:
         return [_plain_column(f, *each, na, records.shape)
@@ -146,6 +151,22 @@ def _(records, record_defaults, *, OUT_TYPE, field_delim, use_quote_delim, na_va
 
 decode_csv_op.rows()
 _NOT_PLAIN = re.compile(rb"[\r\n\x1c-\x1f_\x80-\xff]")           # lines, and what Python's numbers know beyond C's
+
+
+_KINDS = {dtypes.string: 0, dtypes.float32: 1, dtypes.float64: 2, dtypes.int32: 3, dtypes.int64: 4}    # of the compiled scanner
+
+
+def _scanned_columns(rows: list[bytes], delim: bytes, quotes: bool, na: bytes, types: list, defaults: list,
+                     select: list[int]) -> list | None:
+    """The columns as the compiled scanner reads them; None without it, and where fields are quoted, missing or odd."""
+    if examples.scanner is None:
+        return None
+    instead = tuple(None if not len(d := default.reshape(-1)) else d[0] if isinstance(d, np.ndarray) else d[0].item()
+                    for default in defaults)
+    found = examples.scanner.csv(rows, delim[0], quotes, na, tuple(_KINDS[t] for t in types), instead, tuple(select),
+                                 examples.object_array)
+    return found and [c if t == dtypes.string else torch.frombuffer(c, dtype=t.torch) if rows else torch.empty(0, dtype=t.torch)
+                      for c, t in zip(found, types, strict=True)]
 
 
 def _plain_columns(rows: list[bytes], delim: bytes, quotes: bool, select: list[int], count: int) -> list | None:
