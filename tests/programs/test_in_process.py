@@ -39,6 +39,20 @@ def test_only_v1():
     assert not guess.only_v1("constant") and not guess.only_v1("keras.layers.Dense") and not guess.only_v1("nothing")
 
 
+@pytest.mark.parametrize(("text", "api"), [
+    ("from tensorflow.python.client import device_lib\ndevice_lib.list_local_devices()", "v1"),
+    ("from tensorflow.python.client import device_lib\n@tf.function\ndef f(x): return x", "v2"),
+    ("from tensorflow.python.ops import summary_ops_v2\ntf.optimizers.Adam()", "v2"),
+    ("from tensorflow.python.ops import math_ops\ntf.enable_eager_execution()\nwith tf.GradientTape(): pass", "v1"),
+    ("assert tf.__version__.startswith('2.')\ntf.string_split(['a b'])", "v2"),
+    ("assert tf.__version__.startswith('1.')\ntf.string_split(['a b'])", "v1"),
+    ("from tensorflow.examples.tutorials.mnist import input_data\nwith tf.GradientTape(): pass", "v1")])
+def test_the_api_is_guessed_from_what_is_used_together(tmp_path, text, api):
+    path = tmp_path / "program.py"
+    path.write_text("import tensorflow as tf\n" + text + "\n")
+    assert guess.guess(path).api == api
+
+
 def test_nobody_presses_a_key(capsys):
     """A canvas without a window does not wait for ever; with a time-out it waits as before."""
     class Canvas:

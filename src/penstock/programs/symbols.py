@@ -28,6 +28,7 @@ class Source:
     attributes: set[str]        # names of attributes of anything
     undefined: set[str]         # names that are read and defined nowhere
     imported: set[str]          # modules that are not TensorFlow's
+    asserts_v2: bool = False    # assert tf.__version__.startswith("2.")
 
 
 def scan(text: str, filename: str = "<program>") -> Source:
@@ -35,7 +36,8 @@ def scan(text: str, filename: str = "<program>") -> Source:
     reader = _Reader()
     reader.visit(ast.parse(text, filename))
     defined = reader.stored | set(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
-    return Source(list(dict.fromkeys(reader.uses)), reader.attributes, reader.loaded - defined, reader.imported)
+    return Source(list(dict.fromkeys(reader.uses)), reader.attributes, reader.loaded - defined, reader.imported,
+                  reader.asserts_v2)
 
 
 class _Reader(ast.NodeVisitor):
@@ -48,6 +50,7 @@ class _Reader(ast.NodeVisitor):
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
         self.imported: set[str] = set()
+        self.asserts_v2 = False
         self.own: set[str] = set()              # names below tf that the program itself makes: tf.model = ...
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -96,6 +99,12 @@ class _Reader(ast.NodeVisitor):
             self.attributes.add(inner.attr)
             inner = inner.value
         self.visit(inner)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        match node.test:
+            case ast.Call(func=ast.Attribute(value=version, attr="startswith"), args=[ast.Constant(value=str(number))]):
+                self.asserts_v2 |= number.startswith("2") and self._full(version) in [f"{r}.__version__" for r in ROOTS]
+        self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         (self.loaded if isinstance(node.ctx, ast.Load) else self.stored).add(node.id)
