@@ -1,4 +1,4 @@
-"""Our own pooling kernels: ATen's results, and gradients to the first of equal maxima; whatever the threads."""
+"""Our own kernels for images: ATen's results, and gradients to the first of equal maxima; whatever the threads."""
 import itertools
 
 import numpy as np
@@ -86,3 +86,44 @@ def test_what_is_left_to_aten():
     assert not images.takes(torch.zeros(1, 2, 2, 3, dtype=torch.float64), (2, 2))
     assert not images.takes(torch.zeros(1, 2, 3, 2).transpose(2, 3), (2, 2))
     assert not images.takes(torch.zeros(1, 20, 20, 1), (16, 16))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3, 1), (4, 16, 16, 40), (3, 33, 17, 32), (1, 1, 1, 3), (2, 2, 2, 2, 9000)])
+@pytest.mark.parametrize("relu", [False, True])
+def test_normalizing(shape, relu):
+    draw = np.random.RandomState(0)
+    x = (draw.randn(*shape) * draw.rand(shape[-1]) * 3 + draw.randn(shape[-1]) * 100).astype(np.float32)
+    scale, offset = (draw.randn(shape[-1]).astype(np.float32) for _ in range(2))
+    y, mean, variance = images.batch_norm(torch.from_numpy(x), torch.from_numpy(scale), torch.from_numpy(offset), 1e-3, relu)
+    axes = tuple(range(len(shape) - 1))
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(mean, exact.mean(axes), rtol=1e-6)
+    np.testing.assert_allclose(variance, exact.var(axes), rtol=1e-4, atol=1e-8)
+    expect = (exact - exact.mean(axes)) / np.sqrt(exact.var(axes) + 1e-3) * scale + offset
+    np.testing.assert_allclose(y, np.maximum(expect, 0) if relu else expect, rtol=1e-3, atol=2e-3)
+
+
+def test_the_variance_of_large_numbers_that_differ_little():
+    """The first pixel is far from all others, which are far from zero."""
+    x = np.random.RandomState(0).randn(8, 32, 32, 16).astype(np.float32) + 1000
+    x[0, 0, 0] = 0
+    _, mean, variance = images.batch_norm(torch.from_numpy(x), torch.ones(16), torch.zeros(16), 1e-3)
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(mean, exact.mean((0, 1, 2)), rtol=1e-6)
+    np.testing.assert_allclose(variance, exact.var((0, 1, 2)), rtol=1e-4)
+
+
+def test_normalizing_does_not_depend_on_threads_and_keeps_nan():
+    x = torch.randn(16, 32, 32, 32, generator=torch.Generator().manual_seed(0))
+    x[3, 2, 1, 7] = np.nan
+    results, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2, 4):
+            torch.set_num_threads(threads)
+            results.append(images.batch_norm(x, torch.ones(32), torch.zeros(32), 1e-3, relu=True))
+    finally:
+        torch.set_num_threads(before)
+    y = results[0][0]
+    assert y[..., 7].isnan().all() and not y[..., :7].isnan().any()
+    assert all(torch.equal(a.nan_to_num(9.), b.nan_to_num(9.)) for other in results[1:]
+               for a, b in zip(results[0], other, strict=True))

@@ -295,6 +295,28 @@ def test_a_relu_that_others_see_stays_in_front_of_its_pooling(pooling):
         np.testing.assert_allclose(u, v, rtol=1e-6)
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_relu_behind_a_normalization_is_part_of_it(pooled, pooling):
+    x = tf.placeholder(tf.float32, [None, 6, 6, 4])
+    scale, offset = tf.constant([1., -2., 0.5, 3.]), tf.constant([0.1, 0.2, -0.3, 0.])
+    h = tf.nn.relu(tf.nn.fused_batch_norm(x, scale, offset)[0])
+    y = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME") if pooled else h
+    fetches = [y, *tf.gradients(tf.reduce_sum(tf.square(y) + y * 0.5), [x, scale, offset])]
+    left = types(fetches, [x])
+    assert "_FusedBatchNormRelu" in left and "Relu" not in left
+    values = np.random.RandomState(0).randn(3, 6, 6, 4)
+    for u, v in zip(*both(fetches, {x: values}), strict=True):
+        np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-4)
+
+
+def test_a_normalization_whose_result_others_see_keeps_it(pooling):
+    x = tf.placeholder(tf.float32, [None, 6, 6, 4])
+    h = tf.nn.fused_batch_norm(x, tf.ones(4), tf.zeros(4))[0]
+    y = tf.nn.relu(h)
+    assert "Relu" in types([h, y], [x])
+    same([h, y], {x: np.random.RandomState(0).randn(3, 6, 6, 4)})
+
+
 def test_a_relu_between_two_gradients_of_a_pooling_stays_out_of_the_places(pooling):
     x = tf.placeholder(tf.float32, [None, 4, 4, 3])
     h = tf.nn.relu(x)

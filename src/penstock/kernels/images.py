@@ -1,7 +1,8 @@
-"""Max pooling of images on the CPU with kernels of our own: `_images.c`, compiled when penstock is installed with a compiler.
+"""Max pooling and batch normalization of images on the CPU with kernels of our own: `_images.c`, compiled when penstock is
+installed with a compiler.
 
-Without it `takes` says no, and ATen's kernels do the work. The place of a maximum is its number in its window, row by row, in
-one byte; `NOWHERE` where a ReLU made it zero, so that no gradient goes back.
+Without it `takes` and `normalizes` say no, and ATen's kernels do the work. The place of a maximum is its number in its window,
+row by row, in one byte; `NOWHERE` where a ReLU made it zero, so that no gradient goes back.
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import torch
 from penstock.kernels.host_threads import libgomp
 
 NOWHERE = 255
+_IN_CACHE = 1 << 13              # numbers that stay in the first cache while they are read twice
 
 
 @functools.cache
@@ -64,3 +66,20 @@ def max_pool_grad(grad: torch.Tensor, places: torch.Tensor, size: Sequence[int],
     _kernels().max_pool_grad(grad.data_ptr(), out.data_ptr(), places.data_ptr(), 0 if parts is None else parts.data_ptr(),
                              batch, *size, channels, rows, columns, *window, *stride, *before, False)
     return out, None if parts is None else parts.sum(0)
+
+
+def normalizes(x: torch.Tensor, scale: torch.Tensor) -> bool:
+    """Whether the kernels normalize x, whose last axis is the channels, by its own statistics."""
+    return x.dtype is torch.float32 and scale.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and available()
+
+
+def batch_norm(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, epsilon: float,
+               relu: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The normalized x (what a ReLU leaves of it, if asked for), and the mean and the biased variance of its channels."""
+    channels = x.shape[-1]
+    rows, block = x.numel() // channels, max(1, _IN_CACHE // channels)
+    y, room = torch.empty_like(x), torch.empty((4 + 2 * -(-rows // block), channels))
+    scale, offset = scale.contiguous(), offset.contiguous()
+    _kernels().batch_norm(x.data_ptr(), y.data_ptr(), scale.data_ptr(), offset.data_ptr(), room.data_ptr(), rows, channels,
+                          block, epsilon, relu)
+    return y, room[0].clone(), room[1].clone()

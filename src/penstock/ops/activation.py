@@ -82,10 +82,11 @@ relu_grad.overwrites(0, lambda gradients, features: aten.threshold_backward.grad
 
 @relu.fuse
 def _(op, f):
-    """The last part of a fused product or convolution."""
+    """The last part of a fused product, convolution or normalization."""
+    from penstock.ops import normalization
     made = f.only(op._inputs[0], op)
     if made is None or made.attrs.get("fused_ops") != ["BiasAdd"]:
-        return None
+        return normalization.fuse_relu(op, f)
     return f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made._counts)
 
 

@@ -6,6 +6,7 @@ average).
 """
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -18,13 +19,14 @@ from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import name_scope
+from penstock.kernels import images
 from penstock.ops import windows
 from penstock.ops.arguments import renamed
 from penstock.ops.cast import cast
 from penstock.ops.linalg_functions import norm_v2
 from penstock.ops.reduction import reduce_sum
-from penstock.ops.registry import OpDef, get, op
-from penstock.ops.windows import from_channels_first, to_channels_first
+from penstock.ops.registry import OpDef, get, internal, op
+from penstock.ops.windows import channels_first, from_channels_first, to_channels_first
 
 aten = torch.ops.aten
 
@@ -79,7 +81,10 @@ def _check_vectors(channels: int, **vectors: torch.Tensor) -> None:
                                  f"{list(v.shape)} and {channels}")
 
 
-def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_training):
+def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_training, relu=False):
+    if relu and not (is_training and x.numel() and images.normalizes(x, scale)):
+        out = _batch_norm(x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format, is_training=is_training)
+        return out[0].relu(), *out[1:]
     if x.ndim != len(data_format):
         raise errors.invalid(f"input must be {len(data_format)}-dimensional, got {list(x.shape)}")
     planes = to_channels_first(x, data_format)
@@ -93,6 +98,9 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
         nan = scale.new_full((channels,), math.nan)
         return x, nan, nan, nan, nan
     count = planes.numel() // channels
+    if data_format[1] != "C" and images.normalizes(x, scale):
+        y, mean, variance = images.batch_norm(x, scale, offset, epsilon, relu)
+        return y, mean, variance * (count / max(1, count - 1)), mean, variance
     if x.is_cpu and x.dtype is scale.dtype and count > 1:        # all at once: moving statistics that forget all before
         mean, unbiased = scale.new_zeros((2, channels)).unbind()
         y = aten.native_batch_norm(planes, scale, offset, mean, unbiased, True, 1.0, epsilon)[0]
@@ -137,13 +145,32 @@ def _(x, scale, offset, mean, variance, *, data_format, is_training):
     return [*_batch_norm_shape(x, scale, offset, mean, variance, data_format=data_format, is_training=is_training), (0,)]
 
 
-@batch_norm_v3.kernel
-def _(x, scale, offset, mean, variance, *, epsilon, data_format, is_training, exponential_avg_factor):
-    out = _batch_norm(x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format, is_training=is_training)
+def _batch_norm_with_average(x, scale, offset, mean, variance, *, epsilon, data_format, is_training, exponential_avg_factor,
+                             relu=False):
+    out = _batch_norm(x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format, is_training=is_training,
+                      relu=relu)
     if is_training and exponential_avg_factor not in (None, 1.0):
         _check_vectors(len(scale), mean=mean, variance=variance)
         out = (out[0], mean.lerp(out[1], exponential_avg_factor), variance.lerp(out[2], exponential_avg_factor), *out[3:])
     return (*out, scale.new_zeros(0))
+
+
+batch_norm_v3.kernel(_batch_norm_with_average)
+batch_norm_relu = internal("_FusedBatchNormRelu", _ARGS + ", reserve_space_3: U", _MIXED + _ATTRS_3 + _FACTOR)
+batch_norm_relu.kernel(functools.partial(_batch_norm_with_average, relu=True))
+
+
+def fuse_relu(op: Any, f: Any) -> Tensor | None:
+    """A ReLU behind a normalization that trains, on the CPU: done as the numbers are written, if nobody wants them before."""
+    x = op._inputs[0]
+    made = f.maker(x, op)
+    if made is None or made.opdef is not batch_norm_v3 or f.users(x) != [op] or not f.on_host(op) or \
+            op.attrs["T"] is not dtypes.float32 or not made.attrs["is_training"] or f.source(x) is not made.outputs[0] or \
+            channels_first(made.attrs["data_format"]):
+        return None
+    both = f.make("_FusedBatchNormRelu", made._inputs, made.attrs, made)
+    f.put(both, made)
+    return both.outputs[0]
 
 
 for _op in (batch_norm_grad_v1, batch_norm_grad_v2, batch_norm_grad_v3):
