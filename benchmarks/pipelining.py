@@ -1,11 +1,15 @@
 """The bubble of a pipeline, measured and as computed: (p - 1) / (m + p - 1).
 
-    .venv/bin/python benchmarks/pipelining.py [--stages 4] [--micro-batches 2,4,8,16] [--nap 0.1] [--trace DIRECTORY]
+    .venv/bin/python benchmarks/pipelining.py [--stages 4] [--micro-batches 2,4,8,16] [--nap 0.4] [--trace DIRECTORY]
 
 A stage's work is a kernel that sleeps (and so holds neither a core nor Python's lock), in forward and backward passes alike:
 what is measured is the schedule and not the number of cores. Stages are on logical CPUs, each with a thread of its own. Twice:
 in a graph (`pipelined_gradients`, one session step) and in Keras (`PipelineModel`). The bubble is the part of the time for
 which stages did not work: 1 - work / (stages x time). `--trace` writes Chrome traces.
+
+What a stage hands over wakes the thread of the next one. On a machine that does other things this takes some milliseconds, for
+each of the m + p - 1 tasks in a row: a part e of a nap adds about e to the bubble. With many micro-batches the bubble is small,
+so naps must be long against that.
 """
 from __future__ import annotations
 
@@ -111,7 +115,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--stages", type=int, default=4)
     parser.add_argument("--micro-batches", default="2,4,8,16")
-    parser.add_argument("--nap", type=float, default=0.1)
+    parser.add_argument("--nap", type=float, default=0.4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--trace", type=pathlib.Path)
     args = parser.parse_args()
