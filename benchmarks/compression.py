@@ -109,7 +109,7 @@ class Digits:
 class Words:
     """An LSTM that predicts the next character."""
 
-    rate, batch, epochs, length = 1.0, 32, 20, 16
+    rate, batch, epochs, length = 1.0, 32, 40, 16
 
     def __init__(self) -> None:
         text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:30_000]
