@@ -1,4 +1,4 @@
-"""tf.contrib.factorization: k-means, as a graph and as an estimator."""
+"""K-means, as a graph and as an estimator."""
 from __future__ import annotations
 
 from typing import Any
