@@ -138,5 +138,5 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor if it is known without running anything, else None."""
     if isinstance(tensor, Tensor):
         value = constant_value(tensor, partial)
-        return value if getattr(value, "ndim", 1) else value[()]
+        return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     return tensor

@@ -159,9 +159,10 @@ class Tensor:
                         "size, or tf.shape(x)[0].")
 
     def __bool__(self) -> bool:
-        raise TypeError("Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of "
-                        "`if t:` to test if a tensor is defined, and use tf.cond to choose by a tensor's value "
-                        f"({self.name}).")
+        from penstock.errors import OperatorNotAllowedInGraphError
+        raise OperatorNotAllowedInGraphError(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if a "
+            f"tensor is defined, and use tf.cond to choose by a tensor's value ({self.name}).")
 
     __nonzero__ = __bool__
 
