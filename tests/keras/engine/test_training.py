@@ -243,3 +243,23 @@ def test_a_model_that_gives_itself_for_a_name_has_one_of_its_own(keras):
     assert model.name == "mine"
     model.compile("sgd", "mae")
     assert model.fit({"a": np.ones((4, 2))}, np.ones((4, 1)), verbose=0).history["loss"]
+
+
+@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+def test_sparse_and_ragged_tensors_are_cut_into_batches(kind):
+    class Dense(tf.keras.layers.Layer):
+        def call(self, x):
+            return tf.cast(tf.sparse.to_dense(x) if kind == "sparse" else x.to_tensor(), tf.float32)
+    rows = np.array([[1, 0, 2], [3, 4, 5], [6, 7, 8]])
+    given = tf.sparse.from_dense(rows) if kind == "sparse" else tf.ragged.constant(rows.tolist())
+    x = tf.keras.Input([3 if kind == "sparse" else None], dtype=tf.int32, name="x", sparse=kind == "sparse",
+                       ragged=kind == "ragged")
+    model = tf.keras.Model(x, Dense()(x))
+    model.compile("sgd", "mse")
+    for data in (given, {"x": given}):
+        np.testing.assert_array_equal(model.predict(data, batch_size=2, verbose=0), rows)
+        assert model.evaluate(data, rows.astype("float32"), batch_size=2, verbose=0) == 0
+        seen = []
+        model.fit(data, rows.astype("float32"), batch_size=2, verbose=0, callbacks=[
+            tf.keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs, seen=seen: seen.append(batch))])
+        assert seen == [0, 1]

@@ -17,7 +17,7 @@ from penstock import dtypes, errors, nest
 from penstock import tf_logging as logging
 from penstock.api import LazyModule, export
 from penstock.graph import context
-from penstock.graph.convert import is_tensor
+from penstock.graph.node import Tensor
 from penstock.keras.engine import standardize
 from penstock.keras.engine.call_context import is_symbolic
 from penstock.keras.utils.dataset_creator import DatasetCreator
@@ -260,15 +260,23 @@ def _eager_value(a: Any) -> Any:
     return over_array(a, dtypes.as_dtype(a.dtype)) if a.dtype.kind in "fiub" else convert_to_tensor(a)
 
 
-class WholeSource(Source):
-    """Composite tensors (sparse, ragged): all of them as one batch, or rows through a dataset."""
+class RowsSource(Source):
+    """Data with sparse or ragged tensors: batches of rows, cut by a dataset."""
 
-    def __init__(self, batch: Batch, steps: int | None):
-        self._batch, self.steps, self.batch_size = batch, steps or 1, None
+    def __init__(self, batch: Batch, batch_size: int | None, steps: int | None, shuffle: Any):
+        from penstock.data import Dataset
+        n = _length(batch.flat)
+        if batch_size is None:
+            batch_size = 32 if steps is None else max(1, -(-n // steps))
+        self.layout, self.samples, self.batch_size = batch.layout, n, batch_size
+        self.steps = -(-n // batch_size) if steps is None else steps
+        rows = Dataset.from_tensor_slices(tuple(_eager_batch(batch).flat))
+        self._batches = (rows.shuffle(n) if shuffle else rows).batch(batch_size)
 
     def epoch(self) -> Iterator[Batch]:
         """The batches of one epoch."""
-        yield from itertools.repeat(self._batch, self.steps or 1)
+        for flat in itertools.islice(self._batches, self.steps):
+            yield Batch(self.layout, list(flat))
 
 
 class SymbolicSource(Source):
@@ -356,6 +364,11 @@ class PythonSource(Source):
         """Tells the Sequence."""
         if self.indexed and hasattr(self._data, "on_epoch_end"):
             self._data.on_epoch_end()
+
+
+def _is_composite(value: Any) -> bool:
+    """Whether a value is a sparse or ragged tensor."""
+    return hasattr(value, "_type_spec") and not isinstance(value, (np.ndarray, Tensor)) and not hasattr(value, "handle")
 
 
 def _eager_batch(batch: Batch) -> Batch:
@@ -516,18 +529,14 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
     batch = make_batch(model, x, y, weights, class_weight, training=training)
     if any(is_symbolic(t) for t in batch.flat):
         return SymbolicSource(batch, steps, steps_name)
-    if any(hasattr(t, "_type_spec") and not is_tensor(t) for t in batch.flat):
-        return _composite_source(batch, batch_size, steps)
+    if context.executing_eagerly() and any(_is_composite(t) for t in batch.flat):
+        return RowsSource(batch, batch_size, steps, shuffle)
     return ArraySource(batch, batch_size, steps, shuffle, context.executing_eagerly())
 
 
 def _input_context() -> Any:
     from penstock.distribute.input_context import InputContext
     return InputContext()
-
-
-def _composite_source(batch: Batch, batch_size: int | None, steps: int | None) -> Source:
-    return WholeSource(batch, steps)
 
 
 def _refuse_others(x: Any, y: Any, weights: Any, batch_size: Any) -> None:
