@@ -10,7 +10,7 @@ from penstock import api as _api
 
 # The parts that export public names, in an order in which they can be loaded.
 _PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine",
-          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "premade",
+          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "premade", "saving",
           "applications", "wrappers")
 
 for _part in _PARTS:
