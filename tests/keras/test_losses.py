@@ -113,3 +113,9 @@ def test_mistakes_are_named():
         tf.keras.losses.get("nothing")
     with pytest.raises(ValueError, match="Could not interpret"):
         tf.keras.losses.get(3)
+
+
+def test_configurations_of_keras_2_name_the_function_too():
+    loss = tf.keras.losses.deserialize({"class_name": "MeanSquaredError", "config": {
+        "reduction": "auto", "name": "mean_squared_error", "fn": "mean_squared_error"}})
+    np.testing.assert_allclose(loss([[0., 1.]], [[1., 1.]]), 0.5)

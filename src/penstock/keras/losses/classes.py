@@ -60,6 +60,11 @@ class LossFunctionWrapper(Loss):
         super().__init__(reduction=reduction, name=name)
         self.fn, self._fn_kwargs = fn, kwargs
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The loss of a configuration; Keras 2 also writes the name of the function that a class has anyway."""
+        return cls(**{k: v for k, v in config.items() if k != "fn" or cls is LossFunctionWrapper})
+
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """The losses of the samples."""
         if isinstance(y_true, Tensor) and isinstance(y_pred, Tensor):
