@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
 
 
 def test_losses_follow_those_of_keras(tmp_path):
+    tf.keras.utils.set_random_seed(0)       # from some weights a ReLU comes so near to zero that rounding decides its gradient
     weights: dict = {}
     ours = {name: losses_of(tf, name, weights) for name in MODELS}
     np.savez(tmp_path / "weights.npz", **weights)

@@ -99,3 +99,12 @@ def test_fused_batch_normalization_is_the_plain_one(axis):
     fused, plain = (L.BatchNormalization(axis, fused=f) for f in (True, False))
     np.testing.assert_allclose(fused(x, training=True).numpy(), plain(x, training=True).numpy(), atol=1e-5)
     np.testing.assert_allclose(fused.moving_mean.numpy(), plain.moving_mean.numpy(), atol=1e-6)
+
+
+def test_batch_norm_of_images_in_float64():
+    layer = tf.keras.layers.BatchNormalization(dtype="float64", epsilon=1e-6)
+    x = np.random.RandomState(0).randn(4, 3, 3, 2) * 3 + 1
+    y = layer(x, training=True).numpy()
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 1e-6), rtol=1e-12)
+    np.testing.assert_allclose(layer.moving_mean, 0.01 * x.mean((0, 1, 2)), rtol=1e-6)

@@ -158,7 +158,8 @@ class BatchNormalizationBase(Layer):
         """The inputs, normalized."""
         training = self._training(training)
         if self.virtual_batch_size is None:
-            return self._fused(inputs, training) if self.fused else self._plain(inputs, training)
+            fused = self.fused and inputs.dtype.base_dtype != tf.float64                # for which there is no kernel
+            return self._fused(inputs, training) if fused else self._plain(inputs, training)
         dims = dims_of(inputs.shape)[1:]
         split = tf.reshape(inputs, [self.virtual_batch_size, -1, *dims])
         return tf.reshape(self._plain(split, training), [-1, *dims])
