@@ -123,6 +123,11 @@ class ClosureQueue:
             (f": {running}" if running else "")
 
     @property
+    def busy(self) -> bool:
+        """Whether functions run."""
+        return bool(self._running)
+
+    @property
     def failed(self) -> bool:
         """Whether there is an error that nobody has got yet."""
         return self._error is not None

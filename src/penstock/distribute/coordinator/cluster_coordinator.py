@@ -49,7 +49,10 @@ class ClusterCoordinator:
         self._queue = ClosureQueue()
         servers = ParameterServers(extended.connection, len(extended.parameter_devices))
         workers = [Worker(i, extended.connection, self._queue, servers) for i in range(extended.num_workers)]
-        self._workers = workers
+        self._workers, self._ended = workers, threading.Event()
+        self._watch = threading.Thread(target=servers.watch, args=(self._queue, self._ended), daemon=True,
+                                       name="penstock coordinator's watch")
+        self._watch.start()
         self._queue.on_error = lambda why: [w.cancel(why) for w in workers]     # type: ignore[assignment,return-value]
         extended.at_end.append(weakref.WeakMethod(self._end))
 
@@ -94,6 +97,7 @@ class ClusterCoordinator:
         return nest.map_structure(lambda v: v.fetch() if isinstance(v, RemoteValue) else v, val)
 
     def _end(self) -> None:
+        self._ended.set()
         self._queue.end()
         for worker in self._workers:
             worker.end()
