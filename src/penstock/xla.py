@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock import api as _api
 from penstock.api import export
 
 
@@ -50,3 +51,6 @@ def compile(computation: Callable, inputs: Any = None) -> Any:
 def jit_scope(compile_ops: bool = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
     """A scope that changes nothing."""
     yield
+
+
+_api.install(__name__, "v2", "xla.")            # also when this module is imported before the public name is used
