@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 import penstock
 from penstock import device_config, static_shape
@@ -14,6 +15,10 @@ from penstock.graph import context
 # Programs that tests start find the same package, installed or not.
 _SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH")]))
+
+# On a loaded machine drawing is slow now and then: that is no fault of what is tested.
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")
 
 _MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality")
 

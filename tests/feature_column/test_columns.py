@@ -149,3 +149,27 @@ def test_what_is_wrong_is_said():
         layer({"d": [5]}, [fc.indicator_column(fc.categorical_column_with_identity("d", 3))])
     with pytest.raises(ValueError, match="Duplicate"):
         fc.categorical_column_with_vocabulary_list("w", ["a", "a"])
+
+
+def test_what_is_refused():
+    category = fc.categorical_column_with_hash_bucket("w", 4)
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="must be a _DenseColumn"):
+            fc.input_layer({"w": [[0]]}, [category])
+        with pytest.raises(ValueError, match="must be either a _DenseColumn or _CategoricalColumn"):
+            fc.linear_model({"w": [[0]]}, ["w"])
+    with pytest.raises(ValueError, match="boundaries must not be empty"):
+        fc.bucketized_column(fc.numeric_column("x"), None)
+    with pytest.raises(ValueError, match="vocabulary dtype must be string or integer"):
+        fc.categorical_column_with_vocabulary_list("w", (1., 2.))
+    column = fc.embedding_column(category, 2, combiner="none")
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="combiner"):
+        fc.input_layer({"w": [["a"]]}, [column])
+
+
+def test_weights_of_a_linear_model_come_before_those_of_its_columns():
+    column = fc.embedding_column(fc.categorical_column_with_identity("i", 3), 2)
+    variables = {}
+    with tf.Graph().as_default():
+        fc.linear_model({"i": [[0], [2]]}, [column], cols_to_vars=variables)
+        assert [v.shape.as_list() for v in variables[column]] == [[2, 1], [3, 2]]

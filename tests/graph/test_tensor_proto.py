@@ -210,3 +210,11 @@ def test_a_variant_stays_the_message_it_came_in():
     array, found = array_of(proto)
     assert found is dtypes.variant and array.shape == ()
     assert make_tensor_proto(array, dtypes.variant) == proto
+
+
+def test_what_is_no_rectangle():
+    for value in ([1, [2]], [[1, 2], [3, [4]]]):
+        with pytest.raises(ValueError, match="mixed types"):
+            array_of(value)
+    with pytest.raises(ValueError, match="non-rectangular"):
+        array_of([[1], [2, 3]])

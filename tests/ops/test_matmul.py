@@ -112,3 +112,9 @@ def test_the_gradient_sums_what_is_under_an_ellipsis(shape):
         y = tf.raw_ops.Einsum(inputs=[x, weights], equation="...i,ij->...j")
         got = sess.run(tf.gradients(y, weights, grad_ys=tf.square(y))[0], {x: a})
         np.testing.assert_allclose(got, np.einsum("abi,abj->ij", a, (a @ w) ** 2), rtol=1e-5)
+
+
+def test_einsum_spreads_no_dimension():
+    for x in (tf.constant(R.randn(2, 1)), tf.constant(R.randn(2, 3))):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="label 'j', got 4"):
+            tf.raw_ops.Einsum(inputs=[x, tf.constant(R.randn(4, 4))], equation="ij,jk->ik")

@@ -101,10 +101,10 @@ def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: 
     return HashedCategoricalColumn(key, hash_bucket_size, _text_or_integer(dtype, key))
 
 
-def _text_or_integer(dtype: Any, key: str) -> Any:
+def _text_or_integer(dtype: Any, key: str, what: str = "dtype") -> Any:
     dtype = tf.as_dtype(dtype)
     if dtype != tf.string and not dtype.is_integer:
-        raise ValueError(f"dtype must be string or integer. dtype: {dtype}, column_name: {key}")
+        raise ValueError(f"{what} must be string or integer. dtype: {dtype}, column_name: {key}")
     return dtype
 
 
@@ -141,6 +141,7 @@ def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Any, dtyp
         raise ValueError(f"Duplicate keys in vocabulary_list {vocabulary_list}, column_name: {key}")
     found = tf.as_dtype(np.asarray(vocabulary_list).dtype) if np.asarray(vocabulary_list).dtype.kind not in "OUS" else tf.string
     _check_oov(num_oov_buckets, default_value, -1, key)
+    _text_or_integer(found, key, "vocabulary dtype")
     dtype = _text_or_integer(found if dtype is None else dtype, key)
     if (dtype == tf.string) != (found == tf.string):
         raise ValueError(f"dtype {dtype} and vocabulary dtype {found} do not match, column_name: {key}")

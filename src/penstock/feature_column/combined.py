@@ -127,15 +127,13 @@ class EmbeddingColumn(DenseColumn, collections.namedtuple("EmbeddingColumn", ("c
         return out, lengths(ids)
 
 
-def _checked(dimension: Any, combiner: str, initializer: Any, ckpt: Any, tensor: Any) -> Any:
+def _checked(dimension: Any, initializer: Any, ckpt: Any, tensor: Any) -> Any:
     if dimension is None or dimension < 1:
         raise ValueError(f"Invalid dimension {dimension}.")
     if (ckpt is None) != (tensor is None):
         raise ValueError("Must specify both `ckpt_to_load_from` and `tensor_name_in_ckpt` or none of them.")
     if initializer is not None and not callable(initializer):
         raise ValueError(f"initializer must be callable if specified. Given: {initializer}")
-    if combiner not in ("mean", "sqrtn", "sum"):
-        raise ValueError(f'combiner must be one of "mean", "sqrtn", "sum". Given: {combiner}')
     return initializer or tf.truncated_normal_initializer(0.0, 1 / math.sqrt(dimension))
 
 
@@ -147,7 +145,7 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
 
     >>> tf.feature_column.embedding_column(words, dimension=16)
     """
-    initializer = _checked(dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
+    initializer = _checked(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
     return EmbeddingColumn(_categorical(categorical_column), dimension, combiner, initializer, ckpt_to_load_from,
                            tensor_name_in_ckpt, max_norm, trainable)
 
@@ -192,7 +190,7 @@ class SharedTable:
 
 def _shared(columns: Any, dimension: int, combiner: str, initializer: Any, name: str | None, ckpt: Any, tensor: Any,
             max_norm: Any, trainable: bool) -> list:
-    initializer = _checked(dimension, combiner, initializer, ckpt, tensor)
+    initializer = _checked(dimension, initializer, ckpt, tensor)
     columns = [_categorical(c) for c in columns]
     if len({c.num_buckets for c in columns}) != 1:
         raise ValueError("To use shared_embedding_column, all categorical_columns must have the same number of buckets. Given: "

@@ -111,7 +111,9 @@ def bucketized_column(source_column: Any, boundaries: Any) -> BucketizedColumn:
         raise ValueError(f"source_column must be a column generated with numeric_column(). Given: {source_column}")
     if len(source_column.shape) > 1:
         raise ValueError(f"source_column must be one-dimensional column. Given: {source_column}")
-    if not boundaries or not isinstance(boundaries, (list, tuple)) or \
+    if not boundaries:
+        raise ValueError("boundaries must not be empty.")
+    if not isinstance(boundaries, (list, tuple)) or \
             any(a >= b for a, b in zip(boundaries[:-1], boundaries[1:], strict=True)):
         raise ValueError(f"boundaries must be a sorted list. Given: {boundaries}")
     return BucketizedColumn(source_column, tuple(boundaries))

@@ -8,8 +8,8 @@ from penstock.api import export
 from penstock.feature_column.base import Batch, CategoricalColumn, DenseColumn, FeatureColumn
 
 
-def sorted_columns(columns: Any, kind: Any) -> list:
-    """Columns by name, checked."""
+def sorted_columns(columns: Any, kind: Any, mark: str = "") -> list:
+    """Columns by name, checked; `mark` is what an error puts before the names of their kinds."""
     if isinstance(columns, FeatureColumn):
         columns = [columns]
     if isinstance(columns, dict):
@@ -17,8 +17,9 @@ def sorted_columns(columns: Any, kind: Any) -> list:
     columns = list(columns)
     for c in columns:
         if not isinstance(c, kind):
-            names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-            raise ValueError(f"Items of feature_columns must be a {names}. You can wrap a categorical column with an "
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            names = ("either a " if len(kinds) > 1 else "a ") + " or ".join(mark + k.__name__ for k in kinds)
+            raise ValueError(f"Items of feature_columns must be {names}. You can wrap a categorical column with an "
                              f"embedding_column or indicator_column. Given: {c}")
     if not columns:
         raise ValueError("feature_columns must not be empty.")
@@ -58,7 +59,7 @@ def input_layer(features: dict[str, Any], feature_columns: Any, weight_collectio
 
     >>> tf.feature_column.input_layer({"x": x, "c": c}, [tf.feature_column.numeric_column("x"), embedded])
     """
-    columns = sorted_columns(feature_columns, DenseColumn)
+    columns = sorted_columns(feature_columns, DenseColumn, "_")
     _check_features(features)
     batch = Batch(features)
     with tf.variable_scope(None, default_name="input_layer", values=list(features.values())):
@@ -100,7 +101,7 @@ def linear_model(features: dict[str, Any], feature_columns: Any, units: int = 1,
 
     >>> tf.feature_column.linear_model({"price": p, "word": w}, [price, words])
     """
-    columns = sorted_columns(feature_columns, (DenseColumn, CategoricalColumn))
+    columns = sorted_columns(feature_columns, (DenseColumn, CategoricalColumn), "_")
     _check_features(features)
     batch, sums = Batch(features), []
     collections = _collections(weight_collections)
@@ -126,8 +127,9 @@ def _weighted_sum(column: Any, batch: Batch, weights: Any, units: int, combiner:
         strengths = None if strengths is None else tf.sparse_reshape(strengths, [strengths.dense_shape[0], -1])
         table = weights("weights", [column.num_buckets, units], tf.float32, tf.zeros_initializer(), True)
         return tf.nn.safe_embedding_lookup_sparse(table, flat, strengths, combiner=combiner, name="weighted_sum")
-    made, size = column.dense(batch, weights), column.variable_shape.num_elements()
-    kernel = weights("weights", [size, units], tf.float32, tf.zeros_initializer(), True)
+    size = column.variable_shape.num_elements()
+    kernel = weights("weights", [size, units], tf.float32, tf.zeros_initializer(), True)       # before the column's own
+    made = column.dense(batch, weights)
     return tf.matmul(tf.reshape(made, [-1, size]), kernel, name="weighted_sum")
 
 

@@ -455,6 +455,8 @@ def _number(attr: Attr, kind: str, value: Any) -> Any:
     else:
         raise TypeError(f"Expected {kind} for argument '{attr.name}' not {value!r}.")
     if attr.minimum is not None and value < attr.minimum and attr.kind == kind:     # of a list, it is the length's
+        if context.executing_eagerly():
+            raise errors.invalid(f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}")
         raise ValueError(f"Attr '{attr.name}' passed {value} less than minimum {attr.minimum}.")
     return value
 

@@ -139,4 +139,5 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     if isinstance(tensor, Tensor):
         value = constant_value(tensor, partial)
         return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
-    return tensor
+    from penstock.graph.convert import is_tensor
+    return None if is_tensor(tensor) else tensor

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class _ThreadState(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Any] = []     # the stack; None stands for "eager here"
+        self.left: list[Any] = []       # of graphs whose entry inside of another block is gone with that block
         self.tapes: tuple = ()          # active gradient tapes, outermost first
         self.device: Any = None         # eager device scope
         self.scope_name: str = ""       # eager name scope
@@ -103,16 +104,26 @@ def device(name: str | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def enter(graph: Graph | None) -> Iterator[Graph | None]:
-    """Makes `graph` (None: eager execution) the default of this thread for a block."""
-    stack = state.graphs
+    """Makes `graph` (None: eager execution) the default of this thread for a block.
+
+    Where the same graph was entered again inside and is left later, a block that came from eager execution goes back to it.
+    """
+    stack, from_eager = state.graphs, executing_eagerly()
+    depth = len(stack)
     stack.append(graph)
     try:
         yield graph
     finally:
-        if not stack or stack[-1] is not graph:
+        if state.left and not from_eager and any(g is graph for g in state.left):
+            state.left.remove(graph)
+        elif not stack or stack[-1] is not graph:
             raise AssertionError(
                 "Nesting violated for default stack of <class 'penstock.Graph'> objects")
-        stack.pop()
+        else:
+            stack.pop()
+            if from_eager and len(stack) > depth:
+                state.left += stack[depth:]
+                del stack[depth:]
 
 
 def strategy_replica() -> Any:

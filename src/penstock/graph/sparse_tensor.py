@@ -13,7 +13,7 @@ from penstock.graph.constant import constant_dims
 from penstock.graph.convert import convert, register_tensor_conversion_function
 from penstock.graph.node import Tensor, _session
 from penstock.graph.scopes import name_scope
-from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec
+from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec, register_type_spec_from_value_converter
 from penstock.static_shape import TensorShape
 
 SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
@@ -147,7 +147,7 @@ class SparseTensorSpec(BatchableTypeSpec):
         if isinstance(value, SparseTensor):
             return cls(value.shape, value.dtype)
         if isinstance(value, SparseTensorValue):
-            return cls(TensorShape(value.dense_shape), np.asarray(value.values).dtype)
+            return cls(TensorShape(value.dense_shape), getattr(value.values, "dtype", None) or convert(value.values).dtype)
         raise TypeError("Expected SparseTensor or SparseTensorValue")
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
@@ -237,3 +237,6 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
             raise RuntimeError(f"Sparse dtype: requested = {dtype.name}, actual = {value.dtype.name}")
         return value
     return convert(value, dtype, name)
+
+
+register_type_spec_from_value_converter(SparseTensorValue, SparseTensorSpec.from_value)

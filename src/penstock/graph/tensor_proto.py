@@ -110,8 +110,17 @@ def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray
 
 
 def _ragged(value: Any) -> ValueError:
-    return ValueError("Argument must be a dense tensor: Can't convert non-rectangular Python sequence to Tensor "
+    kind = "Python sequence with mixed types" if _mixed(value) else "non-rectangular Python sequence"
+    return ValueError(f"Argument must be a dense tensor: Can't convert {kind} to Tensor "
                       f"(setting an array element with a sequence): {value!r}")
+
+
+def _mixed(value: Any) -> bool:
+    """Whether sequences and other values stand side by side, somewhere in nested sequences."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    nested = [isinstance(v, (list, tuple)) for v in value]
+    return any(nested) and not all(nested) or any(map(_mixed, value))
 
 
 def _unsupported(value: Any) -> TypeError:

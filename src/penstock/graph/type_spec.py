@@ -372,12 +372,12 @@ class IndexedSlicesSpec(TypeSpec):
         values = self._indices_shape.concatenate(self._shape[1:])
         specs = [TensorSpec(values, self._values_dtype), TensorSpec(self._indices_shape, self._indices_dtype)]
         if self._dense_shape_dtype is not None:
-            return (*specs, TensorSpec([self._shape.ndims], self._dense_shape_dtype))
-        return specs
+            specs.append(TensorSpec([self._shape.ndims], self._dense_shape_dtype))
+        return tuple(specs)
 
-    def _to_components(self, value: Any) -> list:
-        parts = [value.values, value.indices]
-        return parts if value.dense_shape is None else [*parts, value.dense_shape]
+    def _to_components(self, value: Any) -> tuple:
+        parts = (value.values, value.indices)
+        return parts if value.dense_shape is None else (*parts, value.dense_shape)
 
     def _from_components(self, tensor_list: list) -> Any:
         from penstock.graph.indexed_slices import IndexedSlices

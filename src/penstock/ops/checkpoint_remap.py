@@ -76,5 +76,5 @@ def _checked(remapping: Any, size: int, what: str) -> Any:
     if used.numel() and int(used.max()) >= size:
         raise errors.invalid(f"Maximum {what} id in remapping is {int(used.max())} and is larger than the old matrix ({size})")
     if used.unique().numel() != used.numel():
-        raise errors.invalid(f"Old {what} ids are used more than once in the remapping")
+        raise errors.UnimplementedError(None, None, f"Old {what} ids are used more than once in the remapping")
     return remapping

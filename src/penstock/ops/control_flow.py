@@ -50,6 +50,7 @@ for _op in (switch, ref_switch):
     _op.gradient(control_flow_grad.switch_gradient)
 for _op in (enter, ref_enter):
     _op.shape(lambda data: data)
+    _op.value(lambda op, values: values(0) if op.attrs["is_constant"] else None)
     _op.gradient(control_flow_grad.enter_gradient)
 for _op in (exit_op, ref_exit):
     _op.shape(lambda data: data)

@@ -91,11 +91,15 @@ def _(inputs, *, equation):
     labels, out = _parts(equation, errors.invalid)
     if len(labels) != len(inputs):
         raise errors.invalid(f"Got {len(inputs)} inputs for equation \"{equation}\", which has {len(labels)}")
+    named: dict[str, int] = {}
     for text, x in zip(labels, inputs, strict=True):
         try:
-            _, under = _sizes(text, tuple(x.shape))
+            sizes, under = _sizes(text, tuple(x.shape))
         except ValueError as e:
             raise errors.invalid(str(e)) from None
+        for name, size in sizes.items():                                # torch would spread a dimension of 1
+            if named.setdefault(name, size) != size:
+                raise errors.invalid(f"Expected dimension {named[name]} for label '{name}', got {size}")
         if under and "..." not in out:
             raise errors.invalid(_hidden(equation, len(under)))
     single = "".join(dict.fromkeys(out.replace("...", "\0"))).replace("\0", "...")

@@ -1,12 +1,14 @@
 """Stacks: what loops save for their gradients. A stack lives as long as the step."""
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
 import torch
 
 from penstock import errors
+from penstock.kernels import strings
 from penstock.ops.registry import internal, op
 
 stack = op("StackV2", "max_size: int32 -> handle: resource", "elem_type: type, stack_name: string = ''",
@@ -33,11 +35,17 @@ for _push, _pop in ((push, pop), (old_push, old_pop)):
 class Stack:
     """The run-time value of a stack's handle."""
 
-    __slots__ = ("name", "dtype", "limit", "items")
+    __slots__ = ("name", "dtype", "limit", "items", "number")
+    _numbers = itertools.count()
 
     def __init__(self, name: str, dtype: Any, limit: int):
         self.name, self.dtype, self.limit = name, dtype, limit
         self.items: list | None = []
+        self.number = next(Stack._numbers)
+
+    def read(self) -> Any:
+        """What a fetch of a reference to the stack gives: a container and a name that no other stack has."""
+        return strings.pack([b"_stacks", f"{self.name}_{self.number}".encode()], (2,))
 
     def open_items(self) -> list:
         """The elements; InvalidArgumentError after close."""

@@ -8,7 +8,7 @@ import numpy as np
 from penstock import dtypes
 from penstock.api import export
 from penstock.graph.node import Tensor
-from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec
+from penstock.graph.type_spec import BatchableTypeSpec, TensorSpec, register_type_spec_from_value_converter
 from penstock.ragged.tensor import RaggedTensor
 from penstock.ragged.value import RaggedTensorValue
 from penstock.static_shape import TensorShape
@@ -122,3 +122,6 @@ class RaggedTensorSpec(BatchableTypeSpec):
 
     def _to_legacy_output_classes(self) -> Any:
         return self
+
+
+register_type_spec_from_value_converter(RaggedTensorValue, RaggedTensorSpec.from_value)
