@@ -13,7 +13,7 @@ program is captured when
 
 What is on the host in a program (shapes, sizes, learning rates) comes from shapes and constants alone then, and is the same in
 every step. If a variable is somewhere else later (it was restored, say), the recording is dropped and
-made anew.
+made anew. The streams of several logical GPUs (`streams.py`) become branches of the graph, which run side by side.
 """
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ _MOST_RECORDINGS = 8                # of one program: each keeps the memory of a
 _MOST_MOVES = 8                     # runs that find the variables elsewhere, until the program is taken to be the cause
 
 _log = logging.getLogger("penstock")
+_one_captures = threading.Lock()    # captures share a stream
 
 
 def replayed(program: Program, ops: list[Operation], feeds: list[Tensor], placed: dict[Operation, Device]) -> Program:
     """`program`, to be replayed as CUDA graphs if it is one of a GPU and its ops allow that."""
-    devices = {placed[op] for op in ops if placed[op].torch.type == "cuda"}
+    devices = {placed[op].torch: placed[op] for op in ops if placed[op].torch.type == "cuda"}
     if len(devices) != 1 or len(program.lines) < _FEWEST or not can_replay(ops) or _read_on_host(ops, feeds):
         return program
-    return Replayed(program, devices.pop())
+    return Replayed(program, *devices.values())
 
 
 def can_replay(ops: list[Operation]) -> bool:
@@ -72,7 +73,7 @@ class Recording:
         self.state, self.places = state, _places(state)
         self.feeds = feeds
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+        with _one_captures, torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.results = program.run(ctx, *self.feeds)
 
     def holds(self) -> bool:

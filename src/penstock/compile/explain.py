@@ -24,7 +24,7 @@ def explained(program: Program, feeds: list[Tensor], device: Callable[[Operation
     out = [f"# {len(program.lines)} ops"]
     out += [f"# f{i}: {t.name} {_kind(t)}" for i, t in enumerate(feeds)]
     used = sorted({c for line in lines for c in _CONSTANT.findall(line.split("  # ")[0])}, key=lambda c: int(c[1:]))
-    out += [f"# {c}: {_value(program.run.__globals__.get(c))}" for c in used]
+    out += [f"# {c}: {_value(program.scope.get(c))}" for c in used]
     for number, line in enumerate(lines, 1):
         op = program.lines.get(number)
         if op is None:

@@ -100,6 +100,7 @@ class Writer:
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
         self.depth = 1                             # how far statements are indented
+        self.parameters = "ctx"                    # of a program, before the feeds
 
     def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
         """The program that runs `ops` and gives `fetches`."""
@@ -117,8 +118,11 @@ class Writer:
 
     def finish(self, feeds: list[Tensor], values: str) -> Program:
         """The program of what has been written, with its results."""
-        header = "def step(ctx" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
+        header = f"def step({self.parameters}" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
         source = "\n".join([header, *self.body, f"    return ({values})", ""])
+        return self._program(source)
+
+    def _program(self, source: str) -> Program:
         return Program(source, self.scope, self.lines)
 
     def _find_last_uses(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> None:
@@ -136,7 +140,7 @@ class Writer:
         plain = bound = prepared or kernel.bind(op.attrs, op)
         if self.placed is not None:
             bound = adapted(plain, op, self.placed, self.fed)
-        if not op._inputs and (opdef.foldable or opdef.per_session) and len(op.outputs) == 1:
+        if bound_once(op):
             none: list = [[] for _ in opdef.inputs]                   # lists of inputs, all of them empty
             value = bound(*none, ctx=self.ctx) if kernel.wants_ctx else bound(*none)
             value = value[0] if opdef.list_output else value
@@ -252,12 +256,20 @@ class Writer:
         self.lines[len(self.body) + 1] = op
 
     def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
-        dead = {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index
-                and self.names[id(t)][0] != "c"}
+        dead = self._used_up(index, op)
         if unwanted:
             dead.add("_")
         if dead:
             self._text("del " + ", ".join(sorted(dead)))
+
+    def _used_up(self, index: int, op: Operation) -> set[str]:
+        """The names that nobody needs behind an op."""
+        return {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index and self.names[id(t)][0] != "c"}
+
+
+def bound_once(op: Operation) -> bool:
+    """Whether the value of an op is part of the program: a constant, or the handle of a resource."""
+    return not op._inputs and (op.opdef.foldable or op.opdef.per_session) and len(op.outputs) == 1
 
 
 def given_away(name: str) -> str:
@@ -299,7 +311,7 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
     if not several_block and not any(op.opdef.control_flow for op in ops):
         if blocking:
             ops = _after_the_rest(ops, blocking, {id(t) for t in feeds})
-        writer = Writer(ctx, placed)
+        writer = _writer(ops, ctx, placed)
         program = writer.write(ops, fetches, feeds)
         arrange_filters(ops, writer.constants())
         if placed is None:
@@ -317,7 +329,16 @@ def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Ten
 
 def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
     """A runnable for ops of a step that runs on several threads. Their order is part of the step's, and is kept."""
-    return Writer(ctx, placed).write(ops, fetches, feeds)
+    return _writer(ops, ctx, placed).write(ops, fetches, feeds)
+
+
+def _writer(ops: list[Operation], ctx: Any, placed: Any) -> Writer:
+    """Who writes a straight program: where logical GPUs share a physical one, each gets a stream."""
+    if placed is None:
+        return Writer(ctx)
+    from penstock.compile.streams import StreamWriter, sharing_devices
+    devices = sharing_devices(ops, placed)
+    return StreamWriter(ctx, placed, devices) if devices else Writer(ctx, placed)
 
 
 def wait_for_each_other(ops: Iterable[Operation]) -> bool:

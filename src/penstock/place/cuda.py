@@ -1,8 +1,8 @@
 """NVIDIA GPUs as devices, through torch.cuda.
 
-Kernels are launched on the current stream of their physical device and run asynchronously; logical GPUs on one physical
-device share that stream. Copies do not stop the host: from the host they go through pinned memory, to the host into
-pinned memory with an event that the receiver waits for, and between GPUs PyTorch lets the streams wait for each other.
+Kernels are launched on the current stream of their physical device and run asynchronously. Programs over several logical GPUs
+of one physical device give each a stream (`streams.py`). Copies do not stop the host: from the host they go through pinned
+memory, to the host into pinned memory with an event that the receiver waits for, and between GPUs streams wait for each other.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 
 from penstock import errors
 from penstock.place.device import Device
+from penstock.place.streams import Parcel, Streams
 
 _PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
 
@@ -52,6 +53,7 @@ class Cuda(Device):
     kernel_type = "gpu"
     priority = 210
     host = False
+    streamed = True
     flops, bandwidth, launch_time = 2e13, 1e12, 8e-6
 
     __slots__ = ()
@@ -93,15 +95,27 @@ class Cuda(Device):
         return value.to(self.torch, non_blocking=not pinned)
 
     def start(self, value: Any, to: Device) -> Any:
-        """To the host: a copy into pinned memory, and an event. Between GPUs the receiver copies."""
-        if not to.host or not isinstance(value, torch.Tensor) or not value.is_cuda:
+        """To the host: a copy into pinned memory, and an event. To another logical GPU on this one: a copy, and an event.
+        Between physical GPUs the receiver copies."""
+        if not isinstance(value, torch.Tensor) or not value.is_cuda:
             return value
+        if not to.host:
+            return Parcel(value, torch.cuda.current_stream(self.torch)) if to.physical == self.physical else value
         with torch.cuda.device(self.torch):
             buffer = torch.empty_like(value, device="cpu", pin_memory=True)
             buffer.copy_(value, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
         return _Landing(buffer, event)
+
+    def finish(self, parcel: Any) -> Any:
+        """The value that another device sent; what follows here waits for it, not the host."""
+        return self.put(parcel.taken(torch.cuda.current_stream(self.torch)) if type(parcel) is Parcel else parcel)
+
+    @staticmethod
+    def streams(devices: list[Device], apart: bool = True) -> Streams:
+        """The streams of a program that starts now."""
+        return Streams(devices, apart)
 
     def transfer_time(self, size: int, to: Device) -> float:
         """To the host over PCIe; to another GPU directly; to another logical one on the same GPU not at all."""

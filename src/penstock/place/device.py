@@ -25,6 +25,7 @@ class Device:
     kernel_type = ""                # the `device` of kernels in the registry
     priority = 0                    # ops go to the device of highest priority that can run them
     host = True                     # whether its memory is the host's: values need no copy
+    streamed = False                # whether programs give several of them on one physical device a stream each (`streams`)
 
     # Rough figures for the cost model (costs.py).
     flops = 2e10                    # operations per second
@@ -75,6 +76,11 @@ class Device:
     def finish(self, parcel: Any) -> Any:
         """The value that another device's `start` sent."""
         return self.put(parcel)
+
+    @staticmethod
+    def streams(devices: list[Device], apart: bool = True) -> Any:
+        """Where devices are `streamed`: the streams of a program that starts now (see streams.py)."""
+        raise NotImplementedError
 
     def transfer_time(self, size: int, to: Device) -> float:
         """Seconds that `size` bytes are on their way to another device; between threads of the host, only the waking."""

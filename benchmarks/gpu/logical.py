@@ -1,0 +1,83 @@
+"""Two towers of small matrix products on one physical GPU: both on one logical GPU, and each on a logical GPU of its own.
+
+    PYTHONPATH=src python benchmarks/gpu/logical.py --json logical.json
+
+A product of small matrices leaves most of a GPU idle. Two logical GPUs have a stream each, so that the towers run at the same
+time: as branches of one CUDA graph ("replayed"), or with every kernel launched by the host ("launched"). The towers meet in
+the end, and their results are compared between the two ways.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import time
+
+import numpy as np
+import torch
+
+import penstock.compat.v1 as tf
+from penstock.compile import cuda_graph
+
+
+def step(devices: list[str], width: int, layers: int) -> tuple:
+    """A sum over two towers, and the op that computes it."""
+    draw = np.random.RandomState(0)
+    ends = []
+    for device in devices:
+        with tf.device(device):
+            w = tf.Variable((draw.randn(width, width) / width ** 0.5).astype(np.float32))
+            h = tf.Variable(draw.randn(width, width).astype(np.float32)) * 1.0
+            for _ in range(layers):
+                h = tf.tanh(tf.matmul(h, w))
+            ends.append(tf.reduce_mean(tf.square(h)))
+    with tf.device(devices[0]):
+        return tf.add_n(ends)
+
+
+def step_time(devices: list[str], width: int, layers: int, steps: int) -> tuple[float, float]:
+    """(milliseconds a step, at best of five rounds; the sum)"""
+    config = tf.ConfigProto()
+    config.gpu_options.experimental.virtual_devices.add(memory_limit_mb=[4096, 4096])
+    with tf.Graph().as_default():
+        total = step(devices, width, layers)
+        with tf.Session(config=config) as sess:
+            sess.run(tf.global_variables_initializer())
+            run = sess.make_callable(total.op)
+            for _ in range(5):
+                run()
+            rounds = []
+            for _ in range(5):
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                for _ in range(steps):
+                    run()
+                torch.cuda.synchronize()
+                rounds.append((time.perf_counter() - begin) / steps * 1e3)
+            return min(rounds), float(sess.run(total))
+
+
+def main() -> None:
+    """The table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--widths", default="256,512,1024,2048,4096", help="of the matrices (default: %(default)s)")
+    parser.add_argument("--layers", type=int, default=30, help="products of a tower (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of a round (default: %(default)s)")
+    parser.add_argument("--json", help="write the times there too")
+    args = parser.parse_args()
+    can_replay, rows = cuda_graph.can_replay, {}
+    print(f"{'':>18}  one logical GPU  two logical GPUs   ratio    (milliseconds a step, {torch.cuda.get_device_name()})")
+    for way in ("replayed", "launched"):
+        cuda_graph.can_replay = can_replay if way == "replayed" else lambda ops: False
+        for width in map(int, args.widths.split(",")):
+            one, a = step_time(["/gpu:0", "/gpu:0"], width, args.layers, args.steps)
+            two, b = step_time(["/gpu:0", "/gpu:1"], width, args.layers, args.steps)
+            np.testing.assert_allclose(a, b, rtol=1e-3)
+            rows[f"{way} {width}"] = {"one": one, "two": two}
+            print(f"{way:>10} {width:>7}  {one:15.3f}  {two:16.3f}  {one / two:6.2f}", flush=True)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
