@@ -252,3 +252,16 @@ def test_graphs_with_datasets_can_be_exchanged(sess):
         init, y = tf1.import_graph_def(message, return_elements=[it.initializer.name, x.name], name="")
         other.run(init)
         assert [v.tolist() for v in drain(other, y)] == [[0, 1], [4, 9]]
+
+
+def test_counts_are_scalars():
+    with tf1.Graph().as_default():
+        for make in (lambda d: d.take([1, 2]), lambda d: d.skip([1]), lambda d: d.repeat([1, 2])):
+            with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+                make(tf1.data.Dataset.range(3))
+
+
+def test_rows_of_a_sparse_tensor_are_its_parts():
+    rows = tf1.data.Dataset.from_sparse_tensor_slices(tf1.SparseTensor([[0, 0], [1, 1]], [4., 5.], [2, 3]))
+    found = [[part.numpy().tolist() for part in row] for row in rows]
+    assert found == [[[[0]], [4.], [3]], [[[1]], [5.], [3]]]

@@ -95,6 +95,22 @@ def test_saver_restores_without_initializing(tmp_path):
     assert sorted(head + tail) == list(range(10))
 
 
+@pytest.mark.parametrize("make", [lambda d: d.map(lambda x: tf.random.uniform(()) + tf.cast(x, tf.float32)),
+                                  lambda d: d.flat_map(lambda x: D.range(2).map(lambda y: tf.random.uniform(()))),
+                                  lambda d: d.map(lambda x: x + tf1.get_variable("v", (), tf.int64, use_resource=True))])
+def test_state_outside_of_a_pipeline_is_not_lost_unnoticed(make, tmp_path):
+    with tf1.Graph().as_default(), tf1.Session() as sess:
+        it = tf1.data.make_initializable_iterator(make(tf1.data.Dataset.range(3)))
+        sess.run(tf1.global_variables_initializer())
+        sess.run(it.initializer)
+        save = tf1.data.experimental.make_saveable_from_iterator
+        with pytest.raises(errors.FailedPreconditionError, match="external_state_policy"):
+            tf1.train.Saver([save(it)]).save(sess, str(tmp_path / "a"))
+        assert tf1.train.Saver([save(it, "ignore")]).save(sess, str(tmp_path / "b"))
+        with pytest.raises(ValueError, match="must be one of"):
+            save(it, "never")
+
+
 def test_positions_that_cannot_be_saved():
     it = iter(D.from_generator(lambda: iter([1]), tf.int32))
     next(it)

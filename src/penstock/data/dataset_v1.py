@@ -10,7 +10,7 @@ from penstock.api import export
 from penstock.data import moving, structure
 from penstock.data.dataset import DatasetV2, VariantDataset, _Api
 from penstock.graph import context
-from penstock.graph.sparse_tensor import SparseTensor, SparseTensorSpec
+from penstock.graph.sparse_tensor import SparseTensor
 from penstock.graph.type_spec import TensorSpec
 from penstock.ops.registry import get
 
@@ -83,19 +83,18 @@ class DatasetV1(DatasetV2):
     # -- what only 1.x has --------------------------------------------------------------------------------------------
     @classmethod
     def from_sparse_tensor_slices(cls, sparse_tensor: Any) -> Any:
-        """A dataset of the rows of a sparse tensor."""
+        """A dataset of the rows of a sparse tensor: the indices, values and dense shape of each.
+
+        >>> tf.data.Dataset.from_sparse_tensor_slices(x).map(tf.SparseTensor)
+        """
         if not isinstance(sparse_tensor, SparseTensor):
             raise TypeError(f"`sparse_tensor` must be a `tf.SparseTensor` object. Was {sparse_tensor!r}.")
         shape = sparse_tensor.dense_shape.shape
         rank = None if shape.ndims is None or shape._dims[0] is None else shape._dims[0] - 1
         variant = get("SparseTensorSliceDataset")(sparse_tensor.indices, sparse_tensor.values, sparse_tensor.dense_shape)
-        full = sparse_tensor.shape
-        spec = SparseTensorSpec(full[1:] if full.ndims is not None else ([None] * rank if rank is not None else None),
-                                sparse_tensor.dtype)
         parts = (TensorSpec([None, rank], dtypes.int64), TensorSpec([None], sparse_tensor.dtype),
                  TensorSpec([rank], dtypes.int64))
-        rows = VariantDatasetV1(variant, parts).map(SparseTensor)
-        return VariantDatasetV1(rows._variant_tensor, spec)
+        return VariantDatasetV1(variant, parts)
 
     def map_with_legacy_function(self, map_func: Callable, num_parallel_calls: Any = None,
                                  deterministic: bool | None = None) -> Any:

@@ -7,13 +7,14 @@ import penstock.compat.v1 as tf
 from penstock import dtypes
 from penstock.api import export
 from penstock.data.dataset import DatasetV2
+from penstock.data.options import ExternalStatePolicy
 from penstock.graph.convert import convert
 from penstock.graph.type_spec import TensorSpec
 from penstock.io.record import TFRecordOptions
 from penstock.ops.registry import get
 
 
-def saveable(resource: Any, name: str, initializer: Any = None) -> Any:
+def saveable(resource: Any, name: str, initializer: Any = None, policy: ExternalStatePolicy = ExternalStatePolicy.IGNORE) -> Any:
     """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to go on in."""
     from penstock.checkpoint.saveable import SaveableObject, SaveSpec
 
@@ -21,7 +22,7 @@ def saveable(resource: Any, name: str, initializer: Any = None) -> Any:
         """The position of an iterator."""
 
         def __init__(self) -> None:
-            value = get("IteratorPosition")(resource)
+            value = get("IteratorPosition")(resource, external_state_policy=policy.value)
             super().__init__(resource, [SaveSpec(value, "", f"{name}-state", dtype=dtypes.string, device="")], name)
 
         def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
@@ -35,11 +36,20 @@ def saveable(resource: Any, name: str, initializer: Any = None) -> Any:
 def make_saveable_from_iterator(iterator: Any, external_state_policy: Any = None) -> Any:
     """A SaveableObject with the position of an iterator, for tf.train.Saver.
 
+    Where functions of its dataset depend on other state (variables, random numbers), saving it fails, unless
+    `external_state_policy` is "ignore" or "warn".
+
     >>> tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, tf.data.experimental.make_saveable_from_iterator(it))
     """
     resource = iterator._iterator_resource
     name = "iterator" if hasattr(resource, "_value") else resource.name
-    return saveable(resource, name, getattr(iterator, "_initializer", None))
+    if external_state_policy is None:
+        external_state_policy = ExternalStatePolicy.FAIL
+    elif not isinstance(external_state_policy, ExternalStatePolicy):
+        if str(external_state_policy).upper() not in ExternalStatePolicy.__members__:
+            raise ValueError(f'external_state_policy must be one of "warn", "ignore" or "fail", not {external_state_policy!r}.')
+        external_state_policy = ExternalStatePolicy[external_state_policy.upper()]
+    return saveable(resource, name, getattr(iterator, "_initializer", None), external_state_policy)
 
 
 def _checkpoint_input_pipeline_hook() -> Any:

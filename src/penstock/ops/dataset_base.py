@@ -1,6 +1,7 @@
 """What the files of dataset ops share: declaring them, and functions as the bodies that stages call."""
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock import errors
+from penstock import dtypes, errors
+from penstock import static_shape as shapes
 from penstock.graph.functions import GraphFunction, as_function, raise_typed
 from penstock.graph.prune import needed
 from penstock.ops.dataset_blocks import BlockPlan
@@ -17,6 +19,9 @@ from penstock.ops.registry import op
 from penstock.pipelines.mapping import stage_of
 
 ARGUMENTS = "Targuments: list(type) >= 0"
+# Inputs of these names are one number in every dataset op.
+_SCALARS = frozenset("batch_size block_length buffer_size count cycle_length drop_remainder index num_parallel_calls num_shards "
+                     "seed seed2".split())
 OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
 
 __all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "on_host", "stage_of", "text"]
@@ -46,10 +51,17 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
         for name in names:
             made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
                       foldable=False).no_gradient()
-            made.shape(lambda *shapes: ())
+            made.shape(functools.partial(_scalar_inputs, [a.name in _SCALARS for a in made.inputs]))
             made.kernel(make, device="cpu")            # pipelines are the host's
         return kernel
     return decorate
+
+
+def _scalar_inputs(scalar: list[bool], *dims: Any) -> tuple:
+    for is_scalar, d in zip(scalar, dims, strict=True):
+        if is_scalar:
+            shapes.rank_is(d, 0)
+    return ()
 
 
 def on_host(value: Any) -> Any:
@@ -95,9 +107,13 @@ class Body:
                              for o in self._ops())
         return self._pure
 
+    @property
+    def outer_state(self) -> str | None:
+        """The type of an op whose calls depend on state that is not the pipeline's own, like a variable; None without one."""
+        return _outer_state(self.function)
+
     def _ops(self) -> list:
-        f = self.function
-        return needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
+        return _ops_of(self.function)
 
     def runner(self, ctx: Any) -> Callable:
         """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
@@ -126,6 +142,20 @@ class Body:
     def give_up(self) -> None:
         """Calls the function on single elements from now on."""
         self._at_once = False
+
+
+def _ops_of(f: GraphFunction) -> list:
+    return needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
+
+
+def _outer_state(function: GraphFunction) -> str | None:
+    """Of ops that call functions, the functions tell; datasets carry their state, and ops without a result only speak."""
+    for o in _ops_of(function):
+        calls = any(isinstance(a, GraphFunction) for a in o.attrs.values())
+        if o.opdef.stateful and o.outputs and not calls and o.outputs[0].dtype not in (dtypes.variant, dtypes.resource):
+            return o.type
+    inner = (f for f in function.graph._functions.values() if isinstance(f, GraphFunction))
+    return next(filter(None, map(_outer_state, inner)), None)
 
 
 def body(function: Any, node: Any, captured: list) -> Body:

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock import dtypes, errors
 from penstock.io.record import TFRecordWriter
-from penstock.ops.dataset_base import stage_of, text
+from penstock.ops.dataset_base import Body, stage_of, text
 from penstock.ops.iterator import iterator_of
 from penstock.ops.optional import OptionalValue
 from penstock.ops.registry import op
@@ -30,15 +30,31 @@ codec.register("list", TensorList,
 serialize = op("SerializeIterator", "resource_handle: resource -> serialized: variant",
                "external_state_policy: int = 0", stateful=True).no_gradient()
 deserialize = op("DeserializeIterator", "resource_handle: resource, serialized: variant ->", stateful=True).no_gradient()
-position = op("IteratorPosition", "resource_handle: resource -> position: string", stateful=True).no_gradient()
+position = op("IteratorPosition", "resource_handle: resource -> position: string", "external_state_policy: int = 0",
+              stateful=True).no_gradient()
 set_position = op("SetIteratorPosition", "resource_handle: resource, position: string ->", stateful=True).no_gradient()
 serialize.shape(lambda resource_handle: (1,))
 position.shape(lambda resource_handle: ())
 
 
-def _position(handle: Any, ctx: Any) -> bytes:
+FAIL = 2                                        # of external_state_policy; others save the position all the same
+
+
+def _outer_state(stage: Any) -> str | None:
+    """The type of an op through which a pipeline depends on state outside of it."""
+    own = (b.outer_state for b in vars(stage).values() if isinstance(b, Body))
+    return next(filter(None, (*own, *map(_outer_state, stage.inputs))), None)
+
+
+def _position(handle: Any, policy: int, ctx: Any) -> bytes:
+    iterator = iterator_of(handle)
+    state = _outer_state(iterator.stage) if policy == FAIL and iterator.stage is not None else None
+    if state is not None:
+        raise errors.FailedPreconditionError(
+            None, None, f"The position of the iterator is not all: a function of its dataset calls {state}, whose state is not "
+                        'saved with it. With external_state_policy="ignore" the position is saved without that.')
     try:
-        return codec.encode(iterator_of(handle).save(ctx))
+        return codec.encode(iterator.save(ctx))
     except NotImplementedError as e:
         raise errors.FailedPreconditionError(None, None, str(e)) from None
 
@@ -56,8 +72,8 @@ def _go_to(handle: Any, value: Any, ctx: Any) -> None:
 
 
 @serialize.kernel(device="cpu")
-def _(resource_handle, *, ctx):
-    return np.array([_position(resource_handle, ctx)], dtype=object)
+def _(resource_handle, *, external_state_policy, ctx):
+    return np.array([_position(resource_handle, external_state_policy, ctx)], dtype=object)
 
 
 @deserialize.kernel(device="cpu")
@@ -66,8 +82,8 @@ def _(resource_handle, serialized, *, ctx):
 
 
 @position.kernel(device="cpu")
-def _(resource_handle, *, ctx):
-    return np.array(_position(resource_handle, ctx), dtype=object)
+def _(resource_handle, *, external_state_policy, ctx):
+    return np.array(_position(resource_handle, external_state_policy, ctx), dtype=object)
 
 
 @set_position.kernel(device="cpu")

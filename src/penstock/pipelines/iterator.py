@@ -26,6 +26,8 @@ class IteratorResource:
         self._streams: dict = {}
         self._failed: Exception | None = None
 
+    stage = property(lambda self: self._stage, doc="The dataset that it goes through; None before it is started.")
+
     def start(self, stage: Stage, ctx: Any) -> None:
         """Goes to the start of a dataset of the right types."""
         check_types(self.types, self.shapes, stage.types, stage.shapes)
