@@ -14,7 +14,8 @@ from penstock.io.record import TFRecordOptions
 from penstock.ops.registry import get
 
 
-def saveable(resource: Any, name: str, initializer: Any = None, policy: ExternalStatePolicy = ExternalStatePolicy.IGNORE) -> Any:
+def saveable(resource: Any, name: str, initializer: Any = None,
+             policy: ExternalStatePolicy = ExternalStatePolicy.IGNORE) -> Any:
     """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to go on in."""
     from penstock.checkpoint.saveable import SaveableObject, SaveSpec
 
