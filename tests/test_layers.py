@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "pipelines": BASE | {"kernels", "io"},
     "ops": CORE | PUBLIC | {"collective", "kernels", "queues", "pipelines"},
     "collective": BASE,
-    "optimize": CORE,
+    "optimize": CORE | {"kernels"},
     "partition": CORE | {"place"},
     "compile": CORE | {"kernels", "place"},
     "execute": CORE | {"compile", "device_config", "kernels.host_threads", "partition", "place"},

@@ -7,12 +7,9 @@
    sums that are a bias's gradient are done in the same pass. The statistics of a batch take one reading of it where ATen's
    take two, and a ReLU after the normalization no pass of its own.
 
-   Work is cut into items of a fixed size, which the threads of torch's own OpenMP team take as they come: results do not
-   depend on the number of threads. No interpreter's lock is held. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+   No interpreter's lock is held. */
+#include "_threads.h"
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -38,31 +35,6 @@ INLINE int any(Ints mask)
     for (int lane = 0; lane < LANES; lane++)
         found |= mask[lane];
     return found != 0;
-}
-
-/* -- threads ------------------------------------------------------------------------------------------------------ */
-typedef void (*Item)(const void *job, int64_t number);
-typedef struct { Item item; const void *job; int64_t count, next; } Work;
-typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
-
-enum { WORTH = 1 << 15 };                 /* numbers that are worth waking threads */
-static Parallel parallel;                 /* libgomp's GOMP_parallel, or NULL: then the caller's thread does all */
-
-static void take_items(void *given)
-{
-    Work *work = given;
-    int64_t number;
-    while ((number = __atomic_fetch_add(&work->next, 1, __ATOMIC_RELAXED)) < work->count)
-        work->item(work->job, number);
-}
-
-static void share(Item item, const void *job, int64_t count, int64_t numbers)
-{
-    Work work = {item, job, count, 0};
-    if (parallel != NULL && count > 1 && numbers >= WORTH)
-        parallel(take_items, &work, 0, 0);       /* as many threads as torch's kernels use */
-    else
-        take_items(&work);
 }
 
 /* -- max pooling -------------------------------------------------------------------------------------------------- */
@@ -377,15 +349,6 @@ static PyObject *batch_norm(PyObject *self, PyObject *args)
     merge_blocks(&n);
     share(normalize_block, &n, blocks, n.rows * n.channels);
     Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
-static PyObject *use_threads(PyObject *self, PyObject *address)
-{
-    const unsigned long long given = PyLong_AsUnsignedLongLong(address);
-    if (given == (unsigned long long)-1 && PyErr_Occurred())
-        return NULL;
-    parallel = (Parallel)(uintptr_t)given;
     Py_RETURN_NONE;
 }
 

@@ -23,6 +23,7 @@ add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numer
               commutative=True)
 add_n_op.sums = True
 add_n_op.small = "{} + {}"
+add_n_op.pointwise = "ADD"
 accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T",
                     "N: int >= 1, T: type in {numeric quantized}, shape: shape", commutative=True)
 
@@ -69,6 +70,7 @@ add_product = internal("_AddProduct", "x: T, a: T, b: T -> z: T", "T: type in {f
 add_product.kernel(torch.addcmul)
 add_product.overwrites(0, torch.Tensor.addcmul_)
 add_product.elementwise = True
+add_product.pointwise = "ADD_PRODUCT"
 _FEW = 1024                     # elements below which others do better (optimize/small.py)
 
 

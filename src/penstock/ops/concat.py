@@ -330,6 +330,8 @@ split_op = op("Split", "split_dim: int32, value: T -> output: num_split * T", "n
 split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T",
              "num_split: int >= 1, T: type, Tlen: type in {index} = int64", python_names={"split_dim": "axis"})
 
+split_op.divides = True
+
 
 @split_op.shape
 def _(split_dim, value, *, num_split, c):

@@ -59,6 +59,7 @@ def _quotient(name: str, kernel: Callable, on_integers: Callable | None, types: 
 
 div_op = _quotient("Div", torch.true_divide, _truncated, "numeric")
 real_div = _quotient("RealDiv", torch.true_divide, _truncated, "numeric")
+real_div.pointwise = "DIV"
 real_div.small = "{} / {}"
 real_div.neutral = {1: 1}
 floor_div_op = _quotient("FloorDiv", lambda x, y: torch.floor(torch.true_divide(x, y)), _floored, "real")

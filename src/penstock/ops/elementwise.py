@@ -96,6 +96,7 @@ log = unary("Log", torch.log, "floating", "math.log", "log", doc="The natural lo
 log1p = unary("Log1p", torch.log1p, "floating", "math.log1p", "log1p", doc="log(1 + x), exact for small x.")
 sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
 tanh = unary("Tanh", torch.tanh, "floating", "math.tanh nn.tanh tanh", doc="The hyperbolic tangent of x.")
+neg.pointwise, square.pointwise, sigmoid.pointwise, tanh.pointwise = "NEG", "SQUARE", "SIGMOID", "TANH"
 
 for _op, _over in ((exp, torch.exp_), (expm1, torch.expm1_), (log, torch.log_), (log1p, torch.log1p_),
                    (sigmoid, torch.sigmoid_), (tanh, torch.tanh_)):
@@ -248,6 +249,7 @@ tanh_grad = _from_result("TanhGrad", lambda y, dy: _tanh_backward(dy, y) if _rea
 sigmoid_grad = _from_result("SigmoidGrad",
                             lambda y, dy: _sigmoid_backward(dy, y) if _real_and_alike(y, dy) else dy * y * (1 - y))
 tanh_grad.linear = sigmoid_grad.linear = 1
+tanh_grad.pointwise, sigmoid_grad.pointwise = "TANH_GRAD", "SIGMOID_GRAD"
 tanh_grad.prepare(lambda known: (lambda y, dy: _tanh_backward(dy, y)) if _alike(known) else None)
 sigmoid_grad.prepare(lambda known: (lambda y, dy: _sigmoid_backward(dy, y)) if _alike(known) else None)
 

@@ -159,6 +159,8 @@ mul.overwrites(1, lambda x, y: y.mul_(x))
 mul.multiplies = True
 add_v1.small = add_v2.small = "{} + {}"
 sub.small, mul.small = "{} - {}", "{} * {}"
+add_v1.pointwise = add_v2.pointwise = "ADD"
+sub.pointwise, mul.pointwise = "SUB", "MUL"
 sub.neutral, mul.neutral = {1: 0.0}, {0: 1, 1: 1}
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
 

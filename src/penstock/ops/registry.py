@@ -204,6 +204,8 @@ class OpDef:
         self.elementwise = False                   # works on each element alone, with broadcasting
         self.multiplies = False                    # gives the product of its two inputs, element by element
         self.joins = False                         # gives its inputs side by side, along the axis that its last input says
+        self.divides = False                       # gives equal parts of its second input, along the axis that its first says
+        self.pointwise = ""                        # the instruction of kernels/pointwise.py that does the same to float32
         self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
         self.fills: int | None = None              # gives this number everywhere, in the shape of its input
         # (op, fed) -> (begin, end) if, with what is known of it, it gives its last input as these rows among zeros

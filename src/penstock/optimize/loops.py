@@ -20,6 +20,7 @@ from penstock import dtypes
 from penstock.graph.effects import writes_nothing
 from penstock.graph.frames import Frame, Frames
 from penstock.graph.node import Operation, Tensor
+from penstock.optimize.dependencies import simplify_dependencies
 from penstock.optimize.folding import constant
 from penstock.optimize.forwarding import forward_values
 from penstock.optimize.invariants import move_invariants
@@ -49,6 +50,7 @@ def improve_loops(step: StepGraph) -> None:
     step.prune()
     if any([gradient.rewrite() for gradient in _gradients(step, frames)]):
         step.prune()
+        simplify_dependencies(step)
         forward_values(step)
 
 
@@ -62,7 +64,7 @@ def _gradients(step: StepGraph, frames: Frames) -> list[_Gradient]:
     inner = list(dict.fromkeys(f for f in frames.of.values() if f.parent is not None))
     nested = {f.parent for f in inner}
     users = step.users()
-    simple = {f: counter for f in inner if f not in nested and f.parent is frames.root and not _chooses(f)
+    simple = {f: counter for f in inner if f not in nested and f.parent is frames.root and not chooses(f)
               if (counter := _counter(f)) is not None}
     found = []
     for frame, counter in simple.items():
@@ -200,7 +202,7 @@ def _is_number(t: Tensor, number: int) -> bool:
     return t._op.opdef.constant and t._dims == () and t._dtype.is_integer and int(t._op.attrs["value"]) == number
 
 
-def _chooses(frame: Frame) -> bool:
+def chooses(frame: Frame) -> bool:
     """Whether there is a conditional in a loop, or anything else than switches and variables of the loop."""
     for op in frame.ops:
         kind = op.opdef.control_flow
@@ -273,12 +275,15 @@ class _Gradient:
                 self.ahead[id(op.outputs[0])] = op
         counts = self._take_counts()
         for op in order:
+            if self._is_joined(op):
+                continue
             self._move_factor(op)
             if self._needs_no_loop(op):
                 self.ahead[id(op.outputs[0])] = op
             elif op.opdef.joins:
                 self._join_factors(op)
-        return self._without({*counts, *self._read_rows(order)})
+        self._read_rows(order)
+        return self._without({*counts, *self.pushes})           # nobody but its push can tell when a pop runs
 
     def take_invariants(self) -> bool:
         """Saved values that are the same in all iterations are not saved; whether there were some."""
@@ -298,8 +303,8 @@ class _Gradient:
         return self._without(gone)
 
     def _without(self, gone: set[Operation]) -> bool:
-        """Nobody waits for ops that are gone any more; whether there are some."""
-        for op in self.step.ops:                            # who waits for an op that is gone waits for what that waited for
+        """Nobody waits for some ops any more; whether there are some."""
+        for op in self.step.ops:                            # who waits for one of them waits for what that waited for
             while any(c in gone for c in op._control_inputs):
                 op._control_inputs = list(dict.fromkeys(b for c in op._control_inputs
                                                         for b in (c._control_inputs if c in gone else (c,))))
@@ -358,6 +363,13 @@ class _Gradient:
                 del self.pushes[pop], self.ahead[id(pop.outputs[0])]
         self.step.substitute(by)
         return gone
+
+    def _is_joined(self, op: Operation) -> bool:
+        """Whether an op will be one with others of the loop (optimize/pointwise.py): then it takes next to no time there."""
+        if op.opdef.joins:
+            return bool(op._inputs) and self._is_joined(_behind(op._inputs[0])._op)
+        return self.step.joins_pointwise and bool(op.opdef.pointwise) and _known(op.outputs[0]._dims) and \
+            op.outputs[0]._dtype == dtypes.float32
 
     # -- what is made of saved values -----------------------------------------------------------------------------------
     def _is_ahead(self, t: Tensor) -> bool:
@@ -424,8 +436,8 @@ class _Gradient:
         op.opdef, op.attrs, op._counts, op._inputs = product.opdef, product.attrs, (), [j.outputs[0] for j in joined]
 
     # -- the loop reads rows --------------------------------------------------------------------------------------------
-    def _read_rows(self, order: list[Operation]) -> list[Operation]:
-        """Gives ops of the loop rows of what was computed before it; the pops that are not needed any more."""
+    def _read_rows(self, order: list[Operation]) -> None:
+        """Gives ops of the loop rows of what was computed before it."""
         staying = [op for op in order if not self._is_made_ahead(op)]
         for op in staying:
             for i, t in enumerate(op._inputs):
@@ -437,7 +449,6 @@ class _Gradient:
             for i, t in enumerate(op._inputs):
                 if self.ahead.get(id(t)) in gone:
                     op._inputs[i] = self._row(t)
-        return gone
 
     def _is_made_ahead(self, op: Operation) -> bool:
         return bool(op.outputs) and id(op.outputs[0]) in self.ahead
@@ -486,4 +497,4 @@ def _known(dims: Any) -> bool:
     return dims is not None and None not in dims
 
 
-__all__ = ["Looping", "improve_loops"]
+__all__ = ["Looping", "chooses", "improve_loops"]

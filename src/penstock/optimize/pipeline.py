@@ -20,6 +20,7 @@ from penstock.optimize.inlining import inline_calls
 from penstock.optimize.loop_variables import narrow_loops
 from penstock.optimize.loops import improve_body, improve_loops
 from penstock.optimize.options import Options
+from penstock.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock.optimize.shapes import specialize_shapes
 from penstock.optimize.small import join_small
 from penstock.optimize.step import StepGraph
@@ -34,8 +35,10 @@ PASSES = (
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
     ("remapping", fuse),
+    ("remapping", join_pointwise),
     ("remapping", join_small),
 )
+_IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}
 
 
 def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
@@ -51,9 +54,10 @@ def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operatio
     if dims is not None:
         specialize_shapes(step, dims)
     narrow_branches(step)
+    step.joins_pointwise = options.remapping and not options.jit and may_join(step)
     for switch, run in PASSES:
         if getattr(options, switch) and not (options.jit and run is join_small):       # torch.compile knows better
-            (improve_body if inline and run is improve_loops else run)(step)
+            (_IN_BODIES.get(run, run) if inline else run)(step)
     advance_early(step)
     if options.jit:
         from penstock.optimize.parts import take_parts

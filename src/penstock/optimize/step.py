@@ -54,6 +54,7 @@ class StepGraph:
         self.fed = {id(t) for t in self.feeds}
         self.has_control_flow = any(op.opdef.control_flow for op in ops)
         self._where = placed
+        self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
 
     @property
     def placed(self) -> dict[Operation, Any] | None:

@@ -1,0 +1,111 @@
+"""Instructions on single elements, several in one pass: torch's results, whatever the sizes, the places and the threads."""
+import math
+
+import pytest
+import torch
+
+from penstock import errors
+from penstock.kernels import pointwise
+from penstock.kernels.pointwise import Columns, Plan, Step
+
+pytestmark = pytest.mark.skipif(not pointwise.available(), reason="penstock was installed without a compiler")
+REFERENCE = {
+    "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b, "DIV": lambda a, b: a / b,
+    "NEG": lambda a: -a, "SQUARE": lambda a: a * a, "COPY": lambda a: a, "ADD_PRODUCT": lambda a, b, c: a + b * c,
+    "SIGMOID": torch.sigmoid, "TANH": torch.tanh,
+    "SIGMOID_GRAD": lambda y, g: g * y * (1 - y), "TANH_GRAD": lambda y, g: g * (1 - y * y),
+}
+
+
+def normal(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def whole(tensor: int, columns: int) -> Columns:
+    return Columns(tensor, 0, columns)
+
+
+@pytest.mark.parametrize("kind", REFERENCE)
+@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 5), (7, 16), (2, 33), (1, 1024), (3, 1025), (40, 128), (1, 70000)])
+def test_each_instruction(kind, rows, columns):
+    function = REFERENCE[kind]
+    count = function.__code__.co_argcount if hasattr(function, "__code__") else 1
+    values = [normal(i, rows, columns) for i in range(count)]
+    terms = [*(whole(i, columns) for i in range(count)), Step(kind, tuple(range(count)))]
+    plan = Plan(rows, columns, [rows * columns] * count, [(rows, columns)], terms, [(count, whole(0, columns))])
+    found, = plan.run(values)
+    torch.testing.assert_close(found, function(*values), rtol=3e-6, atol=1e-7)
+
+
+def both(x: torch.Tensor) -> list[torch.Tensor]:
+    """The sigmoid and the hyperbolic tangent of x."""
+    n = x.numel()
+    terms = [Columns(0, 0, 0), Step("SIGMOID", (0,)), Step("TANH", (0,))]
+    return Plan(1, n, [n], [(n,), (n,)], terms, [(1, Columns(0, 0, 0)), (2, Columns(1, 0, 0))]).run([x])
+
+
+def test_sigmoid_and_tanh_are_right_to_two_units_in_the_last_place():
+    x = torch.cat([torch.linspace(-80, 80, 200_001), torch.linspace(-2, 2, 200_001), torch.logspace(-35, 0, 1000)])
+    for found, right in zip(both(x), (torch.sigmoid(x.double()), torch.tanh(x.double())), strict=True):
+        wrong = (found.double() - right).abs() / right.abs().clamp_min(1e-40)
+        assert wrong.max() < 2 * 2 ** -23
+
+
+def test_sigmoid_and_tanh_far_out():
+    s, t = both(torch.tensor([math.inf, -math.inf, math.nan, 1e30, -1e30, 0.0, -100.0, 100.0]))
+    torch.testing.assert_close(s, torch.tensor([1, 0, math.nan, 1, 0, 0.5, 0, 1]), equal_nan=True, rtol=0, atol=1e-37)
+    torch.testing.assert_close(t, torch.tensor([1, -1, math.nan, 1, -1, 0, -1, 1]), equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("columns", [4, 24, 1100])
+def test_parts_side_by_side_rows_and_numbers(columns):
+    """What is cut out of a tensor, a row for all rows, a number; and results side by side, one of them twice."""
+    rows = 5
+    x, row = normal(1, rows, 3 * columns), normal(2, columns)
+    terms = [Columns(0, 2 * columns, 3 * columns), Columns(1, 0, 0), 0.5]
+    terms += [Step("ADD", (0, 1)), Step("MUL", (3, 2)), Step("NEG", (4,))]
+    written = [*((term, Columns(0, i * columns, 3 * columns)) for i, term in enumerate((4, 5, 4))), (1, whole(1, columns))]
+    results = [(rows, 3 * columns), (rows, columns)]
+    joined, copied = Plan(rows, columns, [x.numel(), columns], results, terms, written).run([x, row])
+    part = (x[:, 2 * columns:] + row) * 0.5
+    torch.testing.assert_close(joined, torch.cat([part, -part, part], 1))
+    torch.testing.assert_close(copied, row.expand(rows, columns), rtol=0, atol=0)
+
+
+def chain(n: int, length: int) -> Plan:
+    terms = [Columns(0, 0, 0), Columns(1, 0, 0)]
+    for i in range(length):
+        terms.append(Step(("ADD", "MUL", "SUB")[i % 3], (len(terms) - 1, i % 2)))
+    return Plan(1, n, [n, n], [(n,)], terms, [(len(terms) - 1, Columns(0, 0, 0))])
+
+
+def test_room_is_used_again():
+    a, b = normal(1, 5000), normal(2, 5000).sign()
+    x = b
+    for i in range(60):
+        x = (torch.add, torch.mul, torch.sub)[i % 3](x, (a, b)[i % 2])
+    torch.testing.assert_close(chain(5000, 60).run([a, b])[0], x, rtol=1e-4, atol=1e-4)
+
+
+def test_the_same_with_any_number_of_threads():
+    x = normal(1, 300_000)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(both(x))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_what_a_plan_was_not_made_for():
+    plan = chain(6, 3)
+    x = normal(1, 2, 3)
+    torch.testing.assert_close(plan.run([x.t(), x])[0], plan.run([x.t().contiguous(), x])[0])      # laid out otherwise
+    for other in (x[:1], x.double(), normal(1, 7)):
+        with pytest.raises(errors.InternalError, match="are not those of the plan"):
+            plan.run([x, other])
+    with pytest.raises(ValueError, match="too much"):
+        terms = [Columns(0, 0, 0), *(Step("NEG", (0,)) for _ in range(40))]
+        Plan(1, 6, [6], [(6,)], [*terms, Step("ADD", (1, 40))], [(41, Columns(0, 0, 0))])
