@@ -1,11 +1,14 @@
 """All-reduce between processes of this machine: every algorithm, AUTO, and torch.distributed's gloo, in turns in one run.
 
-    python benchmarks/allreduce.py --processes 2 4 --sizes 1024 65536 1048576
+    python benchmarks/allreduce.py --processes 2 3 4 8 --sizes 256 65536 1048576 --seconds 10 [--table docs/FILE.md]
 
 Prints, for each number of processes and elements (float32), the time of each way in milliseconds, what AUTO chose, and its time
-over that of the best. A round calls every way a few times in a row, in an order that rotates, after a barrier; the slowest
-process counts. What others do on the machine only ever adds to a time, so the least of many short rounds is printed. All ways
-write into their input, as torch.distributed does; "torch gloo" is `torch.distributed.all_reduce` itself.
+over that of the best. A round calls every way a few times in a row, in an order that changes, after a barrier and, of what is
+not large, a call that does not count; the slowest process counts. A time is the mean of the quickest quarter of the rounds:
+with more processes than cores, single rounds differ by a lot, and what others do on the machine only ever adds. Who is far
+behind is called in fewer rounds (at least three); all others, AUTO among them, are called in the same ones, so that what
+disturbs one disturbs all. AUTO is called before, until it has made its last choice or half the seconds are over. All ways write
+into their input, as torch.distributed does; "torch gloo" is `torch.distributed.all_reduce` itself.
 """
 from __future__ import annotations
 
@@ -13,77 +16,124 @@ import argparse
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import time
 
 SOURCE = str(pathlib.Path(__file__).parents[1] / "src")
-sys.path.insert(0, SOURCE)
+sys.path[:0] = [SOURCE, str(pathlib.Path(__file__).parent)]
+
+import generated  # noqa: E402
 
 from penstock.distributed.launch import free_addresses  # noqa: E402
 
 LARGE = 1 << 20                     # bytes: smaller ones are timed some calls at a time
 MANY = 5
+FIRST, BEHIND = 3, 1.5              # rounds for all; then for those who are not slower than so many times the best
+MOST = 1000
 
 
-def member(rank: int, spec: dict, store: int, sizes: list[int], seconds: float) -> None:
-    """One process: times all ways; process 0 prints a line of JSON per size."""
-    import torch
-    import torch.distributed as dist
+class Member:
+    """One process of the group."""
 
-    import penstock.compat.v1 as tf
-    from penstock.collective.algorithms import ALGORITHMS
-    from penstock.collective.group import Limit
-    torch.set_num_threads(1)
-    server = tf.train.Server({"worker": spec["worker"]}, "worker", rank)
-    size = len(spec["worker"])
-    hub = server._resources.hub
-    group = hub.join(1, size, f"{hub.task}/device:CPU:0", Limit(seconds=60))
-    raw = None
-    if size > 1:
-        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{store}", rank=rank, world_size=size)
-        raw = dist.group.WORLD
+    def __init__(self, rank: int, spec: dict, store: int):
+        import torch
+        import torch.distributed as dist
 
-    def way(name: str, x: torch.Tensor) -> None:
+        import penstock.compat.v1 as tf
+        from penstock.collective.group import Limit
+        torch.set_num_threads(1)
+        self.rank, self.size, self.dist = rank, len(spec["worker"]), dist
+        self.server = tf.train.Server({"worker": spec["worker"]}, "worker", rank)
+        hub = self.server._resources.hub
+        self.group = hub.join(1, self.size, f"{hub.task}/device:CPU:0", Limit(seconds=60))
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{store}", rank=rank, world_size=self.size)
+
+    def call(self, name: str, x) -> None:
+        """One reduction in one way."""
         if name == "torch gloo":
-            dist.all_reduce(x, group=raw)
+            self.dist.all_reduce(x)
         else:
-            group.all_reduce(rank, f"{name} {x.numel()}", x, how=name, in_place=True)
-    for n in sizes:
+            self.group.all_reduce(self.rank, f"{name} {x.numel()}", x, how=name, in_place=True)
+
+    def slowest(self, seconds: list[float]) -> list[float]:
+        """The greatest of what all processes have measured."""
+        import torch
+        times = torch.tensor(seconds, dtype=torch.float64)
+        self.dist.all_reduce(times, op=self.dist.ReduceOp.MAX)
+        return times.tolist()
+
+    def chosen(self, x):
+        """What AUTO has chosen for arrays like this, and whether it has made its last trial."""
+        from penstock.collective import tuner
+        choice = self.group.tuner.choices[self.rank, min((x.nbytes - 1).bit_length(), tuner._LARGEST), ""]
+        return choice.chosen, choice.trials > len(tuner._AGAIN)
+
+    def settle(self, x, seconds: float) -> None:
+        """Calls AUTO until it has made up its mind."""
+        start = time.perf_counter()
+        while not self.chosen(x)[1] and self.slowest([time.perf_counter() - start])[0] < seconds:
+            for _ in range(8 if x.nbytes < LARGE else 1):
+                self.call("auto", x)
+
+    def measure(self, n: int, seconds: float) -> dict:
+        """The times of all ways for n elements."""
+        import torch
+
+        from penstock.collective.algorithms import ALGORITHMS
+        from penstock.collective.tuner import typical
         x = torch.zeros(n)
         names = [*ALGORITHMS, "gloo", "auto", "torch gloo"]
         many = MANY if x.nbytes < LARGE else 1
         for name in names:
-            way(name, x)                            # for the first time: connections, trials
+            self.call(name, x)                      # for the first time: connections, trials
+        self.settle(x, seconds / 2)
         times: dict[str, list[float]] = {name: [] for name in names}
-        start, spent, rounds = time.perf_counter(), 0.0, 0
-        while spent < seconds or rounds < len(names):
-            turn = names[rounds % len(names):] + names[:rounds % len(names)]
+        start, spent, trying = time.perf_counter(), 0.0, names
+        for number in range(1, MOST):
+            turn = random.Random(number).sample(trying, len(trying))
             mine = []
             for name in turn:
-                dist.barrier()
+                self.dist.barrier()
+                if many > 1:
+                    self.call(name, x)              # as a barrier of its own kind: its threads are awake, as they are in a row
                 began = time.perf_counter()
                 for _ in range(many):
-                    way(name, x)
+                    self.call(name, x)
                 mine.append((time.perf_counter() - began) / many)
-            mine.append(time.perf_counter() - start)
-            worst = group.all_reduce(rank, "times", torch.tensor(mine, dtype=torch.float64), "Max", how="all_to_all").tolist()
-            spent, rounds = worst.pop(), rounds + 1
+            *worst, spent = self.slowest([*mine, time.perf_counter() - start])
             for name, took in zip(turn, worst, strict=True):
                 times[name].append(took)
+            if number >= FIRST:
+                least = min(map(typical, times.values()))
+                trying = [name for name in names if name == "auto" or typical(times[name]) <= BEHIND * least]
+                if spent >= seconds:
+                    break
+        return {"processes": self.size, "elements": n, "chosen": self.chosen(x)[0], "rounds": len(times["auto"]),
+                "ms": {k: typical(v) * 1e3 for k, v in times.items()}}
+
+    def close(self) -> None:
+        """Leaves the group."""
+        self.dist.destroy_process_group()
+        self.server.stop()
+
+
+def member(rank: int, spec: dict, store: int, sizes: list[int], seconds: float) -> None:
+    """One process: times all ways; process 0 prints a line of JSON per size."""
+    made = Member(rank, spec, store)
+    for n in sizes:
+        line = made.measure(n, seconds)
         if rank == 0:
-            choice = group.tuner.choices[0, min((x.nbytes - 1).bit_length(), 24), ""]
-            print(json.dumps({"processes": size, "elements": n, "chosen": choice.chosen, "rounds": rounds,
-                              "ms": {k: min(v) * 1e3 for k, v in times.items()}}), flush=True)
-    dist.destroy_process_group()
-    server.stop()
+            print(json.dumps(line), flush=True)
+    made.close()
 
 
 def run(processes: int, sizes: list[int], seconds: float) -> list[dict]:
     """The lines of one number of processes."""
     *workers, meeting = free_addresses(processes + 1, "127.0.0.1")
     spec, store = {"worker": workers}, int(meeting.rpartition(":")[2])
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    env = {"PENSTOCK_HEARTBEAT_SECONDS": "15", **os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--seconds", str(seconds), "--sizes", *map(str, sizes), "--member"]
     made = [subprocess.Popen([*command, json.dumps([r, spec, store])], env=env, stdout=subprocess.PIPE, text=True)
             for r in range(processes)]
@@ -101,27 +151,34 @@ def run(processes: int, sizes: list[int], seconds: float) -> list[dict]:
 def main() -> None:
     """Reads the arguments and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, nargs="+", default=[2, 3, 4])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[256, 4096, 65536, 1048576, 4194304])
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 3, 4, 8])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[256, 4096, 65536, 1 << 20, 1 << 22, 1 << 24])
     parser.add_argument("--seconds", type=float, default=10.0, help="for each size")
+    parser.add_argument("--table", type=pathlib.Path, help="a page of docs/ whose table is written anew")
     parser.add_argument("--member", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.member:
         member(*json.loads(args.member), args.sizes, args.seconds)
         return
-    head, farthest = None, 0.0
+    head, farthest, kept = None, 0.0, []
     for processes in args.processes:
         for line in run(processes, args.sizes, args.seconds):
             times = line["ms"]
             if head is None:
                 head = list(times)
-                print("| processes | elements | " + " | ".join(head) + " | AUTO chose | AUTO / best |")
-                print("|---" * (len(head) + 4) + "|")
+                kept = ["| processes | KB | " + " | ".join(head) + " | AUTO chose | rounds | AUTO / best |",
+                        "|---" * (len(head) + 5) + "|"]
+                print("\n".join(kept))
             ratio = times["auto"] / min(t for name, t in times.items() if name != "auto")
             farthest = max(farthest, ratio)
-            print(f"| {line['processes']} | {line['elements']} | " + " | ".join(f"{times[h]:.2f}" for h in head)
-                  + f" | {line['chosen']} | {ratio:.2f} |", flush=True)
-    print(f"\nAUTO at most {farthest:.2f} times the best")
+            kept.append(f"| {line['processes']} | {line['elements'] * 4 // 1024} | "
+                        + " | ".join(f"{times[h]:.3g}" for h in head)
+                        + f" | {line['chosen']} | {line['rounds']} | {ratio:.2f} |")
+            print(kept[-1], flush=True)
+    kept.append(f"\nAUTO took at most {farthest:.2f} times as long as the best.")
+    print(kept[-1])
+    if args.table:
+        generated.write(args.table, "allreduce", kept)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Which algorithm a reduction uses: the one that was asked for, or, for AUTO, the one that was found to be the fastest.
 
-For every class of sizes (powers of two), the first call tries all algorithms, and torch.distributed's engines, on data of that
-size: in turn, a few rounds of a few calls, without those that are far behind. The members exchange their times after each
-round, and the slowest one's counts, so that all come to the same choice. A moment in which the machine does something else may
-spoil that, so the best ones are tried again after some calls; another one is taken only if it is clearly better. Groups within
-one task are not worth it: there, messages are references, and a rule by size will do.
+For every class of sizes (powers of two), the first call tries all algorithms, and torch.distributed's engines, on data of its
+size: rounds of a few calls each, in an order that changes, and soon without those that are far behind. The members exchange
+their times after each round, and the slowest one's counts, so that all come to the same choice. What a way takes is the mean of
+the quickest quarter of its rounds: where there are more processes than cores, the least of some rounds is luck, and the mean of
+all is what others did meanwhile. The best ones are tried again after some calls, and their rounds are added to those of before;
+another one is taken only if it is clearly better. Groups within one task are not worth it: there, messages are references, and
+a rule by size will do.
 
 Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
 about to do: engines could not tell, or end, if it were not the same. What was said and chosen is kept: the calls after it,
@@ -15,6 +17,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -31,16 +34,16 @@ from penstock.collective.merge import MERGES, Merge
 if TYPE_CHECKING:
     from penstock.collective.group import Call, Group
 
-BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.1"))      # for one class of sizes, at a time
-_ROUNDS, _SOME = 60, 8               # at most, and where they take at most a few times as long
+BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.2"))      # for one class of sizes, at a time
+_SOME, _MOST = 6, 60                # rounds: those that are made if they fit into a few budgets, and the most
 _AT_MOST = 4.0
-_BEHIND = 1.6                       # times the best: who is slower after some rounds is not tried again
-_FAR_BEHIND = 4.0                   # …, or after three
+_BEHIND = ((16, 1.12), (8, 1.3), (4, 1.6), (2, 2.5), (1, 4.0))      # rounds, and times the best: who is slower then is out
+_AGAIN_WITHIN = 2.0                 # times the best: who is tried again
 _IN_A_ROW = 3                       # calls that are timed together, of what is not large
 _LARGE = 1 << 20
-_AGAIN = (8, 64, 512)               # calls after which the best ones are tried again
-_BETTER = 0.95                      # of the time of the one in use: what another one must beat
-_LARGEST = 24                       # of the logarithm of bytes: classes above behave like this one
+_AGAIN = (8, 64, 512, 4096)         # calls after which the best ones are tried again
+_BETTER = 0.97                      # of the time of the one in use: what another one must beat
+_LARGEST = 26                       # of the logarithm of bytes: classes above behave like this one
 _SMALL = 32 << 10
 _KEPT = 4096                        # plans; with more of them, all are made anew
 HINTS = {"auto": "auto", "ring": "ring", "nccl": "nccl", "gloo": "gloo"}
@@ -55,32 +58,49 @@ def named(hint: str) -> str:
     return found
 
 
+def typical(seconds: list[float]) -> float:
+    """The mean of the quickest quarter of some times.
+
+    >>> typical([1.0, 9.0, 3.0, 8.0, 7.0])
+    2.0
+    """
+    quickest = sorted(seconds)[:(len(seconds) + 3) // 4]
+    return sum(quickest) / len(quickest)
+
+
 class _Choice:
     """What is known of a class of sizes."""
 
-    def __init__(self) -> None:
+    def __init__(self, elements: int) -> None:
         self.lock = threading.Lock()
+        self.elements = elements                     # of the data that ways are tried on
         self.chosen = ""
-        self.times: dict[str, float] = {}        # the best of each way
+        self.rounds: dict[str, list[float]] = {}     # seconds that each way took
         self.trials = 0
 
-    def take(self, times: dict[str, float]) -> None:
+    def times(self) -> dict[str, float]:
+        """What each way takes, as far as is known."""
+        return {name: typical(found) for name, found in self.rounds.items()}
+
+    def take(self, rounds: dict[str, list[float]]) -> None:
         """Another trial has been made."""
         self.trials += 1
-        for name, seconds in times.items():
-            self.times[name] = min(seconds, self.times.get(name, seconds))
-        seconds, best = min((t, n) for n, t in self.times.items())
-        if not self.chosen or seconds < _BETTER * self.times[self.chosen]:
+        for name, found in rounds.items():
+            self.rounds.setdefault(name, []).extend(found)
+        times = self.times()
+        seconds, best = min((t, n) for n, t in times.items())
+        if not self.chosen or seconds < _BETTER * times[self.chosen]:
             self.chosen = best
 
     def leaders(self) -> list[str]:
         """The ways that are worth another trial."""
-        least = min(self.times.values(), default=0.0)
-        return [name for name, t in self.times.items() if t <= _BEHIND * least]
+        times = self.times()
+        least = min(times.values(), default=0.0)
+        return [name for name, t in times.items() if t <= _AGAIN_WITHIN * least]
 
     def without_engines(self) -> str:
         """The best way for what engines do not take."""
-        return min((t, name) for name, t in self.times.items() if name not in engines.NAMES)[1]
+        return min((t, name) for name, t in self.times().items() if name not in engines.NAMES)[1]
 
 
 class Plan:
@@ -150,7 +170,7 @@ class Tuner:
             return how if self._usable(how, call, data, merge) else "ring", math.inf
         if self._group.local:
             return "master_worker" if data.nbytes <= _SMALL else "round_robin", math.inf
-        choice = self._tuned(call, min((data.nbytes - 1).bit_length(), _LARGEST), again)
+        choice = self._tuned(call, data.nbytes, again)
         name = choice.chosen if choice.chosen not in engines.NAMES or engines.takes(data, merge) else choice.without_engines()
         steady = call.lane is None or choice.trials > len(_AGAIN)          # calls of no lane come in any order: no new choice
         return name, math.inf if steady else _AGAIN[choice.trials - 1]
@@ -165,41 +185,52 @@ class Tuner:
         return self._nccl[call.rank]
 
     # -- trials -------------------------------------------------------------------------------------------------------
-    def _tuned(self, call: Call, size: int, again: bool) -> _Choice:
+    def _tuned(self, call: Call, nbytes: int, again: bool) -> _Choice:
+        size = min((nbytes - 1).bit_length(), _LARGEST)
         key = call.rank, size, call.lane
+        # The first call of a lane is the same for all; other calls come in any order: they agree on the middle of their class.
+        some = 3 * 2 ** size // 4 if call.lane is None else nbytes
         with self._lock:
-            choice = self.choices.setdefault(key, _Choice())
+            choice = self.choices.setdefault(key, _Choice(max(1, some // 4)))
         with choice.lock:
             if not choice.chosen or again and choice.trials <= len(_AGAIN):
-                data = torch.zeros(max(1, 3 * 2 ** size // 16))             # in the middle of the class
+                data = torch.zeros(choice.elements)
                 about, name = f"{call.about} (trials)", ("tune", size, call.lane)
                 with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.lane) as trial:
                     choice.take(self._try(trial, data, choice.leaders()))
             return choice
 
-    def _try(self, call: Call, data: torch.Tensor, some: list[str]) -> dict[str, float]:
-        """The best time of each way, or of some, the slowest member's counting."""
+    def _ways(self, call: Call, data: torch.Tensor) -> dict[str, Callable[[], None]]:
+        """What can be tried. With four members and more, all_to_all moves at least twice the bytes of the others: not tried
+        where bytes count."""
         ways: dict[str, Callable[[], None]] = {
-            name: functools.partial(self._as_called, call, name, data) for name in ALGORITHMS}
+            name: functools.partial(self._as_called, call, name, data) for name in ALGORITHMS
+            if name != "all_to_all" or call.size < 4 or data.nbytes < _LARGE}
         if call.lane is not None and self._usable("gloo", call, data, "Add"):
             gloo = self._engine("gloo", call)
             ways["gloo"] = lambda: gloo.reduce(data, lambda: call)
+        return ways
+
+    def _try(self, call: Call, data: torch.Tensor, some: list[str]) -> dict[str, list[float]]:
+        """The times of all ways, or of some, a number for each round, the slowest member's counting."""
+        ways = self._ways(call, data)
         trying = [name for name in ways if name in some] or list(ways)
-        best, spent = dict.fromkeys(trying, math.inf), 0.0
-        many = _IN_A_ROW if data.nbytes < _LARGE else 1
-        for n in range(_ROUNDS):
-            order = trying[n % len(trying):] + trying[:n % len(trying)]
+        found: dict[str, list[float]] = {name: [] for name in trying}
+        many, spent = _IN_A_ROW if data.nbytes < _LARGE else 1, 0.0
+        if not some and many > 1:
+            for name in trying:                                          # connections are made, threads are started
+                ways[name]()
+        for n in range(1, _MOST + 1):
+            order = random.Random(n).sample(trying, len(trying))         # the same for all members
             times = torch.tensor([_seconds(ways[name], many) for name in order], dtype=torch.float64)
             drive(all_to_all(call.rank, call.size, times, MERGES["Max"]), call)
             for name, seconds in zip(order, times.tolist(), strict=True):
-                best[name] = min(best[name], seconds)
+                found[name].append(seconds)
             spent += many * float(times.sum())
-            if n >= 2:
-                behind = (_BEHIND if n >= _SOME else _FAR_BEHIND) * min(best.values())
-                trying = [name for name in trying if best[name] <= behind]
-                if len(trying) == 1 or spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
-                    break
-        return best
+            trying = _still_worth_it({name: typical(found[name]) for name in trying}, n)
+            if len(trying) == 1 or spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
+                break
+        return found
 
     def _as_called(self, call: Call, name: str, data: torch.Tensor) -> None:
         """One call of an algorithm, with all that belongs to a call."""
@@ -226,6 +257,12 @@ class Tuner:
         with self._lock:
             self._engines.clear()
         self._plans.clear()
+
+
+def _still_worth_it(times: dict[str, float], rounds: int) -> list[str]:
+    """The ways that are not too far behind after some rounds."""
+    factor = next(f for least, f in _BEHIND if rounds >= least)
+    return [name for name, t in times.items() if t <= factor * min(times.values())]
 
 
 def _seconds(work: Callable[[], None], many: int) -> float:
