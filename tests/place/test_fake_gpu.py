@@ -147,3 +147,21 @@ def test_random_graphs_on_host_and_gpus(program):
 def test_the_pretended_gpu_refuses_mixtures():
     with pytest.raises(RuntimeError, match="same device"):
         torch.add(torch.ones(2).as_subclass(OnGpu), torch.ones(2))
+
+
+def test_the_gradient_of_a_functional_loop():
+    """Functions that the gradient's loop calls are not written in place on a GPU: what they take has to be there."""
+    context.process.v2_control_flow = True
+    found = []
+    for where in ("/cpu:0", "/gpu:0"):
+        with tf.Graph().as_default(), tf.device(where):
+            x = tf.constant(np.linspace(-1, 1, 24).reshape(2, 3, 4).astype(np.float32))
+            with tf.variable_scope("rnn", initializer=tf.constant_initializer(0.1)):
+                outputs, state = tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(3), x, dtype=tf.float32)
+            loss = tf.reduce_mean(tf.square(outputs)) + tf.reduce_sum(state.h)
+            train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+            with tf.Session() as sess:
+                sess.run(tf.global_variables_initializer())
+                found.append([sess.run([loss, train])[0] for _ in range(3)])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    assert len(set(found[0])) == 3

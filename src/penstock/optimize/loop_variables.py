@@ -7,6 +7,7 @@ stays is made of it. Loops are looked at from the last to the first: what a grad
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from penstock.graph.functions import GraphFunction, as_function
 from penstock.graph.node import Operation, Tensor
@@ -21,14 +22,14 @@ def narrow_loops(step: StepGraph) -> None:
         if op.opdef.loop is not None and len(op.outputs) > 1:
             used = {id(t) for other in step.ops for t in other._inputs} | {id(t) for t in step.fetches} | step.fed
             test, body = (as_function(op.attrs[name], op.graph) for name in op.opdef.loop)
-            keep = _needed_variables(test, body, [i for i, t in enumerate(op.outputs) if id(t) in used])
+            keep = _needed_variables(_Sources(test, step.placed), _Sources(body, step.placed),
+                                     [i for i, t in enumerate(op.outputs) if id(t) in used])
             if keep and len(keep) < len(op.outputs):
                 _narrow(op, test, body, keep)
 
 
-def _needed_variables(test: GraphFunction, body: GraphFunction, used: list[int]) -> list[int]:
+def _needed_variables(of_test: _Sources, of_body: _Sources, used: list[int]) -> list[int]:
     """The variables that have to be there, so that those `used` have the same last values."""
-    of_test, of_body = _Sources(test), _Sources(body)
     if of_test.unclear or of_body.unclear:
         return []
     wanted = of_test.of([0]) | of_test.effects | of_body.effects
@@ -48,12 +49,13 @@ def _ones(mask: int) -> list[int]:
 class _Sources:
     """Which inputs the results of a function are made of: a bit for each."""
 
-    def __init__(self, function: GraphFunction):
+    def __init__(self, function: GraphFunction, placed: Any):
         step = function_body(function)
         self.unclear = step.has_control_flow                     # may go round
         if self.unclear:
             return
-        inline_calls(step)
+        if placed is None:                                       # else calls stay, and take all that they are given
+            inline_calls(step)
         simplify_dependencies(step)                              # pure ops wait for each other here and there
         self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}
         self._outputs = step.fetches
