@@ -306,6 +306,7 @@ class TestOnAGpu:
                     t.join(60)
         assert not wrong and not any(t.is_alive() for t in threads)
 
+    @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
     def test_the_host_does_not_wait_for_copies_between_gpus(self):
         """A chain of copies is launched while the first stream stands still."""
         import time

@@ -1,9 +1,12 @@
 """Every sampled op with CUDA tensors against the same kernel on the CPU, where there is a GPU."""
+import traceback
+
 import numpy as np
 import pytest
 import torch
 
 from penstock import dtypes
+from penstock.compile.adapt import loosely
 from penstock.graph.build import group_inputs
 from penstock.kernels.bridge import to_numpy, to_torch
 from penstock.ops.registry import OPS
@@ -73,3 +76,48 @@ def test_cuda_agrees_with_cpu(sample):
                 np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
             else:
                 np.testing.assert_array_equal(a, b)
+
+
+# Ops that look at values: their results have shapes that depend on them, or what they are given has to be checked on the host.
+WAITING: frozenset = frozenset()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_kernels_do_not_make_the_host_wait():
+    """Numbers of the sampled ops are on the GPU, but for what kernels read on the host; each runs once before it is watched."""
+    device = cuda.Cuda(0)
+    found = {}
+    for sample in ALL:
+        built = Built(sample)
+        if not built.outputs or sample.op in found:
+            continue
+        op = built.outputs[0].op
+        kernel = loosely(op.opdef.kernel_for("gpu").bind(op.attrs, op), op.opdef, device, [t.dtype for t in op._inputs],
+                         op._counts, [t.dtype for t in op.outputs])
+        arrays = [built.feeds[t] if t in built.feeds else t.op.attrs["value"] for t in op._inputs]
+        names = [a.name for a, n in zip(op.opdef.inputs, op._counts or (None,) * len(op.opdef.inputs), strict=True)
+                 for _ in range(1 if n is None else n)]
+        values = []
+        for array, t, name in zip(arrays, op._inputs, names, strict=True):
+            value = to_torch(np.array(array), t.dtype.base_dtype)
+            stays = t.dtype.base_dtype == dtypes.int32 or name in op.opdef.host_inputs and t.dtype.is_integer
+            values.append(value if stays else value.cuda())
+        try:
+            kernel(*group_inputs(op.opdef, values, op._counts))
+        except NotImplementedError:
+            continue                                        # integers, on a GPU
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            kernel(*group_inputs(op.opdef, values, op._counts))
+        except RuntimeError as e:
+            if "synchronizing" not in str(e):
+                raise
+            at = [f for f in traceback.extract_tb(e.__traceback__) if "penstock" in f.filename][-1]
+            found[sample.op] = f"{sample.op}: {at.filename.rsplit('penstock/', 1)[-1]}:{at.lineno} {at.line}"
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    new = [line for name, line in sorted(found.items()) if name not in WAITING]
+    assert not new, "\n".join(new)
+    assert set(found) == WAITING

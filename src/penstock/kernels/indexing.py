@@ -1,7 +1,7 @@
 """Reading and writing by index: gather along an axis, and gather and scatter by rows of coordinates.
 
 Every index is checked before it is used. A bad index is an InvalidArgumentError; on a GPU, where looking at the values
-would stop the stream, a bad index of a gather reads zeros, as TensorFlow's do.
+would stop the host, a bad index of a gather reads zeros and adds nothing where something is added, as TensorFlow's do.
 """
 from __future__ import annotations
 
@@ -39,6 +39,23 @@ def check(index: torch.Tensor, size: int, name: str = "indices") -> None:
     if bad is not None:
         raise errors.invalid(f"{name}{position(bad, index.shape)} = {int(index.reshape(-1)[bad])} is not in "
                              f"[0, {size})")
+
+
+def added(indices: torch.Tensor, size: int, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices and rows for an addition on a GPU, where nobody looks at them: for a bad index, zeros are added to row 0."""
+    good = (indices >= 0) & (indices < size)
+    return torch.where(good, indices, 0), _or_zeros(good, rows)
+
+
+def _or_zeros(good: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return torch.where(good.reshape(good.shape + (1,) * (rows.dim() - good.dim())), rows, torch.zeros_like(rows))
+
+
+def beside(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Indices on the device of a table; from the host they go through pinned memory, so that nobody waits for them."""
+    if indices.device == table.device:
+        return indices
+    return indices.pin_memory().to(table.device, non_blocking=True) if table.is_cuda else indices.to(table.device)
 
 
 def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 0) -> Any:
@@ -119,6 +136,16 @@ def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param sha
     return (rows * torch.tensor(steps, dtype=torch.int64, device=rows.device)).sum(1)
 
 
+def _positions(rows: torch.Tensor, lead: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same on a GPU, without looking: positions, and which of them are good; the others are somewhere."""
+    flat = torch.zeros(rows.shape[0], dtype=torch.int64, device=rows.device)
+    good = torch.ones(rows.shape[0], dtype=torch.bool, device=rows.device)
+    for at, size in zip(rows.long().unbind(1), lead, strict=True):
+        good &= (at >= 0) & (at < size)
+        flat = flat * size + at.clamp(0, size - 1)
+    return flat, good
+
+
 def gather_nd(params: Any, indices: torch.Tensor) -> Any:
     """The slices of `params` at rows of coordinates."""
     dims = arrays.dims_of(params)
@@ -127,9 +154,12 @@ def gather_nd(params: Any, indices: torch.Tensor) -> Any:
     depth = indices.shape[-1]
     if math.prod(dims) == 0 and math.prod(indices.shape[:-1]) and depth:
         raise errors.invalid("Requested more than 0 entries, but params is empty.  Params shape: " + arrays.show(dims))
-    flat = flat_rows(indices, dims)
     table = params.reshape([math.prod(dims[:depth]), *dims[depth:]])
-    return arrays.take(table, flat, 0).reshape(tuple(indices.shape[:-1]) + dims[depth:])
+    shape = tuple(indices.shape[:-1]) + dims[depth:]
+    if arrays.is_torch(params) and params.is_cuda and math.prod(dims) and depth <= len(dims):
+        flat, good = _positions(indices.reshape(math.prod(indices.shape[:-1]), depth), dims[:depth])
+        return _or_zeros(good, arrays.take(table, flat, 0)).reshape(shape)
+    return arrays.take(table, flat_rows(indices, dims), 0).reshape(shape)
 
 
 def check_scatter_nd(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -> None:
@@ -154,12 +184,16 @@ def scatter_nd(target: Any, indices: torch.Tensor, updates: Any, how: str) -> No
     dims = arrays.dims_of(target)
     check_scatter_nd(indices, updates, dims)
     depth = indices.shape[-1]
-    flat = flat_rows(indices, dims, "shape")
+    rows = updates.reshape([math.prod(indices.shape[:-1]), math.prod(dims[depth:])])
+    if how in ("add", "sub") and arrays.is_torch(target) and target.is_cuda and math.prod(dims):
+        flat, good = _positions(indices.reshape(rows.shape[0], depth), dims[:depth])
+        rows = _or_zeros(good, rows)
+    else:
+        flat = flat_rows(indices, dims, "shape")
     if not flat.numel() or not math.prod(dims[depth:]):
         return
     table = target.view([-1, math.prod(dims[depth:])]) if arrays.is_torch(target) else \
         target.reshape([-1, math.prod(dims[depth:])])
-    rows = updates.reshape([-1, math.prod(dims[depth:])])
     write_rows(table, flat, rows, how)
 
 

@@ -1,7 +1,8 @@
 """Reductions of rows by segments: row i goes to output row segment_ids[i].
 
 `Segment*` want sorted ids and have as many segments as the last id says; `UnsortedSegment*` take ids in any order (and
-drop negative ones) and are told how many segments there are; `SparseSegment*` first pick rows by `indices`.
+drop negative ones; on GPUs all that are out of range) and are told how many segments there are; `SparseSegment*` first pick
+rows by `indices`.
 """
 from __future__ import annotations
 
@@ -250,7 +251,11 @@ def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
 
     def run(data, segment_ids, num_segments):
         rows, ids, n = _unsorted_ids(data, segment_ids, num_segments)
-        return reduce(rows, ids, n).reshape(n, *data.shape[segment_ids.ndim:])
+        if ids.is_cuda:                             # looking for bad ids would stop the host: they get a segment of their own
+            out = reduce(rows, torch.where((ids >= 0) & (ids < n), ids, n), n + 1)[:n]
+        else:
+            out = reduce(rows, ids, n)
+        return out.reshape(n, *data.shape[segment_ids.ndim:])
     made.kernel(run)
     made.kernel(wide(run), types=unsigned.TYPES)
 
@@ -263,7 +268,7 @@ def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
 
 
 def _unsorted_ids(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> tuple:
-    """Rows, their ids and the number of segments; rows with negative ids are gone."""
+    """Rows, their ids and the number of segments; on the host, ids are checked, and rows with negative ones gone."""
     if num_segments.ndim:
         raise errors.invalid(f"num_segments should be a scalar, not shape {list(num_segments.shape)}")
     n = int(num_segments)
@@ -273,7 +278,7 @@ def _unsorted_ids(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: t
         raise errors.invalid(f"data.shape = {list(data.shape)} does not start with segment_ids.shape = "
                              f"{list(segment_ids.shape)}")
     rows, ids = _flat(data, segment_ids.ndim), segment_ids.reshape(-1).to(torch.int64)
-    if ids.numel():
+    if ids.numel() and ids.is_cpu:
         low, high = (int(v) for v in torch.aminmax(ids))
         if high >= n:
             _out_of_range(segment_ids, n)

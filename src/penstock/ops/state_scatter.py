@@ -35,7 +35,10 @@ def _scatter_rows(resource: VariableResource, indices: torch.Tensor, updates: An
             raise errors.invalid("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
                                  f"updates.shape {arrays.show(found)}, indices.shape {arrays.show(indices.shape)}, "
                                  f"params.shape {arrays.show(dims)}")
-        indexing.check(indices, dims[0])
+        if indices.is_cuda and how in ("add", "sub") and found and math.prod(dims):
+            indices, updates = indexing.added(indices, dims[0], updates)
+        else:
+            indexing.check(indices, dims[0])
         if how == "add" and found and indices.ndim == 1 and resource.dtype in _ADDED_AT_ONCE:
             resource.writable().index_add_(0, indices, updates)
             return

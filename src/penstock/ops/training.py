@@ -52,7 +52,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
     made = op(f"{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
               f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
               f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
-              stateful=not is_ref, foldable=False).no_gradient()
+              stateful=not is_ref, foldable=False, host="indices" if is_sparse else "").no_gradient()
     made.kernel(_kernel(states, inputs, rule, is_ref, device, rows=rows))
     if device and not is_sparse and len(states) < 3:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
@@ -197,7 +197,8 @@ def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: 
     flat, grad = indices.long(), given[grad_at]
     for group in (slice(None),) if distinct else rounds(flat):
         whole = isinstance(group, slice)
-        at = flat if whole else flat[group]
+        at = indexing.beside(flat if whole else flat[group], tensors[0])
+        group = group if whole else indexing.beside(group, tensors[0])
         if in_place is not None and tensors[0].is_cpu and tensors[0].dtype in (torch.float32, torch.float64):
             given[grad_at] = grad if whole else grad[group]
             in_place(*tensors, at, *given, **chosen)
