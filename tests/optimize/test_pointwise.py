@@ -113,6 +113,15 @@ def test_an_op_between_keeps_others_apart():
     assert joined(looped(body, numbers(1, B, H))) == 2
 
 
+def test_more_ops_than_one_takes():
+    def body(x, y):
+        first = x
+        for i in range(70):
+            x = [x * 0.9 + y, tf.tanh(x) - first, tf.sigmoid(x) * x, first - x][i % 4]
+        return [x, tf.tanh(y)]
+    assert joined(looped(body, numbers(1, B, H), numbers(2, B, H))) >= 4
+
+
 def test_an_op_that_is_waited_for_stays():
     def body(x):
         y = -x
@@ -162,3 +171,22 @@ def test_functional_loops(monkeypatch):
     assert len(runs) >= 2 * N
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def test_saved_values_that_belong_together_are_one_array():
+    w = tf.constant(numbers(1, H, 4 * H))
+
+    def body(c, h):
+        i, j, f, o = tf.split(tf.matmul(h, w), 4, axis=1)
+        c = c * tf.sigmoid(f) + tf.sigmoid(i) * tf.tanh(j)
+        return [c, tf.tanh(c) * tf.sigmoid(o)]
+    _, h = looped(body, numbers(2, B, H), numbers(3, B, H))
+    loss = tf.reduce_sum(tf.square(h))
+    fetches = [loss, *tf.gradients(loss, [w])]
+    assert joined(fetches) >= 2
+    text, apart = source(fetches), source(fetches, remapping=False)
+    assert "StackPopV2 -> float32[5,3,5]" in text                           # four gates and tanh(c)
+    assert text.count("StackPushV2 ->") == 3 < apart.count("StackPushV2 ->")     # these, the old c, and h
+    with tf.Session(config=config(loop_optimization=False)) as off, tf.Session() as on:
+        for a, b in zip(on.run(fetches), off.run(fetches), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)

@@ -68,7 +68,8 @@ class Plan:
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],
                  terms: Sequence[Term], written: Sequence[tuple[int, Columns]]):
-        self.results = list(results)
+        self.rows, self.columns, self.sizes, self.results = rows, columns, list(sizes), list(results)
+        self.terms, self.written = list(terms), list(written)
         self._run = _kernels().run
         self.code = _Assembler(rows, columns, sizes, results, terms, written).code()
 
@@ -80,6 +81,28 @@ class Plan:
                 not self._run(self.code, [v.contiguous() for v in values], results):
             raise errors.InternalError(None, None, f"Tensors of {[tuple(v.shape) for v in values]} are not those of the plan")
         return results
+
+    def with_one_result(self, chosen: list[int]) -> Plan:
+        """The same, with some of the results, which are of the plan's shape, in one array: the last result."""
+        rest = [i for i in range(len(self.results)) if i not in chosen]
+        written = [(term, _moved(to, rest, chosen, self.rows * self.columns)) for term, to in self.written]
+        results = [*(self.results[i] for i in rest), (len(chosen), *self.results[chosen[0]])]
+        return Plan(self.rows, self.columns, self.sizes, results, self.terms, written)
+
+    def with_one_value(self, chosen: list[int]) -> Plan:
+        """The same, with some of the given tensors, which are of the plan's shape, in one array: the last that is given."""
+        rest = [i for i in range(len(self.sizes)) if i not in chosen]
+        size = self.rows * self.columns
+        terms = [_moved(t, rest, chosen, size) if isinstance(t, Columns) else t for t in self.terms]
+        sizes = [*(self.sizes[i] for i in rest), size * len(chosen)]
+        return Plan(self.rows, self.columns, sizes, self.results, terms, self.written)
+
+
+def _moved(place: Columns, rest: list[int], chosen: list[int], size: int) -> Columns:
+    """Where columns are when some tensors of that size are parts of one behind the rest."""
+    if place.tensor in chosen:
+        return Columns(len(rest), place.offset + chosen.index(place.tensor) * size, place.stride)
+    return place._replace(tensor=rest.index(place.tensor))
 
 
 class _Assembler:

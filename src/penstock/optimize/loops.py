@@ -48,7 +48,7 @@ def improve_loops(step: StepGraph) -> None:
                 op.opdef.loop_rule(op, looping)
         looping.finish()
     step.prune()
-    if any([gradient.rewrite() for gradient in _gradients(step, frames)]):
+    if any([gradient.rewrite() for gradient in gradients_of_loops(step, frames)]):
         step.prune()
         simplify_dependencies(step)
         forward_values(step)
@@ -56,10 +56,10 @@ def improve_loops(step: StepGraph) -> None:
 
 def _take_invariants(step: StepGraph, frames: Frames) -> bool:
     """Gradients take what was saved, but stays the same, from where it comes from; whether there was something."""
-    return any([gradient.take_invariants() for gradient in _gradients(step, frames)])
+    return any([gradient.take_invariants() for gradient in gradients_of_loops(step, frames)])
 
 
-def _gradients(step: StepGraph, frames: Frames) -> list[_Gradient]:
+def gradients_of_loops(step: StepGraph, frames: Frames) -> list[Gradient]:
     """The loops of gradients with the loops that they belong to, as far as these stand alone."""
     inner = list(dict.fromkeys(f for f in frames.of.values() if f.parent is not None))
     nested = {f.parent for f in inner}
@@ -71,7 +71,7 @@ def _gradients(step: StepGraph, frames: Frames) -> list[_Gradient]:
         if counter.down and counter.start._op in frames.of:
             forward = frames.of[counter.start._op]
             if forward in simple and not simple[forward].down and _behind(counter.start)._op.opdef.control_flow == "exit":
-                found.append(_Gradient(step, frame, counter, forward, simple[forward], users))
+                found.append(Gradient(step, frame, counter, forward, simple[forward], users))
     return found
 
 
@@ -249,7 +249,7 @@ def _counter(frame: Frame) -> _Counter | None:
     return None if following is None else _Counter(merge, _behind(merge._inputs[0]._op._inputs[0]), following, True)
 
 
-class _Gradient:
+class Gradient:
     """The loop of a gradient, which takes what the loop before it has put on stacks."""
 
     def __init__(self, step: StepGraph, frame: Frame, counter: _Counter, forward: Frame, forward_counter: _Counter,
@@ -269,10 +269,8 @@ class _Gradient:
         if not self._counts_iterations():
             return False
         order = [op for op in self.step.ops if op in self.inside]
-        for op in order:
-            if op.opdef.saves == "pop" and (push := self._push_of(op)) is not None:
-                self.pushes[op] = push
-                self.ahead[id(op.outputs[0])] = op
+        self.pushes = self.saved()
+        self.ahead = {id(pop.outputs[0]): pop for pop in self.pushes}
         counts = self._take_counts()
         for op in order:
             if self._is_joined(op):
@@ -285,17 +283,20 @@ class _Gradient:
         self._read_rows(order)
         return self._without({*counts, *self.pushes})           # nobody but its push can tell when a pop runs
 
+    def saved(self) -> dict[Operation, Operation]:
+        """The pops of this loop with the pushes that they belong to, one for one."""
+        if not self._counts_iterations():
+            return {}
+        pops = [op for op in self.step.ops if op in self.inside and op.opdef.saves == "pop"]
+        return {pop: push for pop in pops if (push := self._push_of(pop)) is not None}
+
     def take_invariants(self) -> bool:
         """Saved values that are the same in all iterations are not saved; whether there were some."""
-        if not self._counts_iterations():
-            return False
         gone: set[Operation] = set()
         by = {}
-        for pop in [op for op in self.step.ops if op in self.inside and op.opdef.saves == "pop"]:
-            push = self._push_of(pop)
-            enter = None if push is None else _behind(push._inputs[1])._op
-            if push is None or enter is None or enter.opdef.control_flow != "enter" or not enter.attrs["is_constant"] or \
-                    self.users.get(id(push.outputs[0])):
+        for pop, push in self.saved().items():
+            enter = _behind(push._inputs[1])._op
+            if enter.opdef.control_flow != "enter" or not enter.attrs["is_constant"] or self.users.get(id(push.outputs[0])):
                 continue
             by[id(pop.outputs[0])] = _enter(self.step, enter._inputs[0], self.enter)
             gone |= {pop, push}
@@ -497,4 +498,4 @@ def _known(dims: Any) -> bool:
     return dims is not None and None not in dims
 
 
-__all__ = ["Looping", "chooses", "improve_loops"]
+__all__ = ["Looping", "chooses", "gradients_of_loops", "improve_loops"]

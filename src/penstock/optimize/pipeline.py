@@ -21,6 +21,7 @@ from penstock.optimize.loop_variables import narrow_loops
 from penstock.optimize.loops import improve_body, improve_loops
 from penstock.optimize.options import Options
 from penstock.optimize.pointwise import join_body, join_pointwise, may_join
+from penstock.optimize.saved import save_together
 from penstock.optimize.shapes import specialize_shapes
 from penstock.optimize.small import join_small
 from penstock.optimize.step import StepGraph
@@ -36,6 +37,7 @@ PASSES = (
     ("loop_optimization", improve_loops),
     ("remapping", fuse),
     ("remapping", join_pointwise),
+    ("loop_optimization", save_together),
     ("remapping", join_small),
 )
 _IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}

@@ -10,6 +10,7 @@ which it cannot be one. Two ops of one level then have no op between them that i
 """
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Iterable
@@ -99,7 +100,8 @@ def _number(t: Tensor, step: StepGraph) -> Any:
 
 
 def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
-    """The ops that can be one, in their order: of one shape and one level, and each takes from, or gives to, another."""
+    """The ops that can be one, in their order: of one shape and one level, and each takes from, or gives to, another one, or is
+    put beside it."""
     level: dict[Operation, int] = {}
     group: dict[Operation, list[Operation]] = {}
     for op in step.ops:
@@ -109,15 +111,26 @@ def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
         far = [s for s in (*sources, *op._control_inputs) if s in level and s not in close]
         level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
         if op in able:
-            mine = group[op] = [op]
-            for s in close:
-                other = group[s]
-                if level[s] == level[op] and other is not mine and len(other) + len(mine) <= _MOST:
-                    other.extend(mine)
-                    group.update(dict.fromkeys(mine, other))
-                    mine = other
+            group[op] = [op]
+            near = {id(group[s]): s for s in close if level[s] == level[op]}
+            if sum(len(group[s]) for s in near.values()) < _MOST:
+                for s in near.values():
+                    _merge(group, op, s)
+            else:
+                level[op] += 1
+        elif op.opdef.joins:
+            for a, b in itertools.pairwise(s for s in sources if s in able):
+                if level[a] == level[b] and a.outputs[0]._dims == b.outputs[0]._dims and len(group[a]) + len(group[b]) <= _MOST:
+                    _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
     return [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]
+
+
+def _merge(group: dict[Operation, list[Operation]], a: Operation, b: Operation) -> None:
+    one, other = group[a], group[b]
+    if one is not other:
+        one.extend(other)
+        group.update(dict.fromkeys(other, one))
 
 
 class _Group:
