@@ -8,6 +8,7 @@ import pytest
 import penstock as tf
 from penstock.distribute import connect
 from penstock.distribute.coordinator.closures import Closure, ClosureQueue
+from penstock.distributed.peers import Peers
 from tests.distribute.coordinated import made  # noqa: F401
 from tests.distributed.conftest import eventually
 
@@ -289,6 +290,20 @@ def test_a_lost_parameter_server_ends_the_coordinator(made):  # noqa: F811
     with pytest.raises(E.UnavailableError):
         c.coordinator.schedule(step)
     assert time.monotonic() - began < 50
+
+
+def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):  # noqa: F811
+    """The error of its connection comes to functions before all have heard of the loss: they do not wait for it."""
+    forget = Peers._forget
+    monkeypatch.setattr(Peers, "_forget", lambda self, link: (time.sleep(0.3), forget(self, link)))
+    c = made(ps=1, worker=2)
+    v = c.variable(1.0)
+    c.coordinator.schedule(tf.function(lambda: v.assign_add(1.0)))
+    c.coordinator.join(timeout=60)
+    c.stop("ps", 0)
+    c.coordinator.schedule(tf.function(lambda: v.assign_add(1.0)))
+    with pytest.raises(E.UnavailableError, match="restore the variables from the last checkpoint"):
+        c.coordinator.join(timeout=40)
 
 
 # -- the queue by itself ---------------------------------------------------------------------------------------------

@@ -70,11 +70,7 @@ class Hub:
         self._post(group.links[task], {"what": "data", "key": list(key), "said": said}, [data])
 
     def _post(self, link: Any, header: dict[str, Any], values: Any = None) -> None:
-        try:
-            link.post({"do": "collective", **header}, values)
-        except OSError as e:
-            link.end(errors.UnavailableError(None, None, f"{link.peer} cannot be reached: {e}"))
-            raise link.error from None
+        link.post({"do": "collective", **header}, values)
 
     def _deliver(self, key: Key, message: Message) -> None:
         with self._changed:

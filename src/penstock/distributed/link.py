@@ -56,6 +56,14 @@ class Link:
         unused = self._reader.shared.unused if self._reader.shared is not None else None
         free = [unused.popleft() for _ in range(len(unused))] if unused else None
         parts, size, rest = wire.pack_pieces(header, values, number, next(self._streams), self._shared, free)
+        try:
+            self._send(parts, size, rest)
+        except OSError as e:                                 # the other side has gone, and nobody has noticed yet
+            self.end(self._gone(str(e)))
+            raise self.error or self._gone(str(e)) from None
+
+    def _send(self, parts: list[Any], size: int, rest: wire.Pieces | None) -> None:
+        """Sends what the system takes at once, and leaves the rest to the link's thread."""
         with self._lock:
             if self.error is not None:
                 raise self.error
@@ -110,11 +118,9 @@ class Link:
         self._calls[number] = answer
         try:
             self.post(header, values)
-        except (OSError, errors.OpError) as e:
+        except errors.OpError as e:
             if self._calls.pop(number, None) is not None:
-                answer(None, [], e if isinstance(e, errors.OpError) else self._gone(str(e)))
-            if isinstance(e, OSError):
-                self.end(self._gone(str(e)))
+                answer(None, [], e)
 
     def ask(self, header: dict[str, Any], values: Any = None, timeout: float | None = None) -> tuple[dict[str, Any], list[Any]]:
         """Sends a call and waits for what comes back."""

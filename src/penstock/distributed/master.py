@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ from penstock.session import _Step
 _JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
 _AGAIN_SECONDS = 0.1                # between two attempts to reach a task
 _END_SECONDS = 10.0                 # that the parts of a failed step have to end
+_LOOK_SECONDS = 0.5                 # between two looks at links while a task takes its time to answer
 _MOST_HEADS = 64                    # of requests for one part, that are kept
 _names = itertools.count(1)
 
@@ -279,7 +281,7 @@ class _Run:
         for part in self.left.values():
             try:
                 self.tasks.links[part.task].post({"do": "abort", "master": master, "why": why}, None, self.number)
-            except (errors.OpError, OSError):
+            except errors.OpError:
                 pass                                         # lost: the pump will find out
         self.tasks.worker.abort(self.step, _aborted(self.error))
         deadline = time.monotonic() + _END_SECONDS
@@ -339,7 +341,8 @@ class ClusterSession(TaskSession):
                   branches: bool) -> tuple[Any, list[_RemotePart]]:
         """Registers each part with its task; gives this task's own, compiled, and the others. What may receive a dead tensor
         runs by tokens, as do ops that may wait for each other."""
-        own, others, waiting = None, [], []
+        own, others = None, []
+        answers: queue.SimpleQueue = queue.SimpleQueue()
         for part in parts:
             task = part.device.task
             message = part.graph.as_graph_def(add_shapes=True)
@@ -356,30 +359,36 @@ class ClusterSession(TaskSession):
                 continue
             remote = _RemotePart(self.name, task, next(self._parts), part)
             others.append(remote)
-            waiting.append(self._register(remote, message, {"fetches": fetches, "targets": mine, "by_tokens": by_tokens,
-                                                            "peers": sorted({t.target.task for t in part.sends} - {task})}))
+            self._register(remote, message, {"fetches": fetches, "targets": mine, "by_tokens": by_tokens,
+                                             "peers": sorted({t.target.task for t in part.sends} - {task})}, answers)
         made = None
         if own is not None:
             message, fetches, mine, part, by_tokens = own
             compiled = self._here.session.receive_part(message, fetches, mine, by_tokens, self._trusted)
             made = compiled, sorted(i for i, _ in part.feeds), sorted(i for i, _ in part.fetches)
-        for answered in waiting:
-            answered()
+        for _ in others:
+            error = self._answer(answers, others)
+            if error is not None:
+                raise error
         return made, others
 
-    def _register(self, part: _RemotePart, message: Any, header: dict[str, Any]) -> Any:
+    def _answer(self, answers: queue.SimpleQueue, parts: list[_RemotePart]) -> BaseException | None:
+        """The next answer. If one of the tasks is lost, that is the answer: the others may be trying to reach it."""
+        while True:
+            try:
+                return answers.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                for part in parts:
+                    error = self.tasks.links[part.task].error
+                    if error is not None:
+                        return error
+
+    def _register(self, part: _RemotePart, message: Any, header: dict[str, Any], answers: queue.SimpleQueue) -> None:
+        """Gives a task its part; its error, or None, is put among the answers."""
         link = self.tasks.link(part.task)
         self._open_at(part.task, link)
-        slot: list = []
-        there = threading.Event()
         link.call({"do": "register", "session": self.name, "part": part.number, **header}, [message.SerializeToString()],
-                  lambda *answer: (slot.append(answer), there.set()))     # type: ignore[func-returns-value]
-
-        def answered() -> None:
-            there.wait()
-            if slot[0][2] is not None:
-                raise slot[0][2]
-        return answered
+                  lambda header, values, error: answers.put(error))
 
     def _open_at(self, task: str, link: Link) -> None:
         with self._opening:
@@ -413,7 +422,7 @@ class ClusterSession(TaskSession):
             link = self.tasks.links[task]
             try:
                 link.post({"do": "close", "session": self.name})
-            except (errors.OpError, OSError):
+            except errors.OpError:
                 pass                                        # lost, and its session with it
         self.tasks.worker.close_session(self.name)
 

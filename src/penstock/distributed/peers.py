@@ -13,7 +13,8 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock import errors
@@ -52,20 +53,26 @@ class Peers:
     def get(self, task: str) -> Link:
         """The link to a task that was reached before; UnavailableError if there is none now."""
         link = self._links.get(task)
-        if link is None:
+        if link is None or link.error is not None:
             raise errors.UnavailableError(None, None, f"{self.task} has no connection to {task}.")
         return link
 
     def reach(self, task: str, timeout: float) -> Link:
-        """The link to a task, opened if there is none; UnavailableError names the task that did not answer in time."""
+        """The link to a task, opened if there is none; UnavailableError names the task that did not answer in time. A link that
+        has ended is none, though it may not have been forgotten yet."""
         link = self._links.get(task)
-        if link is not None:
+        if link is not None and link.error is None:
             return link
+        deadline = time.monotonic() + timeout
         with self._lock:
             dialing = self._dialing.setdefault(task, threading.Lock())
-        with dialing:
+        if not dialing.acquire(timeout=max(timeout, 0)):     # another thread, which may have more patience, dials
+            raise errors.UnavailableError(None, None, f"{task} did not answer in {timeout:g} seconds.")
+        try:
             link = self._links.get(task)
-            return link if link is not None else self._dial(task, timeout)
+            return link if link is not None and link.error is None else self._dial(task, max(deadline - time.monotonic(), 0))
+        finally:
+            dialing.release()
 
     def borrow(self, task: str, incarnation: int) -> Link:
         """A link to one life of a task for one step: the thread that runs the step reads it, here and there."""
@@ -75,19 +82,15 @@ class Peers:
                 link = free.pop()
                 if link.error is None:
                     return link
-        dial = self.get(task).dial
-        sock = connect(self.addresses[task], LOST, self._ended)
-        try:
-            reader = wire.Reader(sock)
-            found, same_host = self._introduce(sock, reader, "step", task, dial, LOST)
-        except BaseException:
-            sock.close()
-            raise
+        used = self.get(task)
+        sock, reader, found, same_host = self._open(task, "step", used.dial, LOST)
         if found != incarnation:
             sock.close()
             raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
-        link = Link(sock, task, incarnation, dial, reader, same_host)
+        link = Link(sock, task, incarnation, used.dial, reader, same_host)
         self.watch(link)
+        if used.error is not None:                               # it ended meanwhile, and the links of its dial that were known
+            link.end(used.error)
         return link
 
     def give_back(self, link: Link) -> None:
@@ -109,29 +112,43 @@ class Peers:
             return list(self._all)
 
     def _dial(self, task: str, timeout: float) -> Link:
-        address = self.addresses.get(task)
-        if address is None:
+        if task not in self.addresses:
             raise errors.invalid(f"There is no task {task} in the cluster of {self.task}, which has: "
                                  f"{', '.join(sorted(self.addresses))}.")
         dial = secrets.randbits(48)
+        sock, reader, incarnation, same_host = self._open(task, "link", dial, timeout)
         try:
-            sock = connect(address, timeout, self._ended)
-            try:
-                reader = wire.Reader(sock)
-                incarnation, same_host = self._introduce(sock, reader, "link", task, dial, timeout)
-                watch = connect(address, timeout, self._ended)
-            except BaseException:
-                sock.close()
-                raise
-        except errors.OpError as e:
-            if isinstance(e, (errors.PermissionDeniedError, errors.InvalidArgumentError)):
-                raise
-            raise errors.UnavailableError(None, None, f"{task} did not answer at {address}: {e.message}") from None
+            with self._named(task):
+                watch = connect(self.addresses[task], timeout, self._ended)
+        except BaseException:
+            sock.close()
+            raise
         link = Link(sock, task, incarnation, dial, reader, same_host)
         self._start(self._read, link)
         self._start(self._beat, link, watch, task)
         self.add(link)
         return link
+
+    def _open(self, task: str, do: str, dial: int, timeout: float) -> tuple[Any, wire.Reader, int, bool]:
+        """A connection to a task for some purpose, its reader, the task's incarnation, and whether it is on this machine."""
+        with self._named(task):
+            sock = connect(self.addresses[task], timeout, self._ended)
+            try:
+                reader = wire.Reader(sock)
+                return sock, reader, *self._introduce(sock, reader, do, task, dial, timeout)
+            except BaseException:
+                sock.close()
+                raise
+
+    @contextlib.contextmanager
+    def _named(self, task: str) -> Iterator[None]:
+        """Whatever keeps a task from answering becomes an UnavailableError that names it, unless it has refused to."""
+        try:
+            yield
+        except (errors.PermissionDeniedError, errors.InvalidArgumentError):
+            raise
+        except errors.OpError as e:
+            raise errors.UnavailableError(None, None, f"{task} did not answer at {self.addresses[task]}: {e.message}") from None
 
     def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, dial: int, timeout: float) -> tuple[int, bool]:
         """Says who we are and to whom we want to talk; gives the other's incarnation, and whether it is on this machine."""
@@ -154,7 +171,7 @@ class Peers:
         """Takes a link in, whoever opened it. It is used, unless there is one to the same life of the task."""
         with self._lock:
             old = self._links.get(link.peer)
-            if old is None or old.incarnation != link.incarnation:
+            if old is None or old.error is not None or old.incarnation != link.incarnation:
                 self._links[link.peer] = link
         self.watch(link)
 
@@ -196,8 +213,9 @@ class Peers:
             finally:
                 self._threads.discard(threading.current_thread())
         thread = threading.Thread(target=run, name=f"penstock {self.task}", daemon=True)
-        self._threads.add(thread)
-        thread.start()
+        with self._lock:                             # who closes joins only what has been started
+            self._threads.add(thread)
+            thread.start()
 
     def _read(self, link: Link) -> None:
         link.serve(self._handle)
@@ -225,7 +243,9 @@ class Peers:
         self._ended.set()
         for link in self.links():
             link.end(errors.CancelledError(None, None, f"The server {self.task} was stopped."))
-        for thread in list(self._threads):
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(5.0)
 

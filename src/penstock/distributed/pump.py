@@ -37,9 +37,13 @@ class Waker:
     def clear(self) -> None:
         """Forgets that it was set."""
         if self._is_set:
-            self._is_set = False
-            with contextlib.suppress(OSError):
-                os.read(self.fd, 4096)
+            self.drain()
+
+    def drain(self) -> None:
+        """The same, when the thread was woken: what is there is taken, though `set` may not have ended."""
+        self._is_set = False
+        with contextlib.suppress(OSError):
+            os.read(self.fd, 4096)
 
     def __del__(self) -> None:
         os.close(self.fd)
@@ -104,7 +108,7 @@ class Pump:
                 return
         for fd, _ in self._poll.poll(None if timeout is None else math.ceil(timeout * 1000)):
             if fd == self._waker.fd:
-                self._waker.clear()
+                self._waker.drain()
             elif fd in self._links:
                 self._read(fd, self._links[fd])
 

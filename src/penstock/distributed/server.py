@@ -180,9 +180,9 @@ class Server:
             except OSError:
                 return
             thread = threading.Thread(target=self._serve, args=(sock,), name=f"penstock connection {self._port}", daemon=True)
-            with self._lock:
+            with self._lock:                             # `stop` joins only what has been started
                 self._connections[sock] = thread
-            thread.start()
+                thread.start()
 
     def _serve(self, raw: socket.socket) -> None:
         sock = None

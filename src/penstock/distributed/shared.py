@@ -62,16 +62,19 @@ class Outgoing:
         self._blocks: dict[int, _Block] = {}
         self._free: dict[int, list[int]] = {}                # by size
         self._lock = threading.Lock()
+        self._closed = False
 
     def put(self, value: torch.Tensor) -> list[Any] | None:
         """Copies a tensor into a block; gives the block as the other side needs it, or None if there is none to be had."""
         size = _rounded(value.nbytes)
         with self._lock:
+            if self._closed:
+                return None
             free = self._free.get(size)
             number = free.pop() if free else self._make(size)
-        if number is None:
-            return None
-        block = self._blocks[number]
+            if number is None:
+                return None
+            block = self._blocks[number]
         block.view(value.dtype, value.shape)[0].copy_(value)
         return [number, size, os.getpid(), block.fd]
 
@@ -107,7 +110,7 @@ class Outgoing:
     def close(self) -> None:
         """Gives all blocks up."""
         with self._lock:
-            blocks, self._blocks, self._free = self._blocks, {}, {}
+            blocks, self._blocks, self._free, self._closed = self._blocks, {}, {}, True
         for block in blocks.values():
             os.close(block.fd)
             with _lock:

@@ -96,8 +96,6 @@ class StepServer:
             head, results = {"do": "done", "error": described(e)}, ()
         try:
             self._link.post(head, results, number)
-        except OSError as e:
-            self._link.end(errors.UnavailableError(None, None, f"{self._link.peer} cannot be reached: {e}"))
         except errors.UnavailableError:
             raise
         except errors.OpError as e:                      # a value that cannot be sent

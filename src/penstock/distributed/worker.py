@@ -99,8 +99,6 @@ class Worker:
             link.post({"re": number, **answer}, values)
         except errors.OpError:
             pass                                     # whoever asked is gone
-        except OSError as e:
-            link.end(errors.UnavailableError(None, None, f"{link.peer} cannot be reached: {e}"))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
     def _devices(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:

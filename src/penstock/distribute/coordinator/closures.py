@@ -123,9 +123,9 @@ class ClosureQueue:
             (f": {running}" if running else "")
 
     @property
-    def busy(self) -> bool:
-        """Whether functions run."""
-        return bool(self._running)
+    def pending(self) -> bool:
+        """Whether functions run, or wait for a worker."""
+        return bool(self._running or self._waiting)
 
     @property
     def failed(self) -> bool:

@@ -20,7 +20,7 @@ _STOPS = (*_LOSS, errors.CancelledError)                    # and what is said b
 _TRIES = 3                          # of a function that fails like this, though no task is lost
 _SOON = 2.0                         # seconds in which the loss of a task is known to all
 _AGAIN = 0.5                        # seconds between two attempts to reach a worker
-_LOOK = 5.0                         # seconds between two looks at the parameter servers while functions run
+_LOOK = 5.0                         # seconds between two looks at the parameter servers while there are functions
 _SAY = 30.0                         # seconds after which it is said that a worker is missing
 
 
@@ -50,9 +50,9 @@ class ParameterServers:
         return None
 
     def watch(self, queue: ClosureQueue, ended: threading.Event) -> None:
-        """Looks after them while functions run: one that waits for a lost server may wait long."""
+        """Looks after them while there is something to do: whoever opens a lane waits long for a server that was just lost."""
         while not ended.wait(_LOOK):
-            error = self.error() if queue.busy else None
+            error = self.error() if queue.pending else None
             if error is not None:
                 queue.fail_all(error)
                 return
