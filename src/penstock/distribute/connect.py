@@ -18,6 +18,7 @@ import weakref
 from typing import Any
 
 from penstock import dtypes, errors
+from penstock.distribute import table_copies
 from penstock.distribute.lane import Lane, RemoteHandle, task_of
 from penstock.distributed.cluster import ClusterSpec
 from penstock.distributed.peers import LOST, task_name
@@ -28,6 +29,7 @@ from penstock.eager.tensor import EagerTensor
 from penstock.graph import context
 from penstock.graph.build import output_types
 from penstock.graph.messages import ConfigProto
+from penstock.kernels.tables import StaticTable
 from penstock.ops.registry import OpDef
 from penstock.place.device_spec import parts_of
 
@@ -139,13 +141,19 @@ class Connection:
             t._on = where
         return outputs
 
+    def on_worker(self, value: Any, lane: Lane, index: int) -> Any:
+        """What a worker uses in place of a value of this process: its own, or its copy of a table that does not change."""
+        if type(value) is PerWorker:
+            return value.on(lane, index)
+        return table_copies.copied(self, lane, value) if isinstance(value, StaticTable) else value
+
     def _here(self, value: Any, lane: Lane, where: Any) -> Any:
+        if lane is not self.main:
+            return self.on_worker(value, lane, parts_of(where.name)[2] or 0)
         if type(value) is not PerWorker:
             return value
-        if lane is self.main:
-            raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the worker's number) "
-                                 "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
-        return value.on(lane, parts_of(where.name)[2])
+        raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the worker's number) "
+                             "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
 
     def made(self, opdef: OpDef, attrs: dict[str, Any], where: Any, lane: Lane) -> EagerTensor:
         """The handle of a new resource of another task; the resource goes when the handle does."""

@@ -131,7 +131,7 @@ class Body:
         """Handles of other tasks, made once more inside of a branch or loop: they do not pass through its switches."""
         out = []
         for t in inputs:
-            if id(t) in self._foreign and not t._op._inputs:
+            if id(t) in self._foreign and t._op.opdef.per_session and not t._op._inputs:
                 with device(t._op.device):
                     t = self._copied(t._op, [], []).outputs[0]
                 self._foreign.add(id(t))

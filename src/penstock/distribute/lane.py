@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from penstock.ops.registry import OpDef, get
 from penstock.session import Session
 from penstock.static_shape import TensorShape
 
+_HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
 _MOST_STEPS = 4096                  # kinds of calls after which the session begins anew
 
 
@@ -47,6 +49,7 @@ class Lane:
         self.mends = mends                  # whether it begins a new session when a connection was lost, or others do
         self._lock = threading.RLock()
         self.gone: collections.deque = collections.deque()       # resources whose handles have died
+        self.copies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # of tables of this process (table_copies.py)
         self._session: Any = None
         self._begin()
 
@@ -107,15 +110,15 @@ class Lane:
                where: Any) -> tuple[list, list, list, list]:
         """The tensors to fetch, the ops to run, the placeholders, and which values they get."""
         from penstock.distribute.inlined import Body, is_call, used_inputs
-        spread = any(type(v) is RemoteHandle and task_of(v.device) != task_of(where) for v in values)
+        homes = [self._home(v, t) for v, t in zip(values, types, strict=True)]
+        spread = any(home not in (None, task_of(where)) for home in homes)
         function = attrs["f"].graph_function if is_call(opdef) and spread else None
         used = [True] * len(values) if function is None else used_inputs(function)
         with self._graph.as_default(), device_scope(where.name if function is None else task_of(where)):
             shapes = [None] * len(values) if function is None else [t.shape for t in function.inputs]
             inputs, feeds, fed = self._inputs(values, types, used, shapes)
             if function is not None:
-                foreign = [t for t, v in zip(inputs, values, strict=True) if type(v) is RemoteHandle and
-                           task_of(v.device) != task_of(where)]
+                foreign = [t for t, home in zip(inputs, homes, strict=True) if home not in (None, task_of(where))]
                 outputs, done = Body(foreign).write(function, inputs)
                 return outputs, done, feeds, fed
             if spread:
@@ -135,12 +138,17 @@ class Lane:
             elif type(value) is RemoteHandle:
                 inputs.append(self.handle(value))
             else:
-                here = dtype in (dtypes.resource, dtypes.variant)        # of this process: it cannot travel
-                with device_scope(self.host.name) if here else contextlib.nullcontext():
+                with device_scope(self.host.name) if dtype in _HERE else contextlib.nullcontext():
                     inputs.append(placeholder(dtype, shapes[i]))
                 feeds.append(inputs[-1])
                 fed.append(i)
         return inputs, feeds, fed
+
+    def _home(self, value: Any, dtype: Any) -> str | None:
+        """The task that a resource is on: another one, or this process; None for values, which travel."""
+        if type(value) is RemoteHandle:
+            return task_of(value.device)
+        return task_of(self.host) if dtype in _HERE else None
 
     def handle(self, value: RemoteHandle) -> Any:
         """The tensor of a resource, in the current graph, which is this lane's."""

@@ -16,7 +16,7 @@ from penstock.distribute.lane import Lane, task_of
 from penstock.graph import context
 from penstock.graph.func_graph import FuncGraph, trace
 from penstock.graph.functions import GraphFunction, function_name
-from penstock.graph.scopes import device
+from penstock.graph.scopes import control_dependencies, device
 from penstock.ops.core import placeholder
 from penstock.ops.registry import get
 
@@ -50,7 +50,8 @@ class _Recipe:
 
     def start(self, lane: Lane, index: int, handle: Any) -> None:
         """Begins to read the dataset on a worker."""
-        values = [t._value.on(lane, index) if type(t._value) is connect.PerWorker else t._value for t in self.captured]
+        connection = connect.connected()
+        values = [connection.on_worker(t._value, lane, index) for t in self.captured]
         lane.custom((self.function.name, handle.attrs["shared_name"]), lambda lane: self._build(lane, handle, values), values)
 
     def _build(self, lane: Lane, handle: Any, values: list) -> tuple[list, list, list]:
@@ -68,7 +69,8 @@ class _Recipe:
             foreign = [t for t, v in zip(inputs, values, strict=True) if t is not None and
                        type(v) is connect.RemoteHandle and task_of(v.device) != task_of(handle.device)]
             (variant,), done = Body(foreign).write(self.function, inputs)
-            return [get("MakeIterator")(variant, lane.handle(handle)), *done], feeds, fed
+            with control_dependencies(done):
+                return [get("MakeIterator")(variant, lane.handle(handle))], feeds, fed
 
 
 def _made(make: Any) -> DatasetV2:

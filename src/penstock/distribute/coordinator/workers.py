@@ -82,6 +82,7 @@ class Worker:
             closure = self._queue.take(self.task, lambda: not self._ended.is_set())
             if closure is not None:
                 self._run(closure)
+                del closure                          # with what it holds, while there is no next one
 
     def _connect(self) -> bool:
         """Waits until the worker is there; False if that does not matter any more."""
