@@ -13,7 +13,8 @@ from penstock.data import (
     sampling,
     saving,
     scanning,
+    stats,
 )
 
 __all__ = ["csv", "dataset", "dataset_v1", "examples", "extras", "grouping", "iterators", "optional", "options",
-           "readers", "sampling", "saving", "scanning"]
+           "readers", "sampling", "saving", "scanning", "stats"]

@@ -7,6 +7,7 @@ from typing import Any
 from penstock import dtypes, errors
 from penstock.api import export
 from penstock.data import structure
+from penstock.data.stats import with_statistics
 from penstock.graph import context
 from penstock.graph.collections import add_to_collection
 from penstock.graph.convert import convert
@@ -95,7 +96,7 @@ class Iterator(_Typed):
         for a, b in zip(structure.flat_shapes(mine), structure.flat_shapes(other), strict=True):
             if not a.is_compatible_with(b):
                 raise TypeError(f"Expected output shapes compatible with {a!r} but got dataset with output shapes {b!r}.")
-        return get("MakeIterator")(dataset._variant_tensor, self._iterator_resource, name=name)
+        return get("MakeIterator")(with_statistics(dataset), self._iterator_resource, name=name)
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element, as tensors that give another one in every step."""
@@ -136,7 +137,7 @@ class OwnedIterator(_Typed):
             raise ValueError("When `dataset` is provided, `element_spec` and `components` must not be specified.")
         self._spec, self._dataset = dataset.element_spec, dataset
         self._iterator_resource, self._deleter = get("AnonymousIteratorV2")(**structure.outputs(self._spec))
-        get("MakeIterator")(dataset._variant_tensor, self._iterator_resource)
+        get("MakeIterator")(with_statistics(dataset), self._iterator_resource)
 
     def __iter__(self) -> OwnedIterator:
         return self
@@ -260,7 +261,7 @@ def initializable(dataset: Any, shared_name: str | None) -> Iterator:
     graph = dataset._variant_tensor.graph if not hasattr(dataset._variant_tensor, "_value") else context.current_graph()
     with graph.colocate_with(dataset._variant_tensor.op):
         resource = get("IteratorV2")(container="", shared_name=shared_name or "", **structure.outputs(spec))
-        initializer = get("MakeIterator")(dataset._variant_tensor, resource)
+        initializer = get("MakeIterator")(with_statistics(dataset), resource)
     return Iterator._of(resource, initializer, spec)
 
 

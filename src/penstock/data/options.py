@@ -5,6 +5,7 @@ import enum
 from typing import Any
 
 from penstock.api import export
+from penstock.data.stats import StatsAggregator
 
 
 class _Option:
@@ -151,7 +152,7 @@ class OptimizationOptions(OptionsBase):
 @export("data.experimental.StatsOptions", v1=["data.experimental.StatsOptions"])
 class StatsOptions(OptionsBase):
     """Statistics of a pipeline."""
-    aggregator = _Option(object, "Where they go.")
+    aggregator = _Option(StatsAggregator, "Where they go.")
     prefix = _Option(str, "What their names start with.", str)
     counter_prefix = _Option(str, "What the names of counters start with.", str)
     latency_all_edges = _Option(bool, "Whether all times are taken.")

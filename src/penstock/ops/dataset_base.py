@@ -20,8 +20,8 @@ from penstock.pipelines.mapping import stage_of
 
 ARGUMENTS = "Targuments: list(type) >= 0"
 # Inputs of these names are one number in every dataset op.
-_SCALARS = frozenset("batch_size block_length buffer_size count cycle_length drop_remainder index num_parallel_calls "
-                     "num_shards seed seed2".split())
+_SCALARS = frozenset("batch_size block_length buffer_size count counter_prefix cycle_length drop_remainder index "
+                     "num_parallel_calls num_shards seed seed2 tag".split())
 OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
 
 __all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "on_host", "stage_of", "text"]

@@ -50,7 +50,7 @@ def _(tags, values):
 
 # -- histograms ------------------------------------------------------------------------------------------------------
 @functools.cache
-def _limits() -> np.ndarray:
+def histogram_limits() -> np.ndarray:
     """The upper limits of the buckets: each 1.1 times as large as the one before, on both sides of zero."""
     limits, v = [], 1e-12
     while v < 1e20:
@@ -61,13 +61,18 @@ def _limits() -> np.ndarray:
 
 
 def fill_histogram(values: np.ndarray, out: Any) -> None:
-    """Fills a HistogramProto; runs of empty buckets become one."""
+    """Fills a HistogramProto from values."""
     values = values.astype(np.float64).ravel()
-    limits = _limits()
+    limits = histogram_limits()
     counts = np.bincount(np.searchsorted(limits, values, side="right"), minlength=len(limits)).astype(np.float64)
-    out.min = values.min() if values.size else sys.float_info.max
-    out.max = values.max() if values.size else -sys.float_info.max
-    out.num, out.sum, out.sum_squares = values.size, values.sum(), (values * values).sum()
+    low, high = (values.min(), values.max()) if values.size else (sys.float_info.max, -sys.float_info.max)
+    write_histogram(counts, low, high, values.sum(), (values * values).sum(), out)
+
+
+def write_histogram(counts: np.ndarray, low: float, high: float, total: float, squares: float, out: Any) -> None:
+    """Fills a HistogramProto from the counts of the buckets; runs of empty buckets become one."""
+    limits = histogram_limits()
+    out.min, out.max, out.num, out.sum, out.sum_squares = low, high, counts.sum(), total, squares
     empty = counts == 0
     kept = ~empty | ~np.append(empty[1:], False)           # an empty bucket stays if the next one is not empty
     out.bucket_limit.extend(limits[kept].tolist())

@@ -47,7 +47,7 @@ class Prefetch(Stage):
 
     def iterate(self, ctx: Any) -> Cursor:
         source = self.inputs[0].iterate(ctx)
-        return _PrefetchCursor(source, self.size, ctx) if self.size else source
+        return _PrefetchCursor(source, self.size, ctx, self.stats) if self.size else source
 
     def cardinality(self) -> int:
         return self.cardinality_of_input()
@@ -60,6 +60,7 @@ class _Buffer:
         self.size, self.items = size, collections.deque()  # type: ignore[var-annotated]
         self.changed = threading.Condition(threading.Lock())
         self.stopped = self.paused = self.idle = False
+        self.level = 0                               # how many items there were when one was last taken
 
     def put(self, item: Any) -> bool:
         """Adds an item; False if nobody wants it any more."""
@@ -87,6 +88,7 @@ class _Buffer:
                 ctx.wait(self.changed, lambda: self.items or self.stopped)
             if not self.items:
                 raise errors.CancelledError(None, None, "The iterator was closed.")
+            self.level = len(self.items)
             item = self.items.popleft()
             self.changed.notify_all()
             return item
@@ -101,15 +103,15 @@ class _Buffer:
 class _PrefetchCursor(Cursor):
     """Reads its input directly where that is quick, and on a thread otherwise."""
 
-    def __init__(self, source: Cursor, size: int, ctx: Any):
-        self.inputs, self._source, self._size = (source,), source, size
+    def __init__(self, source: Cursor, size: int, ctx: Any, stats: Any = None):
+        self.inputs, self._source, self._size, self._stats = (source,), source, size, stats
         self._background = ctx.background()
         self._buffer: _Buffer | None = None
         self._average, self._reads = 0.0, 0          # seconds that an element takes to make
         self._ended = False
         self._restored: collections.deque = collections.deque()
         self._thread: threading.Thread | None = None
-        self._inline = source.quick
+        self._inline = source.quick and stats is None
 
     @property
     def blocks(self) -> bool:        # type: ignore[override]
@@ -125,6 +127,8 @@ class _PrefetchCursor(Cursor):
         if self._buffer is not None:
             item = given(self._buffer.take(ctx))
             self._ended = item is None
+            if self._stats is not None and not self._ended:
+                self._stats.buffer(self._buffer.level, self._size)
             return item
         start = time.perf_counter()
         try:
@@ -224,6 +228,8 @@ def _read_ahead(source: Cursor, buffer: _Buffer, ctx: Any) -> None:
 class ParallelMap(Stage):
     """A function of every element, several at a time."""
 
+    label = "ParallelMapDataset"
+
     def __init__(self, source: Stage, body: Any, parallel: int, ordered: bool | None, preserve_cardinality: bool):
         if parallel < 1:
             raise errors.invalid("num_parallel_calls must be greater than zero.")
@@ -234,7 +240,7 @@ class ParallelMap(Stage):
         from penstock.pipelines.mapping import _MapCursor
         source = self.inputs[0].iterate(ctx)
         plain_map = _MapCursor(source, self.body, ctx, self.preserve)
-        return plain_map if plain_map.blocks else _ParallelCursor(self, source, ctx)
+        return plain_map if plain_map.blocks and self.stats is None else _ParallelCursor(self, source, ctx)
 
     def cardinality(self) -> int:
         n = self.cardinality_of_input()
@@ -335,6 +341,9 @@ class _ParallelCursor(Cursor):
                 if workers.stopped:
                     raise errors.CancelledError(None, None, "The iterator was closed.")
                 return None
+            if self._stage.stats is not None:
+                busy = sum(not j.done for j in workers.jobs)
+                self._stage.stats.histogram("thread_utilization", busy / self._stage.parallel)
             workers.jobs.remove(job)
             workers.changed.notify_all()
         try:
@@ -485,6 +494,8 @@ class _ParallelInterleaveCursor(Cursor):
                 continue
             branch.taken += 1
             self._given += 1
+            if self._stage.stats is not None:
+                self._stage.stats.histogram("thread_utilization", len(self._branches) / self._stage.cycle)
             if self._given >= self._stage.block:
                 self._advance(place)
             return given(item)

@@ -29,6 +29,8 @@ class Stage:
     types: tuple = ()
     shapes: tuple = ()              # static shapes of the components
     inputs: tuple = ()
+    label: str = ""                 # its name in statistics, where that is not the name of the op that made it
+    stats: Any = None               # where statistics of its work go (see `penstock.pipelines.statistics`)
     recipe: Any = None              # the op that made it (see `penstock.ops.dataset_recipe`)
 
     def iterate(self, ctx: Any) -> Cursor:

@@ -140,7 +140,10 @@ class Filter(Stage):
         self.inputs, self.body = (source,), body
 
     def iterate(self, ctx: Any) -> Cursor:
-        return _FilterCursor(self.inputs[0].iterate(ctx), self.body, ctx)
+        source = self.inputs[0].iterate(ctx)
+        if self.stats is not None:
+            return _CountingFilter(source, self.body, ctx, self.stats)
+        return _FilterCursor(source, self.body, ctx)
 
 
 def truth(result: tuple) -> bool:
@@ -164,6 +167,24 @@ class _FilterCursor(Calling):
             raise errors.invalid("Filter predicate `f` must return a scalar bool.")
         keep = mask.nonzero().reshape(-1).numpy()
         return tuple(values.gather(c, keep) for c in columns) if len(keep) else None
+
+
+class _CountingFilter(_FilterCursor):
+    """A filter that says how many elements it has kept and dropped."""
+
+    def __init__(self, source: Cursor, body: Any, ctx: Any, stats: Any):
+        super().__init__(source, body, ctx)
+        self._stats, self._kept, self._dropped = stats, 0, 0
+
+    def one(self, ctx: Any) -> tuple | None:
+        while (element := self.read(ctx)) is not None:
+            if truth(self._run(ctx, element)):
+                self._kept += 1
+                self._stats.scalar("filtered_elements", self._kept)
+                return element
+            self._dropped += 1
+            self._stats.scalar("dropped_elements", self._dropped)
+        return None
 
 
 class FlatMap(Stage):
