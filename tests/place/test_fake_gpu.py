@@ -165,3 +165,19 @@ def test_the_gradient_of_a_functional_loop():
                 found.append([sess.run([loss, train])[0] for _ in range(3)])
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
     assert len(set(found[0])) == 3
+
+
+def test_counting_and_comparing_stay_on_the_host():
+    x, n = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int32, [])
+    small = tf.logical_and(tf.shape(x)[0] < n, tf.constant(True))
+    chosen = tf.where(tf.fill([2], small), tf.exp(x[:2]), x[:2])
+    on_gpu = tf.logical_not(x > 0.0)
+    kinds = []
+    with tf.Session() as sess:
+        step = sess._compile(("key",), [small, chosen, on_gpu], [x, n])
+        raw = step.runnable.run(sess._context(None), torch.tensor([1.0, -1.0]), torch.tensor(3, dtype=torch.int32))
+        kinds = [isinstance(v, OnGpu) for v in raw]
+        values = sess.run([small, chosen, on_gpu], {x: [1.0, -1.0], n: 3})
+    assert kinds == [False, True, True]
+    assert values[0] and values[2].tolist() == [False, True]
+    np.testing.assert_allclose(values[1], np.exp([1.0, -1.0]), rtol=1e-5)

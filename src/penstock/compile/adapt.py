@@ -1,9 +1,9 @@
 """Kernels on devices: the values that a kernel gets are where it wants them, and those that it makes are on its device.
 
 Between partitions, sends and receives have brought values to the right device; within one, this is what is left to do: inputs
-that are shapes and axes stay on the host, as do int32 computations whose inputs are all there (TensorFlow keeps shape
-arithmetic on the host too), and what a kernel makes from nothing is put on the device. Inside of functions, and where
-control flow spans devices, it is also what moves values between devices.
+that are shapes and axes stay on the host, as do int32 computations and comparisons whose inputs are all there (TensorFlow keeps
+shape arithmetic on the host too, and no loop waits for the GPU to count), and what a kernel makes from nothing is put on the
+device. Inside of functions, and where control flow spans devices, it is also what moves values between devices.
 """
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.place.cpu import to_host
 from penstock.place.device import Device
 
 _HOST_KINDS = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)
+_COUNTS = (dtypes.int32, dtypes.bool)
 
 
 def adapted(bound: Callable, op: Operation, placed: dict[Operation, Device], fed: set[int]) -> Callable:
@@ -49,7 +50,7 @@ def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts:
     data = [t.base_dtype for i, (_, ts) in enumerate(arguments) if i not in host for t in ts]
     if not data:
         return _making(bound, device)
-    if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)):
+    if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)) or all(t in _COUNTS for t in (*data, *outputs)):
         return _where_inputs_are(bound, host, device)
     return _moving(bound, host, constants, device)
 
@@ -101,8 +102,9 @@ def _each(move: Callable, value: Any) -> Any:
 
 
 def _put(value: Any, device: Device) -> Any:
-    """A made value on its device; int32 stays on the host."""
-    return device.put(value) if isinstance(value, torch.Tensor) and value.dtype is not torch.int32 else value
+    """A made value on its device; int32, and a single truth value, stay on the host."""
+    return device.put(value) if isinstance(value, torch.Tensor) and value.dtype is not torch.int32 and \
+        (value.ndim or value.dtype is not torch.bool) else value
 
 
 def _making(bound: Callable, device: Device) -> Callable:
@@ -116,7 +118,7 @@ def _making(bound: Callable, device: Device) -> Callable:
 
 
 def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Callable:
-    """For int32 kernels: on the device if an input is there, else on the host."""
+    """For kernels over int32 and truth values: on the device if an input is there, else on the host."""
     def there(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and not value.is_cpu
 

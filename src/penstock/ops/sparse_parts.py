@@ -204,6 +204,7 @@ def _(indices, values, shape, start, size):
     if any(d < 0 for d in out):
         raise errors.invalid(f"A slice from {first} of size {count} does not fit into shape {arrays.show(dims)}")
     sparse.check_product(out)
+    start, size = start.to(indices.device), size.to(indices.device)
     inside = ((indices >= start) & (indices - start < size)).all(1)
     return indices[inside] - start, sparse.chosen(values, inside), sparse.vector(out, shape)
 
