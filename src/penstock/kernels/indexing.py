@@ -52,9 +52,11 @@ def _or_zeros(good: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def beside(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Indices on the device of a table; from the host they go through pinned memory, so that nobody waits for them."""
+    """Indices (or weights) on the device of a table; from the host they go through pinned memory: nobody waits for them."""
     if indices.device == table.device:
         return indices
+    if table.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
     return indices.pin_memory().to(table.device, non_blocking=True) if table.is_cuda else indices.to(table.device)
 
 

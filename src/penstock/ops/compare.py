@@ -54,7 +54,7 @@ def _equality(name: str, kernel: Callable, on_strings: Callable, unequal: bool) 
             try:
                 np.broadcast_shapes(tuple(x.shape), tuple(y.shape))
             except ValueError:
-                return torch.tensor(unequal, device=getattr(x, "device", None))
+                return torch.full((), unequal, device=getattr(x, "device", None))
         return compare(x, y)
 
     def bound(compare: Callable) -> Callable:

@@ -11,6 +11,7 @@ from penstock.api import export
 from penstock.graph.convert import convert
 from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
+from penstock.kernels import indexing
 from penstock.ops.cast import cast
 from penstock.ops.checks import assert_
 from penstock.ops.composite import dispatched
@@ -195,7 +196,7 @@ bucketize.shape(lambda input: input)
 
 @bucketize.kernel
 def _(input, *, boundaries):
-    edges = torch.tensor(boundaries, dtype=torch.float64, device=input.device)
+    edges = torch.tensor(boundaries, dtype=torch.float64)
     if bool(torch.any(edges[1:] < edges[:-1])):
         raise errors.invalid("Expected sorted boundaries")
-    return torch.bucketize(input.to(torch.float64), edges, right=True, out_int32=True)
+    return torch.bucketize(input.to(torch.float64), indexing.beside(edges, input), right=True, out_int32=True)

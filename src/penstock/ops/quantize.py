@@ -303,7 +303,7 @@ def _fake_backward(grad: torch.Tensor, x: torch.Tensor, low: torch.Tensor, high:
 def _fixed(x: torch.Tensor, low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
     if low >= high:
         raise errors.invalid(f"min has to be smaller than max, was: {low} >= {high}")
-    return x.new_tensor(low), x.new_tensor(high)
+    return x.new_full((), low), x.new_full((), high)
 
 
 fake_args.shape(lambda inputs: inputs)

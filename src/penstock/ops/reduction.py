@@ -155,7 +155,7 @@ def _unsigned_mean(x, axes, keep):
     n = _count(x, axes)
     if x.dtype is torch.uint64:
         total = unsigned.unsigned(torch.sum(unsigned.signed(x), axes, keep))
-        return unsigned.divide(total, torch.tensor(max(n, 1), dtype=torch.uint64, device=x.device))
+        return unsigned.divide(total, torch.full((), max(n, 1), dtype=torch.uint64, device=x.device))
     return _mean(x.to(torch.int64), axes, keep).to(x.dtype)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from penstock import errors
+from penstock.kernels import indexing
 from penstock.ops.registry import get, op
 
 _IMAGE = "T: type in {int8 uint8 int16 uint16 int32 int64 bfloat16 half float32 float64}"
@@ -111,34 +112,34 @@ def area_matrix(n_in: int, n_out: int, align: bool, half: bool = False) -> torch
 
 def apply_taps(x: torch.Tensor, axis: int, taps: Taps) -> torch.Tensor:
     """Weighted sums of slices of x along an axis."""
-    index, weights = taps
+    index, weights = indexing.beside(taps[0], x), indexing.beside(taps[1].to(x.dtype), x)
     shape = [1] * x.dim()
     shape[axis] = -1
     out = None
     for k in range(index.shape[1]):
-        part = x.index_select(axis, index[:, k].to(x.device)) * weights[:, k].to(x).reshape(shape)
+        part = x.index_select(axis, index[:, k]) * weights[:, k].reshape(shape)
         out = part if out is None else out.add_(part)
     return out  # type: ignore[return-value]
 
 
 def spread_taps(g: torch.Tensor, axis: int, taps: Taps, n_in: int) -> torch.Tensor:
     """The transpose of apply_taps."""
-    index, weights = taps
+    index, weights = indexing.beside(taps[0], g), indexing.beside(taps[1].to(g.dtype), g)
     shape = [1] * g.dim()
     shape[axis] = -1
     dims = list(g.shape)
     dims[axis] = n_in
     out = torch.zeros(dims, dtype=g.dtype, device=g.device)
     for k in range(index.shape[1]):
-        out.index_add_(axis, index[:, k].to(g.device), g * weights[:, k].to(g).reshape(shape))
+        out.index_add_(axis, index[:, k], g * weights[:, k].reshape(shape))
     return out
 
 
 def apply_matrix(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """rows · x · columnsᵀ on the two middle axes."""
     n, h, w, ch = x.shape
-    y = torch.matmul(rows.to(x), x.reshape(n, h, w * ch)).reshape(n * rows.shape[0], w, ch)
-    return torch.matmul(columns.to(x), y).reshape(n, rows.shape[0], columns.shape[0], ch)
+    y = torch.matmul(indexing.beside(rows.to(x.dtype), x), x.reshape(n, h, w * ch)).reshape(n * rows.shape[0], w, ch)
+    return torch.matmul(indexing.beside(columns.to(x.dtype), x), y).reshape(n, rows.shape[0], columns.shape[0], ch)
 
 
 def _declare(name: str, taps: Callable, trained: str) -> None:
@@ -218,16 +219,16 @@ def nearest_index(n_in: int, n_out: int, align: bool, half: bool) -> torch.Tenso
 @nearest.kernel
 def _(images, size, *, align_corners, half_pixel_centers):
     h, w = _target(images, size)
-    rows = nearest_index(images.shape[1], h, align_corners, half_pixel_centers).to(images.device)
-    columns = nearest_index(images.shape[2], w, align_corners, half_pixel_centers).to(images.device)
+    rows = indexing.beside(nearest_index(images.shape[1], h, align_corners, half_pixel_centers), images)
+    columns = indexing.beside(nearest_index(images.shape[2], w, align_corners, half_pixel_centers), images)
     return images.index_select(1, rows).index_select(2, columns)
 
 
 @nearest_grad.kernel
 def _(grads, size, *, align_corners, half_pixel_centers):
     h, w = _target(grads, size)
-    rows = nearest_index(h, grads.shape[1], align_corners, half_pixel_centers).to(grads.device)
-    columns = nearest_index(w, grads.shape[2], align_corners, half_pixel_centers).to(grads.device)
+    rows = indexing.beside(nearest_index(h, grads.shape[1], align_corners, half_pixel_centers), grads)
+    columns = indexing.beside(nearest_index(w, grads.shape[2], align_corners, half_pixel_centers), grads)
     out = torch.zeros((grads.shape[0], h, grads.shape[2], grads.shape[3]), dtype=grads.dtype, device=grads.device)
     out.index_add_(1, rows, grads)
     wide = torch.zeros((grads.shape[0], h, w, grads.shape[3]), dtype=grads.dtype, device=grads.device)

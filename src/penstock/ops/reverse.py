@@ -101,12 +101,12 @@ def _(input, seq_lengths, *, seq_dim, batch_dim):
     if tuple(seq_lengths.shape) != (dims[batch_dim],):
         raise errors.invalid(f"Length of seq_lengths != input.dims({batch_dim}), ({arrays.show(seq_lengths.shape)} vs. "
                              f"{dims[batch_dim]})")
-    for i, n in enumerate(seq_lengths.tolist()):
+    for i, n in enumerate(seq_lengths.tolist() if seq_lengths.is_cpu else ()):       # looking at others would stop the host
         if not 0 <= n <= dims[seq_dim]:
             raise errors.invalid(f"seq_lens({i}) = {n} is not in [0, {dims[seq_dim]}], the size of dimension {seq_dim}")
     shape = [1] * rank
     shape[batch_dim] = -1
-    lengths = seq_lengths.long().reshape(shape)
+    lengths = seq_lengths.long().clamp(0, dims[seq_dim]).reshape(shape)
     shape[batch_dim], shape[seq_dim] = 1, -1
     place = torch.arange(dims[seq_dim], device=lengths.device).reshape(shape)
     source = torch.where(place < lengths, lengths - 1 - place, place).expand(dims)

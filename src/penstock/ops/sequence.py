@@ -16,7 +16,8 @@ from penstock.ops.cast import cast
 from penstock.ops.registry import get, op
 
 range_op = op("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx",
-              "Tidx: type in {bfloat16 half float32 float64 int8 int16 int32 int64 uint16 uint32} = int32").no_gradient()
+              "Tidx: type in {bfloat16 half float32 float64 int8 int16 int32 int64 uint16 uint32} = int32",
+              host="start limit delta").no_gradient()
 
 
 def _length(start: Any, limit: Any, delta: Any, error: Any) -> int:

@@ -27,9 +27,9 @@ write = op("TensorArrayWriteV3", "handle: resource, index: int32, value: T, flow
 read = op("TensorArrayReadV3", "handle: resource, index: int32, flow_in: float32 -> value: dtype", "dtype: type",
           stateful=True)
 gather = op("TensorArrayGatherV3", "handle: resource, indices: int32, flow_in: float32 -> value: dtype",
-            "dtype: type, element_shape: shape = None", stateful=True)
+            "dtype: type, element_shape: shape = None", stateful=True, host="indices")
 scatter = op("TensorArrayScatterV3", "handle: resource, indices: int32, value: T, flow_in: float32 -> flow_out: float32",
-             "T: type", stateful=True)
+             "T: type", stateful=True, host="indices")
 concat = op("TensorArrayConcatV3", "handle: resource, flow_in: float32 -> value: dtype, lengths: int64",
             "dtype: type, element_shape_except0: shape = None", stateful=True)
 split = op("TensorArraySplitV3", "handle: resource, value: T, lengths: int64, flow_in: float32 -> flow_out: float32",

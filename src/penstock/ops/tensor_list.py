@@ -195,9 +195,9 @@ from_tensor = op("TensorListFromTensor", "tensor: element_dtype, element_shape: 
 split = op("TensorListSplit", "tensor: element_dtype, element_shape: shape_type, lengths: int64 -> output_handle: variant",
            _ELEMENTS)
 scatter = op("TensorListScatter", "tensor: element_dtype, indices: int32, element_shape: shape_type -> "
-             "output_handle: variant", _ELEMENTS)
+             "output_handle: variant", _ELEMENTS, host="indices")
 scatter_v2 = op("TensorListScatterV2", "tensor: element_dtype, indices: int32, element_shape: shape_type, "
-                "num_elements: int32 -> output_handle: variant", _ELEMENTS)
+                "num_elements: int32 -> output_handle: variant", _ELEMENTS, host="indices")
 for _op in (empty_list, reserve):
     _op.no_gradient()
     _op.shape(lambda element_shape, number: ())
@@ -322,10 +322,12 @@ set_item = op("TensorListSetItem", "input_handle: variant, index: int32, item: e
 resize = op("TensorListResize", "input_handle: variant, size: int32 -> output_handle: variant", stateful=True)
 concat_lists = op("TensorListConcatLists", "input_a: variant, input_b: variant -> output: variant", _T).no_gradient()
 scatter_into = op("TensorListScatterIntoExistingList",
-                  "input_handle: variant, tensor: element_dtype, indices: int32 -> output_handle: variant", _T)
+                  "input_handle: variant, tensor: element_dtype, indices: int32 -> output_handle: variant", _T,
+                  host="indices")
 stack = op("TensorListStack", "input_handle: variant, element_shape: int32 -> tensor: element_dtype",
            "element_dtype: type, num_elements: int = -1")
-gather = op("TensorListGather", "input_handle: variant, indices: int32, element_shape: int32 -> values: element_dtype", _T)
+gather = op("TensorListGather", "input_handle: variant, indices: int32, element_shape: int32 -> values: element_dtype", _T,
+            host="indices")
 concat = op("TensorListConcat", "input_handle: variant -> tensor: element_dtype, lengths: int64",
             "element_dtype: type, element_shape: shape = None")
 concat_v2 = op("TensorListConcatV2", "input_handle: variant, element_shape: shape_type, leading_dims: int64 -> "
