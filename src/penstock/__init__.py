@@ -53,6 +53,9 @@ _LATER = {
     "estimator": "estimator", "keras.estimator": "estimator",
     "feature_column": "feature_column", "keras.layers.DenseFeatures": "feature_column.dense_features",
     "keras.experimental.SequenceFeatures": "feature_column.dense_features",
+    "train.experimental.enable_mixed_precision_graph_rewrite": "keras.graph_rewrite",
+    "train.experimental.disable_mixed_precision_graph_rewrite": "keras.graph_rewrite",
+    "v1:mixed_precision": "keras.graph_rewrite",
     "xla": "xla", "config.optimizer.set_jit": "xla", "config.optimizer.get_jit": "xla", "vectorized_map": "ops.vectorized",
 }
 

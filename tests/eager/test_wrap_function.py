@@ -62,3 +62,17 @@ def test_operations_just_run():
     only = f.prune([], f.graph.control_outputs[0])
     only()
     assert v.numpy() == 5.
+
+
+def test_variables_by_name():
+    f = tf.wrap_function(lambda: (tf.Variable(0, name="v"), tf.Variable(1, name="v")), [])
+    assert {v.name: int(v.numpy()) for v in f._variable_holder.variables.values()} == {"v:0": 0, "v_1:0": 1}
+
+
+def test_executors_by_name():
+    double = penstock.function(lambda x: x * 2)
+    for name in (None, "", "DEFAULT"):
+        with penstock.experimental.function_executor_type(name):
+            assert double(penstock.constant(2)).numpy() == 4
+    with pytest.raises(tf.errors.NotFoundError, match="NO_SUCH"), penstock.experimental.function_executor_type("NO_SUCH"):
+        double(penstock.constant(2))

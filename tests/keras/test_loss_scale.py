@@ -120,3 +120,24 @@ def test_gradients_may_be_numbers_across_replicas():
         scale = tf1.train.experimental.DynamicLossScale(initial_loss_scale=8., increment_period=1)
         assert not scale.update([float("inf")])[1].numpy() and scale().numpy() == 4.
         assert scale.update([1.])[1].numpy() and scale().numpy() == 8.
+
+
+def test_graph_rewrite_gives_optimizers_a_loss_scale():
+    enable, options = tf1.train.experimental.enable_mixed_precision_graph_rewrite, tf1.config.optimizer.get_experimental_options
+    try:
+        for made in (tf1.train.GradientDescentOptimizer(1.), tf1.keras.optimizers.SGD(1.)):
+            opt = enable(made, 128.)
+            assert float(opt._loss_scale()) == 128. and options()["auto_mixed_precision"]
+            with pytest.raises(ValueError, match="must not already be"):
+                enable(opt)
+        with tf1.Graph().as_default(), tf1.Session() as sess:
+            v = tf1.get_variable("v", (), initializer=tf1.ones_initializer())
+            step = enable(tf1.train.GradientDescentOptimizer(0.5)).minimize(v * v)
+            sess.run(tf1.global_variables_initializer())
+            sess.run(step)
+            assert sess.run(v) == 0.
+        with pytest.raises(ValueError, match="must be an instance"):
+            tf1.mixed_precision.enable_mixed_precision_graph_rewrite(3)
+    finally:
+        tf1.train.experimental.disable_mixed_precision_graph_rewrite()
+    assert not options()["auto_mixed_precision"]

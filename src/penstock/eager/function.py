@@ -6,14 +6,15 @@ they are made outside of the graph, and the function is traced again without the
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock import dtypes, nest
+from penstock import dtypes, errors, nest
 from penstock.api import export
 from penstock.eager.function_spec import (
     FunctionSpec,
@@ -50,6 +51,15 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 def functions_run_eagerly() -> bool:
     """Whether tf.functions call their Python functions."""
     return _Settings.eagerly
+
+
+@export("experimental.function_executor_type")
+@contextlib.contextmanager
+def function_executor_type(executor_type: str | None) -> Iterator[None]:
+    """A block in which functions run on an executor of TensorFlow's; all of its names mean the way in which they run here."""
+    if executor_type not in (None, "", "DEFAULT", "SINGLE_THREADED_EXECUTOR"):
+        raise errors.NotFoundError(None, None, f"No executor factory registered for the executor type: {executor_type}")
+    yield
 
 
 class ConcreteFunction:

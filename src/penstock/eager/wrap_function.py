@@ -28,6 +28,8 @@ class _Variables:
         self.graph = graph
         self.by_name: dict[str, Any] = {}
 
+    variables = property(lambda self: self.by_name, doc="The variables by name, under the name that others look for.")
+
     def __call__(self, next_creator: Callable, **kwargs: Any) -> Any:
         collections = kwargs.pop("collections", None)
         with name_scope(kwargs.get("name"), "Variable") as scope:
@@ -57,6 +59,7 @@ class WrappedFunction(ConcreteFunction):
         self._variables = variables
 
     variables = property(lambda self: list(self._variables.by_name.values()), doc="The variables that the code made.")
+    _variable_holder = property(lambda self: self._variables)
 
     def prune(self, feeds: Any, fetches: Any, name: str | None = None, input_signature: Any = None) -> WrappedFunction:
         """A function of `feeds` (tensors of this graph) that gives `fetches` (tensors; operations just run)."""

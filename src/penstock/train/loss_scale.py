@@ -21,7 +21,7 @@ from penstock.train.optimizer import Optimizer, cast
 from penstock.variables.variable import VariableV1
 
 
-@export("train.experimental.LossScale")
+@export("train.experimental.LossScale", v1=["mixed_precision.LossScale", "mixed_precision.experimental.LossScale"])
 class LossScale(Trackable):
     """Base of the loss scales: `scale()` is the factor, `update(grads)` tells it about gradients."""
 
@@ -53,7 +53,8 @@ class LossScale(Trackable):
         return cls(**config)
 
 
-@export("train.experimental.FixedLossScale")
+@export("train.experimental.FixedLossScale",
+        v1=["mixed_precision.FixedLossScale", "mixed_precision.experimental.FixedLossScale"])
 class FixedLossScale(LossScale):
     """A factor that stays."""
 
@@ -100,7 +101,8 @@ def _finite_everywhere(grads: list) -> Any:
     return all_finite(grads)
 
 
-@export("train.experimental.DynamicLossScale")
+@export("train.experimental.DynamicLossScale",
+        v1=["mixed_precision.DynamicLossScale", "mixed_precision.experimental.DynamicLossScale"])
 class DynamicLossScale(LossScale):
     """A factor that is multiplied after `increment_period` good steps, and divided after each bad one."""
 
@@ -191,7 +193,7 @@ def apply_if(should_apply: Any, apply: Any) -> Any:
     return cond(should_apply, run, lambda: get("Identity")(convert(False))).op
 
 
-@export(v1=["train.experimental.MixedPrecisionLossScaleOptimizer"])
+@export(v1=["train.experimental.MixedPrecisionLossScaleOptimizer", "mixed_precision.MixedPrecisionLossScaleOptimizer"])
 class MixedPrecisionLossScaleOptimizer(Optimizer):
     """An optimizer of tf.train whose losses are scaled.
 

@@ -263,3 +263,16 @@ def test_sparse_and_ragged_tensors_are_cut_into_batches(kind):
         model.fit(data, rows.astype("float32"), batch_size=2, verbose=0, callbacks=[
             tf.keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs, seen=seen: seen.append(batch))])
         assert seen == [0, 1]
+
+
+def test_graphs_say_what_they_train_on(capsys):
+    x, y = np.ones((10, 2), np.float32), np.ones((10, 1), np.float32)
+    with tf1.Graph().as_default(), tf1.Session():
+        model = tf1.keras.Sequential([tf1.keras.layers.Dense(1, input_shape=(2,))])
+        model.compile("sgd", "mse")
+        model.fit(x, y, batch_size=5, validation_data=(x[:4], y[:4]))
+        assert "Train on 10 samples, validate on 4 samples" in capsys.readouterr().out
+        model.fit(tf1.data.Dataset.from_tensor_slices((x, y)).batch(5))
+        assert "Train on 2 steps" in capsys.readouterr().out
+        model.fit(x, y, verbose=0)
+        assert not capsys.readouterr().out

@@ -188,6 +188,8 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
                                metrics=[*model.metrics_names, *("val_" + n for n in model.metrics_names)]
                                if validation is not None else model.metrics_names)
     model.stop_training = False
+    if verbose and not context.executing_eagerly():
+        _announce(source, validation)
     callbacks.on_train_begin()
     logs: dict[str, Any] = {}
     for epoch in range(max(initial_epoch, getattr(model, "_first_epoch", 0)), epochs):     # BackupAndRestore may skip some
@@ -203,6 +205,14 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
             break
     callbacks.on_train_end(logs)
     return model.history
+
+
+def _announce(source: Source, validation: Source | None) -> None:
+    """Prints how much there is to train on, as graphs of 1.x do."""
+    def size(s: Source) -> str:
+        return f"{s.samples} samples" if s.samples is not None else f"{s.steps} steps"
+    if source.samples is not None or source.steps is not None:
+        print(f"Train on {size(source)}" + (f", validate on {size(validation)}" if validation is not None else ""))
 
 
 def chooses_batches(x: Any) -> bool:
