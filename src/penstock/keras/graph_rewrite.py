@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import config
+import penstock.compat.v1 as tf
 from penstock.api import export
 from penstock.keras.optimizers.loss_scale import LossScaleOptimizerV1
 from penstock.keras.optimizers.optimizer import Optimizer as KerasOptimizer
@@ -29,7 +29,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     if isinstance(opt, tuple(kinds.values())):
         raise ValueError(f'"opt" must not already be an instance of a {around.__name__.removesuffix("V1")}.')
     made = around(opt, loss_scale)
-    config.set_optimizer_experimental_options({"auto_mixed_precision": True})
+    tf.config.optimizer.set_experimental_options({"auto_mixed_precision": True})
     return made
 
 
@@ -37,5 +37,5 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
         v1=["mixed_precision.disable_mixed_precision_graph_rewrite"])
 def disable_mixed_precision_graph_rewrite() -> None:
     """Takes back what `enable_mixed_precision_graph_rewrite` has set; optimizers keep their loss scales."""
-    if config.get_optimizer_experimental_options().get("auto_mixed_precision"):
-        config.set_optimizer_experimental_options({"auto_mixed_precision": False})
+    if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
+        tf.config.optimizer.set_experimental_options({"auto_mixed_precision": False})
