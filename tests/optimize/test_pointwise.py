@@ -72,6 +72,20 @@ def test_parts_of_an_array_are_read_where_they_are():
     assert joined(out) == 1 and ": Split ->" not in source(out)
 
 
+def test_a_bias_is_added_where_its_sum_is_used():
+    w, b = tf.constant(numbers(1, H, 2 * H)), tf.constant(numbers(2, 2 * H))
+
+    def body(seen):
+        def step(h, s):
+            z = tf.matmul(h, w) + b
+            u, v = tf.split(z, 2, axis=1)
+            return [tf.sigmoid(u) * tf.tanh(v), s + tf.reduce_sum(z) if seen else s]
+        return step
+    alone, others_look = (looped(body(seen), numbers(3, B, H), np.float32(0)) for seen in (False, True))
+    assert joined(alone) == 1 and "_FusedMatMul" not in source(alone)
+    assert joined(others_look) == 1 and "_FusedMatMul" in source(others_look)
+
+
 def test_parts_along_another_axis_are_cut():
     def body(h):
         a, b = tf.split(h, 2, axis=0)

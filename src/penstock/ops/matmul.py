@@ -134,6 +134,8 @@ fused_mat_mul = internal("_FusedMatMul", "a: T, b: T, args: num_args * T -> prod
                          f"{_TRANSPOSE}, T: type in {{float32 float64 bfloat16 half}}, num_args: int >= 0, "
                          "fused_ops: list(string) = []")
 fused_mat_mul.outer = lambda attrs: mat_mul.outer(attrs) and attrs["fused_ops"] == ["Add"]
+fused_mat_mul.without_row = lambda op: None if op.attrs["fused_ops"] != ["BiasAdd"] else (
+    mat_mul, op._inputs[:2], {n: op.attrs[n] for n in mat_mul.attrs if n in op.attrs}, op._inputs[2])
 
 
 @fused_mat_mul.shape

@@ -204,6 +204,8 @@ class OpDef:
         self.elementwise = False                   # works on each element alone, with broadcasting
         self.multiplies = False                    # gives the product of its two inputs, element by element
         self.joins = False                         # gives its inputs side by side, along the axis that its last input says
+        # (op) -> type, inputs, attributes of an op that gives the same without a row that is added to it, and the row; or None
+        self.without_row: Callable | None = None
         self.divides = False                       # gives equal parts of its second input, along the axis that its first says
         self.pointwise = ""                        # the instruction of kernels/pointwise.py that does the same to float32
         self.linear: int | None = None             # elementwise, and the input that it gives times what the others say

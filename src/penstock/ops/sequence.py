@@ -59,6 +59,8 @@ def _(start, limit, delta):
     if start.dtype.is_floating_point:
         index = torch.arange(n, dtype=torch.float64, device=start.device)
         return (first + index * step).to(start.dtype)
+    if start.dtype in (torch.int32, torch.int64):
+        return torch.arange(first, limit.item(), step, dtype=start.dtype, device=start.device)
     index = torch.arange(n, dtype=torch.int64, device=start.device)
     return (first + index * step).to(start.dtype)
 

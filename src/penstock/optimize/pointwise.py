@@ -3,7 +3,8 @@
 A recurrent cell is a product of matrices and a dozen such ops on small arrays, again and again: calling each of them takes
 as long as its work. Ops that say which instruction does the same (`OpDef.pointwise`) are joined where shapes are
 known: `kernels/pointwise.py` runs their instructions in one pass. Parts of an array that an op has cut along the last axis
-are read where they are, and values that are put side by side along it are written side by side.
+are read where they are, and values that are put side by side along it are written side by side. A bias that a product of
+matrices adds to each row is added here.
 
 What may be joined, levels tell: an op's level is at least that of the ops it takes from, and larger than that of those with
 which it cannot be one. Two ops of one level then have no op between them that is not joined.
@@ -68,8 +69,9 @@ def _join(step: StepGraph, ops: list[Operation]) -> None:
         return
     users = step.users()
     by: dict[int, Tensor] = {}
-    made = [_Group(step, group, users, waited).make(by) for group in _groups(step, able) if len(group) >= _LEAST]
-    step.ops += [op for op in made if op is not None]
+    for group in _groups(step, able):
+        if len(group) >= _LEAST:
+            step.ops += _Group(step, group, users, waited).make(by)
     if by:
         step.substitute(by)
         step.ops = needed(step.fetches, step.targets, step.fed)
@@ -147,9 +149,10 @@ class _Group:
         self.known: dict[int, int] = {}                              # tensor id -> term
         self.read: dict[str | Columns, int] = {}                     # number, or place -> term
         self.fetched = {id(t) for t in step.fetches}
+        self.bare: dict[int, tuple[Operation, Tensor]] = {}          # tensor id -> op that gives it without a row, and the row
 
-    def make(self, by: dict[int, Tensor]) -> Operation | None:
-        """One op for several, if it is not too large; notes in `by` which of its results stand for which tensors."""
+    def make(self, by: dict[int, Tensor]) -> list[Operation]:
+        """One op for several, if it is not too large, and what it needs; `by`: which of its results stand for which tensors."""
         for op in self.ops:
             self._write(op)
         joined = self._joined()
@@ -165,13 +168,13 @@ class _Group:
             plan = Plan(self.rows, self.columns, [math.prod(t._dims) for t in given],      # type: ignore[arg-type]
                         [t._dims for t in outputs], self.terms, written)                   # type: ignore[misc]
         except ValueError:
-            return None
+            return []
         last = self.ops[-1]
         attrs = {"N": len(given), "M": len(outputs), "T": dtypes.float32, "plan": plan}
         made = self.step.make("_Pointwise", given, attrs, last, [t._dims for t in outputs], [t._dtype for t in outputs], [])
         made._counts = (len(given),)
         by.update({id(t): other for t, other in zip(outputs, made.outputs, strict=True)})
-        return made
+        return [*(op for op, _ in self.bare.values()), made]
 
     def _is_wanted(self, t: Tensor, joined: list[Operation]) -> bool:
         return id(t) in self.fetched or any(u not in self.inside and u not in joined for u in self.users.get(id(t), ()))
@@ -193,23 +196,55 @@ class _Group:
         if id(t) in self.known:
             return self.known[id(t)]
         number = _number(t, self.step)
-        term = self._columns(t) if number is None else float(number)
+        if number is not None:
+            return self._read(float(number))
+        if t._dims != self.dims:
+            return self._read(self._columns(t, 0, 0))
+        whole, offset = (t._op._inputs[1], t._value_index * self.columns) if self._is_part(t) else (t, 0)
+        width: int = whole._dims[-1]                                 # type: ignore[index,assignment]
+        bare = self._without_row(whole)
+        if bare is None:
+            return self._read(self._columns(whole, offset, width))
+        maker, row = bare
+        self.terms.append(Step("ADD", (self._read(self._columns(maker.outputs[0], offset, width)),
+                                       self._read(self._columns(row, offset, 0)))))
+        self.known[id(t)] = len(self.terms) - 1
+        return self.known[id(t)]
+
+    def _read(self, term: float | Columns) -> int:
         key = term.hex() if isinstance(term, float) else term
         if key not in self.read:
             self.read[key] = len(self.terms)
             self.terms.append(term)
         return self.read[key]
 
-    def _columns(self, t: Tensor) -> Columns:
-        """Where the elements of a tensor are: in its own, or in the array that it is a part of."""
-        op, dims, offset = t._op, t._dims, 0
-        if op.opdef.divides and id(t) not in self.step.fed and dims == self.dims and not op._control_inputs and \
-                _along_last_axis(op, op._inputs[0], self.step):
-            offset = t._value_index * self.columns
-            t = op._inputs[1]
+    def _columns(self, t: Tensor, offset: int, stride: int) -> Columns:
         self.given[id(t)] = t
-        width: int = t._dims[-1]                                     # type: ignore[index,assignment]
-        return Columns(list(self.given).index(id(t)), offset, width if dims == self.dims else 0)
+        return Columns(list(self.given).index(id(t)), offset, stride)
+
+    def _is_part(self, t: Tensor) -> bool:
+        """Whether a tensor is some columns of what its op is given."""
+        op = t._op
+        return op.opdef.divides and id(t) not in self.step.fed and not op._control_inputs and \
+            _along_last_axis(op, op._inputs[0], self.step)
+
+    def _without_row(self, t: Tensor) -> tuple[Operation, Tensor] | None:
+        """An op that gives `t` without the row that was added to it, and this row, if nobody but this group looks at `t`."""
+        op = t._op
+        if id(t) not in self.bare and op.opdef.without_row is not None and op not in self.waited and \
+                not op._control_inputs and self._is_ours(t):
+            found = op.opdef.without_row(op)
+            if found is not None:
+                opdef, inputs, attrs, row = found
+                self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t._dims]), row
+        return self.bare.get(id(t))
+
+    def _is_ours(self, t: Tensor) -> bool:
+        """Whether only ops of this group take a tensor, or parts of it."""
+        return id(t) not in self.fetched and id(t) not in self.step.fed and all(
+            u in self.inside or u not in self.waited and u.opdef.divides and
+            all(self._is_part(p) and p._dims == self.dims and self._is_ours(p) for p in u.outputs)
+            for u in self.users.get(id(t), ()))
 
     def _joined(self) -> list[Operation]:
         """The ops that put results, and nothing else, side by side."""
