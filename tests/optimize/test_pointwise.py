@@ -204,3 +204,32 @@ def test_saved_values_that_belong_together_are_one_array():
     with tf.Session(config=config(loop_optimization=False)) as off, tf.Session() as on:
         for a, b in zip(on.run(fetches), off.run(fetches), strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def drawn(draw, values, w):
+    """Some more values from those of a body, all of shape [B, H]: pointwise ops, and others that keep them apart."""
+    for _ in range(draw.randint(4, 16)):
+        a, b, c = (values[i] for i in draw.randint(0, len(values), 3))
+        values.append([
+            lambda a, b, c: a + b, lambda a, b, c: a - 0.5 * b, lambda a, b, c: tf.tanh(a) * b, lambda a, b, c: tf.sigmoid(a),
+            lambda a, b, c: a * b + c, lambda a, b, c: tf.add_n([a, b, c]) / (2.0 + tf.square(b)), lambda a, b, c: -a,
+            lambda a, b, c: a + b[0], lambda a, b, c: tf.tanh(tf.matmul(a, w) + c[0]), lambda a, b, c: tf.cumsum(a, 1) * 0.3,
+            lambda a, b, c: tf.split(tf.concat([a * b, tf.tanh(c)], 1), 2, 1)[1],
+            lambda a, b, c: tf.add(*tf.split(tf.matmul(tf.concat([a, b], 1), tf.concat([tf.concat([w, w], 0)] * 2, 1)), 2, 1)),
+        ][draw.randint(12)](a, b, c))
+    return [tf.tanh(values[-1] + tf.matmul(values[0], w)), tf.tanh(values[-2])]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_bodies_and_their_gradients(seed):
+    w = tf.constant(numbers(seed, H, H))
+    starts = [numbers(seed + i, B, H) for i in (1, 2)]
+    out = looped(lambda *v: drawn(np.random.RandomState(seed), list(v), w), *starts, n=3)
+    fetches = [*out, *tf.gradients(out, [w])]
+    found = []
+    for switches in ({}, {"remapping": False}, {"loop_optimization": False}, {"all": False}):
+        with tf.Session(config=config(**switches)) as sess:
+            found.append(sess.run(fetches))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
