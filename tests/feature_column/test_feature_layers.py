@@ -131,3 +131,26 @@ def test_a_sequential_model_that_begins_with_columns_is_saved_as_a_saved_model(t
     loaded = tf2.saved_model.load(str(tmp_path / "model"))
     out = loaded.signatures["serving_default"](x=tf2.constant(data["x"]))
     np.testing.assert_allclose(next(iter(out.values())).numpy(), model.predict(data), rtol=1e-6)
+
+
+def test_models_of_vocabularies_are_saved_and_loaded(tmp_path):
+    words = tf2.feature_column.categorical_column_with_vocabulary_list("w", ["a", "b", "c"])
+    others = tf2.feature_column.categorical_column_with_vocabulary_list("w", ["c", "b"])
+    model = tf2.keras.Sequential([tf2.keras.layers.DenseFeatures([tf2.feature_column.embedding_column(words, 4),
+                                                                 tf2.feature_column.indicator_column(others)]),
+                                  tf2.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    features = {"w": np.array([["a"], ["b"], ["c"]])}
+    model.fit(features, np.ones((3, 1)), epochs=2, verbose=0)
+    expected = model.predict(features)
+    model.save(str(tmp_path / "m"), save_format="tf")
+    np.testing.assert_allclose(tf2.keras.models.load_model(str(tmp_path / "m")).predict(features), expected, rtol=1e-6)
+    loaded = tf2.saved_model.load(str(tmp_path / "m"))
+    assert len(loaded.variables) == 3
+
+
+def test_layers_of_columns_from_a_configuration():
+    for layer in (tf2.keras.layers.DenseFeatures([tf2.feature_column.numeric_column("x")]),
+                  tf2.keras.experimental.SequenceFeatures([tf2.feature_column.sequence_numeric_column("x")])):
+        made = tf2.keras.layers.deserialize(tf2.keras.layers.serialize(layer))
+        assert type(made) is type(layer) and made._feature_columns == layer._feature_columns

@@ -68,3 +68,12 @@ def test_random_fourier_features_come_near_to_the_kernel():
     np.testing.assert_allclose(features @ features.T * 2 / 20000, np.exp(-distances / (2 * 2. ** 2)), atol=0.05)
     with pytest.raises(ValueError, match="Unsupported"):
         tf.keras.layers.experimental.RandomFourierFeatures(3, kernel_initializer="poisson")
+
+
+def test_activations_of_ones_own_in_configurations():
+    def twice(x):
+        return 2 * x
+    model = tf.keras.experimental.WideDeepModel(tf.keras.experimental.LinearModel(), tf.keras.Sequential(
+        [tf.keras.layers.Dense(1, input_shape=(3,))]), activation=twice)
+    made = tf.keras.experimental.WideDeepModel.from_config(model.get_config(), custom_objects={"twice": twice})
+    assert made.activation is twice

@@ -5,6 +5,8 @@ shape per row, a `CategoricalColumn` gives sparse ids. Columns may stand on othe
 """
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import penstock.compat.v1 as tf
@@ -87,11 +89,23 @@ class CategoricalColumn(FeatureColumn):
 
 
 class Batch:
-    """The features of a batch, and what columns have made of them."""
+    """The features of a batch, and what columns have made of them. `tables`, if given, keeps lookup tables for others."""
 
-    def __init__(self, features: dict[str, Any]):
-        self._features = dict(features)
+    def __init__(self, features: dict[str, Any], tables: dict[str, Any] | None = None):
+        self._features, self._tables = dict(features), tables
         self._made: dict[Any, Any] = {}
+
+    def table(self, column: Any, make: Callable[[], Any]) -> Any:
+        """A column's lookup table: one that is kept, or a new one. Tables of graphs are not kept: others could not use them."""
+        if self._tables is None:
+            return make()
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                return make()
+            name = f"{column.key}_lookup_{zlib.crc32(repr(column).encode()):08x}"
+            if name not in self._tables:
+                self._tables[name] = make()
+            return self._tables[name]
 
     def get(self, key: Any) -> Any:
         """A raw feature by its key, with at least two dimensions; or what a column makes of the batch."""

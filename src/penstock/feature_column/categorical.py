@@ -120,9 +120,9 @@ class VocabularyListCategoricalColumn(_Keyed, collections.namedtuple(
         """The positions in the list."""
         value = self._values(batch)
         key_dtype = self.dtype if self.dtype == tf.string else tf.int64
-        table = tf.contrib.lookup.index_table_from_tensor(
+        table = batch.table(self, lambda: tf.contrib.lookup.index_table_from_tensor(
             tf.constant(self.vocabulary_list, key_dtype), self.num_oov_buckets, self.default_value, dtype=key_dtype,
-            name=f"{self.key}_lookup")
+            name=f"{self.key}_lookup"))
         keys = value if self.dtype == tf.string else tf.cast(value, tf.int64)
         return table.lookup(keys)
 
@@ -168,9 +168,9 @@ class VocabularyFileCategoricalColumn(_Keyed, collections.namedtuple(
         """The numbers of the lines."""
         value = self._values(batch)
         key_dtype = self.dtype if self.dtype == tf.string else tf.int64
-        table = tf.contrib.lookup.index_table_from_file(
+        table = batch.table(self, lambda: tf.contrib.lookup.index_table_from_file(
             self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size, self.default_value, key_dtype=key_dtype,
-            name=f"{self.key}_lookup")
+            name=f"{self.key}_lookup"))
         return table.lookup(value if self.dtype == tf.string else tf.cast(value, tf.int64))
 
 

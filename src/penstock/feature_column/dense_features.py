@@ -20,6 +20,7 @@ class _Features(Layer):
         super().__init__(name=name, trainable=trainable, **kwargs)
         self._feature_columns = sorted_columns(feature_columns, DenseColumn)
         self._column_weights: dict[str, Any] = {}
+        self._tables: dict[str, Any] = {}                   # of vocabularies: kept with the layer, also in SavedModels
 
     @property
     def _is_feature_layer(self) -> bool:
@@ -71,7 +72,7 @@ class DenseFeatures(_Features):
 
     def call(self, features: dict[str, Any], cols_to_output_tensors: Any = None) -> Any:
         """The columns of a batch, side by side."""
-        batch, outputs = Batch(_checked(features)), []
+        batch, outputs = Batch(_checked(features), self._tables), []
         for column in self._feature_columns:
             with tf.name_scope(column.name):
                 made = column.dense(batch, self._weight(column))
@@ -96,7 +97,7 @@ class SequenceFeatures(_Features):
 
     def call(self, features: dict[str, Any]) -> tuple[Any, Any]:
         """The columns of a batch, side by side, and the number of steps of each row."""
-        batch, outputs, steps = Batch(_checked(features)), [], []
+        batch, outputs, steps = Batch(_checked(features), self._tables), [], []
         for column in self._feature_columns:
             with tf.name_scope(column.name):
                 made, count = column.dense_sequence(batch, self._weight(column))

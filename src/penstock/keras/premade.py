@@ -109,4 +109,4 @@ class WideDeepModel(Model):
         from penstock.keras.layers.serialization import deserialize
         config = dict(config)
         parts = [deserialize(config.pop(name), custom_objects) for name in ("linear_model", "dnn_model")]
-        return cls(*parts, **config)
+        return cls(*parts, activations.deserialize(config.pop("activation", None), custom_objects), **config)

@@ -187,7 +187,7 @@ class Sequential(Model):
             layers[0]["config"].setdefault("batch_input_shape", self._layers[0]._batch_input_shape)
         config = {"name": self.name, "layers": copy.deepcopy(layers)}
         shape = self.__dict__.get("_build_input_shape")
-        if shape is not None and not self._is_graph_network:
+        if isinstance(shape, (TensorShape, list, tuple)) and not self._is_graph_network:       # of a dict, layers see to theirs
             config["build_input_shape"] = tuple(shape.as_list() if isinstance(shape, TensorShape) else shape)
         return config
 

@@ -9,6 +9,7 @@ from penstock.keras.utils.generic_utils import deserialize_keras_object, seriali
 
 # Names in configurations that are not public names of layers: of models, of older versions.
 _ALIASES = {"BatchNormalizationV1": ("v1", "BatchNormalization"), "BatchNormalizationV2": ("v2", "BatchNormalization")}
+_LATER = {"DenseFeatures": "keras.layers.DenseFeatures", "SequenceFeatures": "keras.experimental.SequenceFeatures"}
 _MODELS = ("Model", "Sequential", "Functional", "Network", "models.LinearModel", "models.WideDeepModel")
 
 
@@ -50,4 +51,8 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     >>> tf.keras.layers.deserialize({"class_name": "Dense", "config": {"units": 3}})
     """
-    return deserialize_keras_object(config, layer_classes(), custom_objects, "layer")
+    classes = layer_classes()
+    name = config.get("class_name") if isinstance(config, dict) else config
+    if name in _LATER:                                                  # of a module that nobody may have asked for yet
+        classes[name] = resolve("v1", _LATER[name], "penstock.keras")
+    return deserialize_keras_object(config, classes, custom_objects, "layer")

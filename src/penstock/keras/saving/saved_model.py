@@ -13,6 +13,7 @@ from typing import Any
 from penstock import nest
 from penstock import tf_logging as logging
 from penstock.api import LazyModule, export
+from penstock.checkpoint.containers import wrap
 from penstock.eager.function import ConcreteFunction, Function
 from penstock.graph import context, messages
 from penstock.graph.type_spec import TensorSpec
@@ -79,8 +80,8 @@ def _output_names(model: Any, n: int) -> list[str]:
 
 
 def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
-    """What a SavedModel has and a checkpoint has not: nothing."""
-    return {}
+    """What a SavedModel has and a checkpoint has not: lists of the variables, which programs look for in what they load."""
+    return {name: wrap(list(getattr(model, name))) for name in ("variables", "trainable_variables", "non_trainable_variables")}
 
 
 def metadata(model: Any) -> str:
@@ -166,9 +167,11 @@ def load(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
             from penstock.saved_model.object_loading import load as load_objects
             return load_objects(path)
         model = model_files.model_from_config(found["model_config"], custom_objects)
-        if not model.built and not model._is_graph_network:
+        by_columns = bool(model.layers) and getattr(model.layers[0], "_is_feature_layer", False)
+        if not model.built and not model._is_graph_network and not by_columns:
             raise ValueError(f"The model in {path} was saved before it was built: it cannot be made again.")
-        _restore(model, path).assert_existing_objects_matched().expect_partial()
+        status = _restore(model, path)                          # columns make their variables when they are first called
+        (status if by_columns else status.assert_existing_objects_matched()).expect_partial()
     if compile and found.get("training_config"):
         compile_from_config(model, found["training_config"], custom_objects)
         if context.executing_eagerly() and not os.path.exists(beside):
