@@ -6,9 +6,10 @@ Prints, for each number of processes and elements (float32), the time of each wa
 over that of the best. A round calls every way a few times in a row, in an order that changes, after a barrier and, of what is
 not large, a call that does not count; the slowest process counts. A time is the mean of the quickest quarter of the rounds:
 with more processes than cores, single rounds differ by a lot, and what others do on the machine only ever adds. Who is far
-behind is called in fewer rounds (at least three); all others, AUTO among them, are called in the same ones, so that what
-disturbs one disturbs all. AUTO is called before, until it has made its last choice or half the seconds are over. All ways write
-into their input, as torch.distributed does; "torch gloo" is `torch.distributed.all_reduce` itself.
+behind is called in fewer rounds; all others, AUTO among them, are called in the same ones, so that what
+disturbs one disturbs all. Each size has its rounds in four parts, at different moments. Before each, AUTO is called, until it
+has made its last choice or for half as long. All ways write into their input, as torch.distributed does; "torch gloo" is
+`torch.distributed.all_reduce` itself.
 """
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from penstock.distributed.launch import free_addresses  # noqa: E402
 LARGE = 1 << 20                     # bytes: smaller ones are timed some calls at a time
 MANY = 5
 FIRST, BEHIND = 3, 1.5              # rounds for all; then for those who are not slower than so many times the best
-MOST = 1000
+SOME = 12                           # …, of what is not large
+PASSES = 4                          # times that each size is measured, at different moments
 
 
 class Member:
@@ -70,62 +72,78 @@ class Member:
         choice = self.group.tuner.choices[self.rank, min((x.nbytes - 1).bit_length(), tuner._LARGEST), ""]
         return choice.chosen, choice.trials > len(tuner._AGAIN)
 
-    def settle(self, x, seconds: float) -> None:
-        """Calls AUTO until it has made up its mind."""
-        start = time.perf_counter()
-        while not self.chosen(x)[1] and self.slowest([time.perf_counter() - start])[0] < seconds:
-            for _ in range(8 if x.nbytes < LARGE else 1):
-                self.call("auto", x)
-
-    def measure(self, n: int, seconds: float) -> dict:
-        """The times of all ways for n elements."""
-        import torch
-
-        from penstock.collective.algorithms import ALGORITHMS
-        from penstock.collective.tuner import typical
-        x = torch.zeros(n)
-        names = [*ALGORITHMS, "gloo", "auto", "torch gloo"]
-        many = MANY if x.nbytes < LARGE else 1
-        for name in names:
-            self.call(name, x)                      # for the first time: connections, trials
-        self.settle(x, seconds / 2)
-        times: dict[str, list[float]] = {name: [] for name in names}
-        start, spent, trying = time.perf_counter(), 0.0, names
-        for number in range(1, MOST):
-            turn = random.Random(number).sample(trying, len(trying))
-            mine = []
-            for name in turn:
-                self.dist.barrier()
-                if many > 1:
-                    self.call(name, x)              # as a barrier of its own kind: its threads are awake, as they are in a row
-                began = time.perf_counter()
-                for _ in range(many):
-                    self.call(name, x)
-                mine.append((time.perf_counter() - began) / many)
-            *worst, spent = self.slowest([*mine, time.perf_counter() - start])
-            for name, took in zip(turn, worst, strict=True):
-                times[name].append(took)
-            if number >= FIRST:
-                least = min(map(typical, times.values()))
-                trying = [name for name in names if name == "auto" or typical(times[name]) <= BEHIND * least]
-                if spent >= seconds:
-                    break
-        return {"processes": self.size, "elements": n, "chosen": self.chosen(x)[0], "rounds": len(times["auto"]),
-                "ms": {k: typical(v) * 1e3 for k, v in times.items()}}
-
     def close(self) -> None:
         """Leaves the group."""
         self.dist.destroy_process_group()
         self.server.stop()
 
 
+class Size:
+    """The measurement of one size, which is made in several parts."""
+
+    def __init__(self, member: Member, elements: int):
+        import torch
+
+        from penstock.collective.algorithms import ALGORITHMS
+        self._member, self._x, self._rounds = member, torch.zeros(elements), 0
+        self._large = self._x.nbytes >= LARGE
+        self._many, self._first = (1, FIRST) if self._large else (MANY, SOME)
+        self._times: dict[str, list[float]] = {name: [] for name in [*ALGORITHMS, "gloo", "auto", "torch gloo"]}
+        for name in self._times:
+            member.call(name, self._x)              # for the first time: connections, trials
+
+    def settle(self, seconds: float) -> None:
+        """Calls AUTO until it has made up its mind."""
+        start, member = time.perf_counter(), self._member
+        while not member.chosen(self._x)[1] and member.slowest([time.perf_counter() - start])[0] < seconds:
+            for _ in range(1 if self._large else 16):
+                member.call("auto", self._x)
+
+    def measure(self, seconds: float) -> None:
+        """Some rounds."""
+        start, spent = time.perf_counter(), 0.0
+        while spent < seconds or self._rounds < FIRST:
+            self._rounds += 1
+            turn = self._turn()
+            *worst, spent = self._member.slowest([*map(self._timed, turn), time.perf_counter() - start])
+            for name, took in zip(turn, worst, strict=True):
+                self._times[name].append(took)
+
+    def _turn(self) -> list[str]:
+        """Who is called in a round, in its order: the same for all processes."""
+        from penstock.collective.tuner import typical
+        names = list(self._times)
+        if self._rounds > self._first:
+            known = {name: typical(found) for name, found in self._times.items()}
+            names = [name for name in names if name == "auto" or known[name] <= BEHIND * min(known.values())]
+        return random.Random(self._rounds).sample(names, len(names))
+
+    def _timed(self, name: str) -> float:
+        self._member.dist.barrier()
+        if not self._large:
+            self._member.call(name, self._x)        # as a barrier of its own kind: its threads are awake, as they are in a row
+        began = time.perf_counter()
+        for _ in range(self._many):
+            self._member.call(name, self._x)
+        return (time.perf_counter() - began) / self._many
+
+    def report(self) -> dict:
+        """What was found."""
+        from penstock.collective.tuner import typical
+        return {"processes": self._member.size, "elements": self._x.numel(), "chosen": self._member.chosen(self._x)[0],
+                "rounds": self._rounds, "ms": {name: typical(found) * 1e3 for name, found in self._times.items()}}
+
+
 def member(rank: int, spec: dict, store: int, sizes: list[int], seconds: float) -> None:
     """One process: times all ways; process 0 prints a line of JSON per size."""
     made = Member(rank, spec, store)
-    for n in sizes:
-        line = made.measure(n, seconds)
-        if rank == 0:
-            print(json.dumps(line), flush=True)
+    measured = [Size(made, n) for n in sizes]
+    for _ in range(PASSES):
+        for size in measured:
+            size.settle(seconds / PASSES / 2)
+            size.measure(seconds / PASSES)
+    for size in measured if rank == 0 else []:
+        print(json.dumps(size.report()), flush=True)
     made.close()
 
 
@@ -138,7 +156,7 @@ def run(processes: int, sizes: list[int], seconds: float) -> list[dict]:
     made = [subprocess.Popen([*command, json.dumps([r, spec, store])], env=env, stdout=subprocess.PIPE, text=True)
             for r in range(processes)]
     try:
-        out = made[0].communicate(timeout=900)[0]
+        out = made[0].communicate(timeout=1800)[0]
         for p in made[1:]:
             p.wait(60)
     finally:

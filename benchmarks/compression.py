@@ -21,6 +21,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -233,21 +234,26 @@ def all_reduced(task_name: str, scheme: str, seeds: int) -> np.ndarray:
             p.wait()
 
 
-def table(way: str, name: str, schemes: list[str], seeds: int, cluster: Cluster | None, page: pathlib.Path | None) -> None:
+def table(way: str, name: str, schemes: list[str], args: argparse.Namespace, cluster: Cluster | None) -> None:
     """Prints the rows of one task in one way, and writes those that are there into the page after each."""
     lines = [f"| {name}, {way} | accuracy | to dense, points | MB encoded | of dense | MB sent |", "|---|---|---|---|---|---|"]
     print("\n" + "\n".join(lines), flush=True)
     task, first = TASKS[name](), None
-    for scheme in schemes:
-        runs = all_reduced(name, scheme, seeds) if cluster is None else \
-            np.array([with_servers(cluster, task, *SCHEMES[scheme], seed) for seed in range(seeds)])
+
+    def run(scheme: str) -> np.ndarray:
+        if cluster is None:
+            return all_reduced(name, scheme, args.seeds)
+        return np.array([with_servers(cluster, task, *SCHEMES[scheme], seed) for seed in range(args.seeds)])
+    pool = ThreadPoolExecutor(1 if cluster else args.at_once)
+    for scheme, runs in zip(schemes, pool.map(run, schemes), strict=True):
         accuracy, counted, wire, _ = runs.mean(0)
         first = first or (accuracy, counted)
         lines.append(f"| {scheme} | {accuracy:.4f} | {100 * (accuracy - first[0]):+.2f} | {counted / 1e6:.2f} | "
                      f"{100 * counted / first[1]:.2f}% | {wire / 1e6:.2f} |")
         print(lines[-1], flush=True)
-        if page:
-            generated.write(page, f"{name}, {way}", lines)
+        if args.table:
+            generated.write(args.table, f"{name}, {way}", lines)
+    pool.shutdown()
 
 
 def main() -> None:
@@ -256,6 +262,8 @@ def main() -> None:
     parser.add_argument("--ways", default="servers,all_reduce")
     parser.add_argument("--schemes", default="; ".join(SCHEMES), help="separated by semicolons; the first is compared with")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--at-once", type=int, default=1, help="schemes that are all-reduced at the same time: what is counted "
+                        "does not depend on how long it takes")
     parser.add_argument("--one-process", action="store_true", help="the parameter server is a thread: the same bytes, sooner")
     parser.add_argument("--table", type=pathlib.Path, help="a page of docs/ whose tables are written anew")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -265,7 +273,7 @@ def main() -> None:
     for way in args.ways.split(","):
         with Cluster(args.one_process) if way == "servers" else contextlib.nullcontext() as cluster:
             for name in args.tasks.split(","):
-                table(way.replace("_", "-"), name, args.schemes.split("; "), args.seeds, cluster, args.table)
+                table(way.replace("_", "-"), name, args.schemes.split("; "), args, cluster)
 
 
 if __name__ == "__main__":

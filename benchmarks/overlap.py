@@ -1,10 +1,11 @@
 """What sending gradients during the backward pass saves: a Keras network on two workers, in turns with and without overlap.
 
-    python benchmarks/overlap.py --megabytes-per-second 100 --trace timeline.json
+    python benchmarks/overlap.py --megabytes-per-second 50 --trace timeline.json [--table PAGE.md]
 
 Two processes of this machine stand for two machines: what one sends to the other takes the time that a network of the given
-speed would take. Prints the time of a step for each choice, and what is saved; `--trace` writes one step of each as a Chrome
-trace (chrome://tracing, Perfetto): a row for the step, one for its waits, one for the reductions beside it.
+speed would take. Prints for each choice the time of a step and what is saved, how long the reductions of a step took that have
+a thread of their own, and for how much of it the step did not wait for them: medians over the rounds. `--trace` writes one
+step of each as a Chrome trace (chrome://tracing, Perfetto): a row for the step, one for its waits, one for the reductions.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import generated
 from allreduce import SOURCE, free_addresses
 
 WAYS = {"afterwards": {}, "overlap": {"overlap": True}, "overlap, first layers first": {"prioritize": True}}
@@ -66,7 +68,7 @@ def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None
         models[name] = strategy, model
     x = np.random.default_rng(0).standard_normal((2048, 512)).astype("float32")
     y = np.zeros((2048, 10), "float32")
-    times: dict[str, list[float]] = {name: [] for name in WAYS}
+    times: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WAYS}         # of steps, reductions, waits
     events = []
     for i in range(rounds + 1):
         for number, (name, (strategy, model)) in enumerate(models.items()):
@@ -74,12 +76,12 @@ def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None
             began = time.time()
             model.train_on_batch(x, y)
             ended = time.time()
+            hub = strategy.extended._server._resources.hub
+            movers = hub._groups[strategy.extended._workers.key]._movers
+            spans = [s for m in movers.values() for s in m.spans if s[1] >= began]
             if i:
-                times[name].append(ended - began)
+                times[name].append((ended - began, sum(b - a for _, a, b in spans), sum(b - a for a, b in waits)))
             if i == rounds:
-                hub = strategy.extended._server._resources.hub
-                movers = hub._groups[strategy.extended._workers.key]._movers
-                spans = [s for m in movers.values() for s in m.spans if s[1] >= began]
                 rows = [("step", [(name, began, ended)]), ("waits", [("wait", *w) for w in waits]), ("reductions", spans)]
                 events += [{"name": label, "ph": "X", "pid": number, "tid": row, "ts": (a - began) * 1e6, "dur": (b - a) * 1e6}
                            for row, found in rows for label, a, b in found]
@@ -87,7 +89,8 @@ def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None
     if rank == 0:
         if trace:
             pathlib.Path(trace).write_text(json.dumps({"traceEvents": events}))
-        print(json.dumps({name: statistics.median(found) * 1e3 for name, found in times.items()}), flush=True)
+        print(json.dumps({name: [statistics.median(column) * 1e3 for column in zip(*found, strict=True)]
+                          for name, found in times.items()}), flush=True)
     os._exit(0)
 
 
@@ -97,6 +100,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--megabytes-per-second", type=float, default=100.0)
     parser.add_argument("--trace", default="")
+    parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -104,7 +108,7 @@ def main() -> None:
     spec = {"worker": free_addresses(2, "127.0.0.1")}
     command = [sys.executable, __file__, "--rounds", str(args.rounds), "--megabytes-per-second", str(args.megabytes_per_second),
                "--trace", args.trace, "--worker"]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    env = {"PENSTOCK_HEARTBEAT_SECONDS": "15", **os.environ, "OMP_NUM_THREADS": "1"}
     made = [subprocess.Popen([*command, json.dumps([r, spec])], env=env, stdout=subprocess.PIPE, text=True) for r in range(2)]
     try:
         out = made[0].communicate(timeout=600)[0]
@@ -113,8 +117,14 @@ def main() -> None:
             p.kill()
             p.wait()
     times = json.loads(out.splitlines()[-1])
-    for name, ms in times.items():
-        print(f"{name:30} {ms:8.1f} ms a step, {times['afterwards'] - ms:7.1f} ms saved")
+    lines = ["| gradients are sent | ms a step | saved | reductions beside the step, ms | of these not waited for |",
+             "|---|---|---|---|---|"]
+    for name, (ms, reduced, waited) in times.items():
+        beside = f"{reduced:.0f} | {reduced - waited:.0f}" if reduced else "– | –"
+        lines.append(f"| {name} | {ms:.0f} | {times['afterwards'][0] - ms:.0f} | {beside} |")
+    print("\n".join(lines))
+    if args.table:
+        generated.write(args.table, "overlap", lines)
 
 
 if __name__ == "__main__":

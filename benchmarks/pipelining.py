@@ -20,7 +20,9 @@ import time
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "src"))
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "src"), str(pathlib.Path(__file__).parent)]
+
+import generated  # noqa: E402
 
 import penstock as tf  # noqa: E402
 import penstock.compat.v1 as tf1  # noqa: E402
@@ -118,12 +120,14 @@ def main():
     parser.add_argument("--nap", type=float, default=0.4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--trace", type=pathlib.Path)
+    parser.add_argument("--table", type=pathlib.Path)
     args = parser.parse_args()
     if args.trace:
         args.trace.mkdir(parents=True, exist_ok=True)
     one = tf.config.LogicalDeviceConfiguration()
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [one] * args.stages)
-    print("| schedule | stages | micro-batches | computed | graph | Keras | held by each stage |\n" + "|---" * 7 + "|")
+    lines = ["| schedule | stages | micro-batches | computed | graph | Keras | held by each stage |", "|---" * 7 + "|"]
+    print("\n".join(lines))
     worst = 0.0
     for name in schedules.SCHEDULES:
         for micro in map(int, args.micro_batches.split(",")):
@@ -131,9 +135,13 @@ def main():
             found = [f(args.stages, micro, name, args.nap, args.rounds, args.trace) for f in (in_a_graph, in_keras)]
             worst = max(worst, *(abs(b / computed - 1) for b in found))
             held = schedules.most_held(schedules.schedule(name, args.stages, micro))
-            print(f"| {name} | {args.stages} | {micro} | {computed:.3f} | {found[0]:.3f} | {found[1]:.3f} | "
-                  f"{', '.join(map(str, held))} |", flush=True)
-    print(f"\nfarthest from the computed bubble: {100 * worst:.1f}%")
+            lines.append(f"| {name} | {args.stages} | {micro} | {computed:.3f} | {found[0]:.3f} | {found[1]:.3f} | "
+                         f"{', '.join(map(str, held))} |")
+            print(lines[-1], flush=True)
+    lines.append(f"\nFarthest from the computed bubble: {100 * worst:.1f}%.")
+    print(lines[-1])
+    if args.table:
+        generated.write(args.table, "pipelining", lines)
 
 
 if __name__ == "__main__":

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from penstock.collective.group import Call, Group
 
 BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.2"))      # for one class of sizes, at a time
-_SOME, _MOST = 6, 60                # rounds: those that are made if they fit into a few budgets, and the most
+_LEAST, _SOME, _MOST = 3, 8, 60     # rounds: always made, made if they fit into a few budgets, and the most
 _AT_MOST = 4.0
-_BEHIND = ((16, 1.12), (8, 1.3), (4, 1.6), (2, 2.5), (1, 4.0))      # rounds, and times the best: who is slower then is out
-_AGAIN_WITHIN = 2.0                 # times the best: who is tried again
+_BEHIND = ((16, 1.2), (8, 1.5), (4, 2.5), (2, 5.0))         # rounds, and times the best: who is slower then is out
+_LARGE = 1 << 20                    # bytes, from which on a call is long, and times differ less
+_BEHIND_LARGE = ((4, 1.25), (2, 1.6), (1, 2.5))
+_AGAIN_WITHIN = 2.0                 # times the best: who is tried again, of what is large; else all are
 _IN_A_ROW = 3                       # calls that are timed together, of what is not large
-_LARGE = 1 << 20
 _AGAIN = (8, 64, 512, 4096)         # calls after which the best ones are tried again
 _BETTER = 0.97                      # of the time of the one in use: what another one must beat
 _LARGEST = 26                       # of the logarithm of bytes: classes above behave like this one
@@ -95,8 +96,8 @@ class _Choice:
     def leaders(self) -> list[str]:
         """The ways that are worth another trial."""
         times = self.times()
-        least = min(times.values(), default=0.0)
-        return [name for name, t in times.items() if t <= _AGAIN_WITHIN * least]
+        within = _AGAIN_WITHIN if 4 * self.elements >= _LARGE else math.inf
+        return [name for name, t in times.items() if t <= within * min(times.values())]
 
     def without_engines(self) -> str:
         """The best way for what engines do not take."""
@@ -216,10 +217,11 @@ class Tuner:
         ways = self._ways(call, data)
         trying = [name for name in ways if name in some] or list(ways)
         found: dict[str, list[float]] = {name: [] for name in trying}
-        many, spent = _IN_A_ROW if data.nbytes < _LARGE else 1, 0.0
-        if not some and many > 1:
-            for name in trying:                                          # connections are made, threads are started
-                ways[name]()
+        large, spent = data.nbytes >= _LARGE, 0.0
+        many, behind = (1, _BEHIND_LARGE) if large else (_IN_A_ROW, _BEHIND)
+        if not some:
+            for way in self._ways(call, data[:1024]).values():           # connections are made, threads are started
+                way()
         for n in range(1, _MOST + 1):
             order = random.Random(n).sample(trying, len(trying))         # the same for all members
             times = torch.tensor([_seconds(ways[name], many) for name in order], dtype=torch.float64)
@@ -227,8 +229,8 @@ class Tuner:
             for name, seconds in zip(order, times.tolist(), strict=True):
                 found[name].append(seconds)
             spent += many * float(times.sum())
-            trying = _still_worth_it({name: typical(found[name]) for name in trying}, n)
-            if len(trying) == 1 or spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
+            trying = _still_worth_it({name: typical(found[name]) for name in trying}, n, behind)
+            if len(trying) == 1 or n >= _LEAST and spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
                 break
         return found
 
@@ -259,9 +261,9 @@ class Tuner:
         self._plans.clear()
 
 
-def _still_worth_it(times: dict[str, float], rounds: int) -> list[str]:
+def _still_worth_it(times: dict[str, float], rounds: int, behind: tuple[tuple[int, float], ...]) -> list[str]:
     """The ways that are not too far behind after some rounds."""
-    factor = next(f for least, f in _BEHIND if rounds >= least)
+    factor = next((f for least, f in behind if rounds >= least), math.inf)
     return [name for name, t in times.items() if t <= factor * min(times.values())]
 
 
