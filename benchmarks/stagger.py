@@ -86,35 +86,36 @@ def work(spec: dict, index: int, line: Line, together, args, results) -> None:
     def nap(x):
         time.sleep(args.compute)
         return x
-    with tf.Graph().as_default():
-        with tf.device("/job:ps/task:0"):
-            v = tf.get_variable("v", [elements], initializer=tf.zeros_initializer())
-        with tf.device(f"/job:worker/task:{index}"):
-            pulled = tf.identity(v.read_value() if hasattr(v, "read_value") else v)
-            made = tf.numpy_function(nap, [pulled], tf.float32)
-            made.set_shape([elements])
-        with tf.device("/job:ps/task:0"):
-            step = v.assign_add(made).op
-        scaffold = tf.train.Scaffold(local_init_op=tf.no_op())
-        for run in range(args.runs):
-            for staggered in (False, True):
-                hooks = [tf.distribute.experimental.StaggerHook(index, workers)] if staggered else []
-                creator = (tf.train.ChiefSessionCreator if index == 0 else tf.train.WorkerSessionCreator)(
-                    scaffold, master=server.target)
-                with tf.train.MonitoredSession(creator, hooks=hooks) as sess:
-                    sess.run(step)                                   # for the first time: compiles, connects
-                    together.wait(120)
-                    times = []
-                    for number in range(args.steps):
-                        if number == args.steps // 2:
-                            sent.clear()
-                        began = time.perf_counter()
-                        sess.run(step)
-                        times.append(time.perf_counter() - began)
-                    settled = times[args.steps // 2:]
-                    results.put((run, staggered, index, statistics.mean(settled), *map(sum, zip(*sent, strict=True))))
-                    together.wait(120)
-    together.wait(120)
+
+    def run(staggered: bool) -> tuple:
+        with tf.Graph().as_default():
+            with tf.device("/job:ps/task:0"):
+                tf.train.create_global_step()
+                v = tf.get_variable("v", [elements], initializer=tf.zeros_initializer(), use_resource=True)
+            with tf.device(f"/job:worker/task:{index}"):
+                made = tf.numpy_function(nap, [v.read_value()], tf.float32)
+                made.set_shape([elements])
+            with tf.device("/job:ps/task:0"):
+                step = v.assign_add(made).op
+            creator = (tf.train.WorkerSessionCreator if index else tf.train.ChiefSessionCreator)(master=server.target)
+            hooks = [tf.distribute.experimental.StaggerHook(index, workers)] if staggered else []
+            with tf.train.MonitoredSession(creator, hooks=hooks) as sess:
+                sess.run(step)                                       # for the first time: compiles, connects
+                together.wait(300)
+                times = []
+                for number in range(args.steps):
+                    if number == args.steps // 2:
+                        sent.clear()
+                    began = time.perf_counter()
+                    sess.run(step)
+                    times.append(time.perf_counter() - began)
+                found = statistics.mean(times[args.steps // 2:]), *map(sum, zip(*sent, strict=True))
+                together.wait(300)
+        return found
+    for _ in range(args.runs):
+        for staggered in (False, True):
+            results.put((staggered, *run(staggered)))
+    together.wait(300)
     os._exit(0)
 
 
@@ -154,9 +155,9 @@ def report(args, found: list[tuple]) -> None:
     lines = ["| | ms a step | steps/s of all | part of a push beside others |", "|---|---|---|---|"]
     means = {}
     for staggered in (False, True):
-        some = [f for f in found if f[1] is staggered]
-        means[staggered] = took = statistics.median(f[3] for f in some)
-        beside = sum(f[5] for f in some) / sum(f[4] for f in some)
+        some = [f for f in found if f[0] is staggered]
+        means[staggered] = took = statistics.mean(f[1] for f in some)
+        beside = sum(f[3] for f in some) / sum(f[2] for f in some)
         name = "staggered" if staggered else "as they come"
         lines.append(f"| {name} | {took * 1e3:.0f} | {args.workers / took:.2f} | {beside:.0%} |")
     lines.append(f"\n{args.workers} workers, {args.compute * 1e3:g} ms of computing, {alone * 1e3:g} ms for a message alone: "

@@ -201,38 +201,67 @@ def test_the_lecture_program_in_processes(tmp_path):
 
 
 # -- staggering ------------------------------------------------------------------------------------------------------
-def bursts(workers, staggered, steps=60, computes=1.0, sends=0.25):
-    """The seconds of a simulated run in which more than one worker sends; a step computes, then sends."""
-    wait = [Stagger(i, workers) for i in range(workers)]
-    windows = []
-    for i in range(workers):
-        now = 1000.0
-        for step in range(steps):
-            now += wait[i].delay(now) if staggered else 0.0
-            if step >= steps // 2:
-                windows.append((now + computes, now + computes + sends))
-            now += computes + sends
-    edges = sorted([(b, 1) for b, _ in windows] + [(e, -1) for _, e in windows])
-    sending, since, together = 0, 0.0, 0.0
-    for at, change in edges:
-        together += (at - since) if sending > 1 else 0
-        sending, since = sending + change, at
-    return together / sum(e - b for b, e in windows)
+def seconds_a_step(workers, staggered, speeds=None, steps=30, alone=0.05, tick=0.002):
+    """Of the second half of a simulated run. A step pulls, computes for 0.4 s, and pushes; a message takes 0.05 s, or so much
+    longer as there are others under way in its direction. All workers begin together."""
+    wait, begun, seen = [Stagger(i, workers) for i in range(workers)], [0.0] * workers, [[0.0] * workers] * workers
+    phase, left, done, began, now = ["push"] * workers, [0.0] * workers, [-1] * workers, [0.0] * workers, 1.7e9
+    after = {"push": "wait", "wait": "pull", "pull": "compute", "compute": "push"}
+    took = []
+    while len(took) < workers:
+        at_once = {way: max(1, phase.count(way)) for way in ("pull", "push")}
+        for i in range(workers):
+            left[i] -= tick / at_once.get(phase[i], 1)
+            if left[i] > 0:
+                continue
+            phase[i] = after[phase[i]]
+            left[i] = {"pull": alone, "push": alone, "compute": 0.4 * (speeds or [1.0] * workers)[i], "wait": 0.0}[phase[i]]
+            if phase[i] == "compute":
+                seen[i] = list(begun)
+            if phase[i] == "wait":
+                done[i] += 1
+                if done[i] == steps // 2:
+                    began[i] = now
+                if done[i] == steps:
+                    took.append((now - began[i]) / (steps - steps // 2))
+                left[i] = wait[i].delay(now, seen[i]) if staggered else 0.0
+                begun[i] = now + left[i]
+        now += tick
+    return sum(took) / workers
 
 
 def test_staggered_workers_do_not_send_together():
-    assert bursts(4, staggered=False) == pytest.approx(0.25)      # all four at once, always
-    assert bursts(4, staggered=True) < 0.02
+    assert seconds_a_step(4, staggered=False) == pytest.approx(0.4 + 8 * 0.05, abs=0.02)      # all four at once, always
+    assert seconds_a_step(4, staggered=True) < 0.6                                             # 0.5, if nobody meets
 
 
-def test_staggering_costs_less_than_two_steps():
-    waits = Stagger(3, 4)
-    now = begin = 50.0
-    for _ in range(40):
-        now += waits.delay(now) + 0.5
-    assert now - begin < 40 * 0.5 + 2 * 0.5
+def test_staggering_costs_little_where_it_does_not_help():
+    speeds = [1.0, 1.1, 0.9, 1.3]
+    assert seconds_a_step(4, True, speeds) < 1.05 * seconds_a_step(4, False, speeds)
+    alone = Stagger(3, 4)
+    assert [alone.delay(float(n), [0.0] * 4) for n in range(5)] == [0.0] * 5
     with pytest.raises(ValueError, match="no worker 4"):
         Stagger(4, 4)
+
+
+def test_workers_tell_each_other_when_they_began():
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        step = tf.train.get_global_step().assign_add(1)
+        hooks = [tf.distribute.experimental.StaggerHook(i, 2) for i in range(2)]
+        hooks[0].begin()
+        tf.get_variable_scope().reuse_variables()              # in one graph, for once: workers share a variable
+        hooks[1].begin()
+        assert [v.op.name for v in tf.local_variables()] == ["stagger/begun"]                  # no part of checkpoints
+        assert [v.op.name for v in tf.global_variables()] == ["global_step"]
+        with tf.Session() as sess:
+            sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            for hook in hooks:
+                args = hook.before_run(None)
+                got = sess.run([step, args.fetches], args.feed_dict)[1]
+                hook.after_run(None, tf.train.SessionRunValues(got, None, None))
+        assert hooks[0]._begun[0] > 0 and hooks[0]._begun[1] == 0
+        assert hooks[1]._begun[0] == hooks[0]._begun[0] <= hooks[1]._begun[1]
 
 
 # -- shards, estimators ----------------------------------------------------------------------------------------------

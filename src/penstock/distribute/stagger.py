@@ -1,68 +1,99 @@
 """Staggered steps: parameter-server workers that do not pull and push all at once.
 
-Each worker measures how long its steps take, and begins them at its own part of that time; the clock, which all share, needs no
-messages between them. `StaggerHook` does it in monitored sessions.
+Workers that begin together share the network of the servers, end together, and begin together again. One that knows when the
+others began their last steps can move away from them: who has less than its share of time behind the worker before it, and more
+before the next one, waits a little, towards the middle between both, until the steps of all are spread over the time that a
+step takes. Nobody needs to know how long the steps of others take, and who has its place waits no more.
+
+`StaggerHook` does it in monitored sessions: a small variable beside the global step has everybody's last beginning, and a step
+that runs anyway writes and reads it.
 """
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.api import export
-from penstock.train.hooks.base import SessionRunHook
+from penstock.train.hooks.base import SessionRunArgs, SessionRunHook
 
-_AT_MOST = 0.1                  # of a step: how long a worker waits at once; it gets to its turn in several steps
+_AT_ONCE = 0.1                  # of a step: how long a worker waits at once; it gets to its place in several steps
+_IN_ALL, _AGAIN = 1.0, 0.005    # of a step: what it may wait in all, and what it may wait more with each step
+_TOGETHER = 0.02                # of a step: who begin closer than that begin at the same time
+_ENOUGH = 0.5                   # of its share of a step: who has that behind the one before it need not move
 
 
 class Stagger:
-    """Spreads the steps of workers over time, so that they do not pull and push together.
-
-    Worker i of n begins its steps at i/n of a step's duration, which it measures; `wait()` stands before every step, and sleeps
-    where the worker has drifted towards another one.
+    """Says how long a worker should wait before a step, so that workers do not pull and push together.
 
     >>> stagger = Stagger(worker=1, workers=4)
-    >>> while not sess.should_stop():
-    ...     stagger.wait()
-    ...     sess.run(train_op)
+    >>> time.sleep(stagger.delay(time.time(), begun))          # begun: when each worker began its last step
     """
 
     def __init__(self, worker: int, workers: int, smooth: float = 0.2):
         if not 0 <= worker < workers:
             raise ValueError(f"There is no worker {worker} of {workers}.")
-        self._part, self._slack, self._smooth = worker / workers, 0.5 / workers, smooth
+        self._worker, self._workers, self._smooth = worker, workers, smooth
         self._last: float | None = None
-        self._takes = 0.0
+        self._takes, self._may_wait = 0.0, _IN_ALL
 
-    def delay(self, now: float) -> float:
-        """How long to wait at a time, in seconds since the epoch, which all workers share."""
+    def delay(self, now: float, begun: Sequence[float]) -> float:
+        """How long to wait at a time, in seconds since the epoch; `begun` by worker, 0 for one that has not begun."""
         if self._last is not None:
             took = now - self._last
             self._takes = took if not self._takes else (1 - self._smooth) * self._takes + self._smooth * took
-        if not self._takes:
-            self._last = now
-            return 0.0
-        behind = (now - self._part * self._takes) % self._takes             # since this worker's turn
-        wait = 0.0 if behind < self._takes * self._slack else min(self._takes - behind, self._takes * _AT_MOST)
+        wait = self._places(now, begun) * self._takes if self._takes else 0.0
+        if self._takes:
+            self._may_wait = min(_IN_ALL, self._may_wait - wait / self._takes + _AGAIN)
         self._last = now + wait
         return wait
 
-    def wait(self) -> None:
-        """Sleeps until this worker's turn."""
-        seconds = self.delay(time.time())
-        if seconds > 0:
-            time.sleep(seconds)
+    def _places(self, now: float, begun: Sequence[float]) -> float:
+        """The part of a step by which to move."""
+        behind, before = 1.0, 1.0               # the parts of a step since the last one began, and until the next one does
+        for other, at in enumerate(begun):
+            if other == self._worker or not at:
+                continue
+            since = (now - at) / self._takes % 1.0
+            if min(since, 1.0 - since) < _TOGETHER:
+                since = 0.0 if other < self._worker else 1.0            # the later ones move
+            behind, before = min(behind, since), min(before, 1.0 - since)
+        if behind >= _ENOUGH / self._workers or before <= behind:
+            return 0.0
+        return max(0.0, min((before - behind) / 2, _AT_ONCE, self._may_wait))
 
 
 @export("distribute.experimental.StaggerHook")
 class StaggerHook(SessionRunHook):
-    """Lets a worker of a monitored session wait for its turn before each step.
+    """Lets a worker of a monitored session wait for its place before a step. The clocks of workers should agree to some
+    milliseconds.
 
     >>> hooks = [tf.distribute.experimental.StaggerHook(worker=task_index, workers=number_of_workers)]
     """
 
     def __init__(self, worker: int, workers: int):
-        self._stagger = Stagger(worker, workers)
+        self._stagger, self._worker, self._begun = Stagger(worker, workers), worker, [0.0] * workers
 
-    def before_run(self, run_context: Any) -> None:
+    def begin(self) -> None:
+        """Adds the variable to the graph, on the task of the global step or of another variable."""
+        import penstock.compat.v1
+        tf: Any = penstock.compat.v1
+        shared = [v for v in [tf.train.get_global_step(), *tf.global_variables()] if v is not None]
+        with tf.device(shared[0].device if shared else None):
+            board = tf.get_variable("stagger/begun", [len(self._begun)], tf.float64, tf.zeros_initializer(), trainable=False,
+                                    use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+            self._now = tf.placeholder(tf.float64, [], "stagger/now")
+            with tf.control_dependencies([tf.scatter_update(board, self._worker, self._now)]):
+                self._all = board.read_value()
+
+    def before_run(self, run_context: Any) -> SessionRunArgs:
         """Waits."""
-        self._stagger.wait()
+        now = time.time()
+        wait = self._stagger.delay(now, self._begun)
+        if wait > 0:
+            time.sleep(wait)
+        return SessionRunArgs(self._all, {self._now: now + wait})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Keeps what the others have said."""
+        self._begun = run_values.results.tolist()
