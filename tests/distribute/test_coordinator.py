@@ -180,13 +180,17 @@ def test_other_strategies_are_refused():
 
 def test_wrong_arguments(made):  # noqa: F811
     c = made(ps=1, worker=1)
-    with pytest.raises(ValueError, match="callable"):
+    with pytest.raises(TypeError, match="tf.function"):
         c.coordinator.schedule(3)
     result = c.coordinator.schedule(tf.function(lambda: tf.constant(1)))
     with pytest.raises(ValueError, match="RemoteValue"):
         c.coordinator.schedule(tf.function(lambda x: x), args=(result,))
     with pytest.raises(TypeError, match="tf.data.Dataset"):
         c.coordinator.create_per_worker_dataset(lambda: 3)
+    with pytest.raises(ValueError, match="Unexpected dataset type"):
+        c.coordinator.create_per_worker_dataset(3)
+    with pytest.raises(NotImplementedError, match="ClusterCoordinator.schedule"):
+        next(iter(c.coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(2))))
     with pytest.raises(ValueError, match="iter"):
         c.coordinator.schedule(tf.function(lambda d: d), args=(c.coordinator.create_per_worker_dataset(
             lambda: tf.data.Dataset.range(2)),))
@@ -215,6 +219,15 @@ def test_an_error_is_raised_once_and_cancels_the_rest(made):  # noqa: F811
     c.coordinator.schedule(step)
     c.coordinator.join()
     assert c.coordinator.done() and counts.numpy().sum() == 1
+
+    results = []
+    with pytest.raises(E.InvalidArgumentError):
+        for i in range(3, 8):
+            results.append(c.coordinator.schedule(check, args=(tf.constant(i),)))
+        c.coordinator.join()
+    for result in results:
+        with pytest.raises((E.InvalidArgumentError, E.CancelledError)):
+            result.get(60)
 
     def wrong():
         raise KeyError("x")

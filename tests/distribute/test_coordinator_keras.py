@@ -60,6 +60,34 @@ def test_datasets_that_workers_make(made):  # noqa: F811
         model.fit(data, steps_per_epoch=1, class_weight={0: 1.0})
 
 
+def test_a_worker_is_lost_and_comes_back_while_a_model_is_fitted(made):  # noqa: F811
+    """All steps are taken, callbacks see every epoch, and what is measured afterwards is that of the fitted model."""
+    c = made()
+    with c.strategy.scope():
+        model = network()
+
+    class Loses(tf.keras.callbacks.Callback):
+        epochs = []
+
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                c.stop("worker", 0)
+            if epoch == 3:
+                c.start("worker", 0)
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.epochs.append((epoch, sorted(logs)))
+    data = creator(lambda context: tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(96).repeat().batch(24))
+    history = model.fit(data, epochs=5, steps_per_epoch=10, verbose=0, validation_data=data, validation_steps=2,
+                        callbacks=[Loses()]).history
+    assert Loses.epochs == [(i, ["loss", "mae", "val_loss", "val_mae"]) for i in range(5)]
+    assert history["loss"][-1] < history["loss"][0]
+    assert 50 <= int(model.optimizer.iterations.numpy()) <= 54              # what the lost one had begun may count twice
+    whole = creator(lambda context: tf.data.Dataset.from_tensor_slices((X, Y)).repeat().batch(96))
+    loss, _ = model.evaluate(whole, steps=4, verbose=0)
+    assert loss == pytest.approx(((model.predict(X) - Y) ** 2).mean(), rel=1e-3)
+
+
 def test_a_dataset_creator_without_a_coordinator():
     data = creator(lambda context: tf.data.Dataset.from_tensor_slices((X, Y)).repeat().batch(24))
     assert network().fit(data, epochs=3, steps_per_epoch=10, verbose=0).history["loss"][-1] < 8.0

@@ -53,6 +53,8 @@ def test_updates():
     expected[[6, 0, 4]] += 1
     v.scatter_update(tf.IndexedSlices([[9.0, 8.0]], [2]))
     expected[2] = [9, 8]
+    v.batch_scatter_update(tf.IndexedSlices([[5.0, 6.0], [3.0, 4.0]], [5, 1]))
+    expected[[5, 1]] = [[5, 6], [3, 4]]
     v.scatter_max(tf.IndexedSlices([[100.0, 0.0]], [3]))
     expected[3] = [100, 7]
     np.testing.assert_array_equal(v.numpy(), expected)

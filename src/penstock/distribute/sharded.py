@@ -163,6 +163,10 @@ class ShardedVariable(PartitionedVariable, Trackable):
             getattr(v, f"scatter_{kind}")(IndexedSlices(parts[i], own[i]))
         return self
 
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        """Sets rows: with one vector of indices, there is one batch."""
+        return self._scatter("update", sparse_delta, name)
+
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {VARIABLE_VALUE_KEY: lambda name=self._name: ShardsSaveable(self, name)}

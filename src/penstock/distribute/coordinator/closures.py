@@ -25,7 +25,8 @@ class Closure:
 
     def __init__(self, function: Any, args: Any, kwargs: Any):
         if not callable(function):
-            raise ValueError(f"Function passed to `ClusterCoordinator.schedule` must be a callable object, got {function!r}.")
+            raise TypeError("`ClusterCoordinator.schedule` only accepts a `tf.function`, a concrete function, or another "
+                            f"callable object, got {function!r}.")
         self._args, self._kwargs = tuple(args or ()), dict(kwargs or {})
         refuse_remote_values((self._args, self._kwargs))
         self.name = getattr(function, "__name__", type(function).__name__)

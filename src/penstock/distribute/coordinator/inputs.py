@@ -19,6 +19,7 @@ from penstock.graph.functions import GraphFunction, function_name
 from penstock.graph.scopes import control_dependencies, device
 from penstock.ops.core import placeholder
 from penstock.ops.registry import get
+from penstock.place.device_spec import parts_of
 
 
 class WorkerIterator(OwnedIterator):
@@ -80,6 +81,9 @@ def _made(make: Any) -> DatasetV2:
         from penstock.pipelines.mapping import stage_of
         variant = make._variant_tensor
         return DatasetV2._made(rebuilt(stage_of(variant._value)), make.element_spec) if hasattr(variant, "_value") else make
+    if not callable(make):
+        raise ValueError("Unexpected dataset type: create_per_worker_dataset takes a tf.data.Dataset, or a function that "
+                         f"returns one, got {make!r}.")
     found = context.traced_as(make)()
     if not isinstance(found, DatasetV2):
         raise TypeError(f"The function of create_per_worker_dataset must return a tf.data.Dataset, got {found!r}.")
@@ -168,11 +172,19 @@ class PerWorkerIterator(PerWorkerValues):
 
     def __next__(self) -> Any:
         """The next element of the worker that runs the function in which it is called."""
+        self._refuse_chief()
         return next(self._iterator)
 
     def get_next(self) -> Any:
         """The next element of the worker that runs the function in which it is called."""
+        self._refuse_chief()
         return self._iterator.get_next()
+
+    @staticmethod
+    def _refuse_chief() -> None:
+        if context.executing_eagerly() and parts_of(context.state.device or "")[0] != "worker":
+            raise NotImplementedError("Iterating over a per-worker dataset is not supported in the chief, which has no element "
+                                      "of it: pass the iterator to a function that ClusterCoordinator.schedule runs.")
 
     def __repr__(self) -> str:
         return f"<PerWorkerIterator of {self.element_spec}>"
