@@ -202,8 +202,11 @@ class Hub:
     def _incomplete(self, key: int, forming: _Forming, member: str) -> str:
         there = sorted(set(self._asked.get(key, ())) | set(forming.members))
         seen = "" if self.leader == self.task or self.peers is None else f", as far as is known here; {self.leader} knows all"
+        tasks = self.peers.addresses if self.peers is not None and not seen else ()
+        missing = sorted(t for t in tasks if not any(m.startswith(t + "/") for m in there))
+        nobody = f"; nobody of {', '.join(missing)} did" if missing else ""
         return (f"{member} waited for a collective group to be complete: group {key} wants {forming.size} members, and only "
-                f"{', '.join(there)} came{seen}. Every member must run its collective op, with the same group_key.")
+                f"{', '.join(there)} came{nobody}{seen}. Every member must run its collective op, with the same group_key.")
 
     def _ask(self, key: int, forming: _Forming, limit: Limit) -> None:
         """Tells the leading task which members of this one want to be in a group."""

@@ -89,8 +89,8 @@ def hub_of(ctx: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _member(node: Any, ctx: Any, keys: tuple, seconds: float) -> Iterator[tuple[Any, int, dict[str, Any]]]:
-    """The group, the rank in it, and how long to wait, of an op that is a member."""
+def _member(node: Any, ctx: Any, keys: tuple, seconds: float, arrays: Any = ()) -> Iterator[tuple[Any, int, dict[str, Any]]]:
+    """The group, the rank in it, and how long to wait, of an op that is a member and brings arrays."""
     from penstock.collective.group import Limit
     size, key, _ = keys
     if size < 1:
@@ -104,7 +104,17 @@ def _member(node: Any, ctx: Any, keys: tuple, seconds: float) -> Iterator[tuple[
         group = hub.join(key, size, name, limit)
         yield group, group.rank_of[name], {"limit": limit, "about": about}
     except errors.OpError as e:
-        raise e if about in e.message else type(e)(None, None, f"{about}: {e.message}") from None
+        brings = f" with {_listed(arrays)}" if len(arrays) else ""
+        raise e if about in e.message else type(e)(None, None, f"{about}{brings}: {e.message}") from None
+
+
+def _described(x: torch.Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"
+
+
+def _listed(arrays: Any) -> str:
+    """The types and shapes of the first few arrays."""
+    return ", ".join([*map(_described, arrays[:4]), *(["…"] if len(arrays) > 4 else [])])
 
 
 def _device(node: Any, ctx: Any) -> Any:
@@ -286,7 +296,7 @@ def _(inputs, *, bytes_per_pack, group_size, group_key, communication_hint, time
     from penstock.collective.tuner import named
     how = named(communication_hint)
     outputs: list[Any] = [None] * len(inputs)
-    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds, inputs) as (group, rank, limits):
         for members in packed([x.nbytes for x in inputs], bytes_per_pack):
             together = torch.cat([inputs[i].reshape(-1) for i in members])
             total = group.all_reduce(rank, _INSTANCE, together, how=how, in_place=True, **limits)
@@ -297,33 +307,40 @@ def _(inputs, *, bytes_per_pack, group_size, group_key, communication_hint, time
 
 @workers_gather.kernel
 def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
-    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
-        return torch.cat([p.to(input.device) for p in group.gather_any(rank, _INSTANCE, input, **limits)])
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds, [input]) as (group, rank, limits):
+        parts = group.gather_any(rank, _INSTANCE, input, **limits)
+        for other, part in zip(group.members, parts, strict=True):
+            if part.shape[1:] != input.shape[1:]:
+                raise errors.invalid(f"Shape mismatch in {limits['about']}: {group.members[rank]} has {_described(input)}, and "
+                                     f"{other} has {_described(part)}. Only the number of rows may differ.")
+        return torch.cat([p.to(input.device) for p in parts])
 
 
 @workers_exchange.kernel
 def _(inputs, *, group_size, group_key, timeout_seconds, node, ctx):
     sizes = torch.tensor([x.numel() for x in inputs], device=inputs[0].device)
     together = torch.cat([x.contiguous().reshape(-1).view(torch.uint8) for x in (sizes, *inputs)])
-    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds, inputs) as (group, rank, limits):
         every = group.gather_any(rank, _INSTANCE, together, **limits)
-    return tuple(array for message in every for array in _unpacked(message.to(together.device), inputs))
+    return tuple(array for who, message in zip(group.members, every, strict=True)
+                 for array in _unpacked(who, message.to(together.device), inputs))
 
 
-def _unpacked(message: torch.Tensor, like: list[torch.Tensor]) -> list[torch.Tensor]:
+def _unpacked(who: str, message: torch.Tensor, like: list[torch.Tensor]) -> list[torch.Tensor]:
     """The arrays of a message; InvalidArgumentError if they are not as many, and as large, as it says."""
     begin = 8 * len(like)
     sizes = message[:begin].clone().view(torch.int64).tolist() if message.numel() >= begin else []
     lengths = [n * x.element_size() for n, x in zip(sizes, like)]
     if min(sizes, default=-1) < 0 or begin + sum(lengths) != message.numel():
-        raise errors.invalid(f"A worker has sent {message.numel()} bytes, which are not {len(like)} arrays.")
+        raise errors.invalid(f"{who} has sent {message.numel()} bytes, which are not {len(like)} arrays like those here: "
+                             f"{_listed(like)}.")
     arrays = message[begin:].split(lengths)
     return [a.clone().view(x.dtype).reshape((-1, *x.shape[1:]) if x.ndim else ()) for a, x in zip(arrays, like, strict=True)]
 
 
 @workers_broadcast.kernel
 def _(input, *, group_size, group_key, timeout_seconds, node, ctx):
-    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
+    with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds, [input]) as (group, rank, limits):
         return group.broadcast(rank, _INSTANCE, input, 0, **limits)
 
 
