@@ -6,30 +6,16 @@ row by row, in one byte; `NOWHERE` where a ReLU made it zero, so that no gradien
 """
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from penstock.kernels.host_threads import libgomp
+from penstock.kernels.host_threads import compiled
 
 NOWHERE = 255
 _IN_CACHE = 1 << 13              # numbers that stay in the first cache while they are read twice
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The compiled kernels, on the threads that torch's own kernels use; None if they are not there."""
-    try:
-        from penstock.kernels import _images  # type: ignore[attr-defined]
-    except ImportError:
-        return None
-    gomp = libgomp()
-    if gomp is not None:
-        _images.use_threads(ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value or 0)
-    return _images
+_kernels = functools.partial(compiled, "_images")
 
 
 def available() -> bool:

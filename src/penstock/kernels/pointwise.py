@@ -6,34 +6,21 @@ made for. What it computes is a list of *terms*, each of which may be used by th
 """
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from penstock import errors
-from penstock.kernels.host_threads import libgomp
+from penstock.kernels.host_threads import compiled
 
 SLOTS, ROOMS, LARGEST = 96, 24, (1 << 31) - 1       # what fits into a plan, and elements of a tensor
 _WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0}   # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
-
-
-@functools.cache
-def _kernels() -> Any:
-    """The compiled kernels, on the threads that torch's own kernels use; None if they are not there."""
-    try:
-        from penstock.kernels import _pointwise  # type: ignore[attr-defined]
-    except ImportError:
-        return None
-    gomp = libgomp()
-    if gomp is not None:
-        _pointwise.use_threads(ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value or 0)
-    return _pointwise
+_kernels = functools.partial(compiled, "_pointwise")
 
 
 def available() -> bool:
