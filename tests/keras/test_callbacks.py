@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+import penstock.compat.v1 as tf1
 from penstock.io.events import read_events
 
 K = tf.keras
@@ -154,6 +155,19 @@ def test_tensorboard_writes_metrics_and_weights(tmp_path):
     assert found["train", "batch_loss"] == [1, 2, 3, 4] and ("train", "keras") in found
     with pytest.raises(ValueError, match="Unrecognized arguments"):
         K.callbacks.TensorBoard(wwrite_images=True)
+
+
+def test_tensorboard_of_1x_writes_one_file(tmp_path):
+    board = tf1.keras.callbacks.TensorBoard(str(tmp_path), update_freq=40, write_graph=False)
+    model().fit(X, Y, epochs=2, batch_size=20, verbose=0, validation_data=(X, Y), callbacks=[board])
+    name, = os.listdir(tmp_path)
+    found = {}
+    for event in read_events(str(tmp_path / name)):
+        for v in event.summary.value:
+            found.setdefault(v.tag, []).append(event.step)
+    seen = len(X)
+    assert found["epoch_loss"] == found["epoch_val_loss"] == [seen, 2 * seen]
+    assert found["batch_loss"] == list(range(1, 2 * seen // 20, 2))
 
 
 def test_steps_without_batch_hooks_tell_nobody():

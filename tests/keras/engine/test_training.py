@@ -276,3 +276,17 @@ def test_graphs_say_what_they_train_on(capsys):
         assert "Train on 2 steps" in capsys.readouterr().out
         model.fit(x, y, verbose=0)
         assert not capsys.readouterr().out
+
+
+def test_generators_that_go_on_need_a_number_of_steps():
+    def rows():
+        while True:
+            yield np.ones((2, 3)), np.ones((2, 1))
+    model = K.Sequential([K.layers.Dense(1, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    model.fit_generator(rows(), steps_per_epoch=2, validation_data=rows(), validation_steps=1, verbose=0)
+    for call, name in ((lambda: model.fit_generator(rows()), "steps_per_epoch"),
+                       (lambda: model.fit_generator(rows(), 2, validation_data=rows()), "validation_steps"),
+                       (lambda: model.evaluate_generator(rows()), "steps"), (lambda: model.predict_generator(rows()), "steps")):
+        with pytest.raises(ValueError, match=f"`{name}=None` is only valid"):
+            call()

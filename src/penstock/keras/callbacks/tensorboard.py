@@ -1,7 +1,7 @@
 """TensorBoard: metrics, weights and the graph of a training run, as event files.
 
-Events are written directly, so that it works the same in eager mode and in graphs. The 1.x class takes more arguments
-(`TensorBoardV1`); its files have the same layout: `train` and `validation` below the log directory.
+Events are written directly, so that it works the same in eager mode and in graphs. The files are in `train` and `validation`
+below the log directory; the 1.x class (`TensorBoardV1`) takes more arguments, and has one file for everything.
 """
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class TensorBoard(Callback):
 
     `profile_batch` is taken and has no effect: `tf.summary.trace_on` and `Session.run` with a trace show what steps do.
     """
+
+    _train = "train"                # where the files of training are, below the log directory
 
     def __init__(self, log_dir: Any = "logs", histogram_freq: int = 0, write_graph: bool = True, write_images: bool = False,
                  update_freq: Any = "epoch", profile_batch: Any = 2, embeddings_freq: int = 0, embeddings_metadata: Any = None,
@@ -109,15 +111,18 @@ class TensorBoard(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Writes the metrics of an epoch, and the weights if it is time."""
-        for name, value in self._metrics(logs):
-            run, name = ("validation", name[4:]) if name.startswith("val_") else ("train", name)
-            self._writer(run).add_summary(_scalar("epoch_" + name, value), epoch)
+        self._write_epoch(epoch, logs)
         if self.histogram_freq and epoch % self.histogram_freq == 0:
             self._write_weights(epoch)
         if self.embeddings_freq and epoch % self.embeddings_freq == 0:
-            self.model.save_weights(os.path.join(self.log_dir, "train", f"keras_embedding.ckpt-{epoch}"))
+            self.model.save_weights(os.path.join(self.log_dir, self._train, f"keras_embedding.ckpt-{epoch}"))
         for writer in self._writers.values():
             writer.flush()
+
+    def _write_epoch(self, epoch: int, logs: Any) -> None:
+        for name, value in self._metrics(logs):
+            run, name = ("validation", name[4:]) if name.startswith("val_") else ("train", name)
+            self._writer(run).add_summary(_scalar("epoch_" + name, value), epoch)
 
     def _write_weights(self, epoch: int) -> None:
         for layer in self.model.layers:
@@ -148,7 +153,7 @@ class TensorBoard(Callback):
         if unknown:
             raise ValueError("Unrecognized `Embedding` layer names passed to `keras.callbacks.TensorBoard` callback: "
                              f"{sorted(unknown)}")
-        folder = os.path.join(self.log_dir, "train")
+        folder = os.path.join(self.log_dir, self._train)
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "projector_config.pbtxt"), "w") as f:
             f.write("\n".join(lines) + "\n")
@@ -174,7 +179,12 @@ def _as_image(value: np.ndarray) -> Any:
 
 @export(v1=["keras.callbacks.TensorBoard"])
 class TensorBoardV1(TensorBoard):
-    """TensorBoard with the arguments of 1.x."""
+    """TensorBoard with the arguments of 1.x, and its files: one in the log directory, where batches are counted from 0.
+
+    >>> model.fit(x, y, callbacks=[tf.keras.callbacks.TensorBoard("/tmp/log", update_freq="batch")])
+    """
+
+    _train = ""
 
     def __init__(self, log_dir: Any = "./logs", histogram_freq: int = 0, batch_size: int = 32, write_graph: bool = True,
                  write_grads: bool = False, write_images: bool = False, embeddings_freq: int = 0,
@@ -184,3 +194,42 @@ class TensorBoardV1(TensorBoard):
                          embeddings_metadata, **kwargs)
         self.batch_size, self.write_grads = batch_size, write_grads
         self.embeddings_layer_names, self.embeddings_data = embeddings_layer_names, embeddings_data
+        self.update_freq = 1 if update_freq == "batch" else update_freq
+        self.writer: Any = None
+        self._seen = self._seen_at_last_write = 0                # samples
+
+    def _writer(self, run: str) -> Any:
+        if self.writer is None:
+            self.writer = EventsWriter(self.log_dir)
+        return self.writer
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Batches and samples are counted over all calls of fit."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Writes the metrics of a batch, if it is time."""
+        self.on_batch_end(batch, logs)
+
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Writes the metrics of a batch, if `update_freq` samples have been seen since the last time."""
+        if self.update_freq == "epoch":
+            return
+        self._seen += (self.params or {}).get("batch_size") or (logs or {}).get("size", 1)
+        if self._seen - self._seen_at_last_write >= self.update_freq:
+            for name, value in self._metrics(logs):
+                self._writer("").add_summary(_scalar("batch_" + name, value), self._steps)
+            self._seen_at_last_write = self._seen
+        self._steps += 1
+
+    def _write_epoch(self, epoch: int, logs: Any) -> None:
+        for name, value in self._metrics(logs):
+            self._writer("").add_summary(_scalar("epoch_" + name, value), epoch if self.update_freq == "epoch" else self._seen)
+        if self.writer is not None:
+            self.writer.flush()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Closes the file."""
+        if self.writer is not None:
+            self.writer.close()
+        if isinstance(self.writer, EventsWriter):
+            self.writer = None

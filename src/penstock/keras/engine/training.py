@@ -17,7 +17,7 @@ from penstock.graph import context
 from penstock.graph.trackable import Trackable, no_automatic_dependency_tracking
 from penstock.keras.engine import loops
 from penstock.keras.engine.compiled import Compiled, LossContainer, MetricsContainer
-from penstock.keras.engine.data_adapter import Layout, make_batch, unpack_x_y_sample_weight
+from penstock.keras.engine.data_adapter import Layout, is_generator, make_batch, unpack_x_y_sample_weight
 from penstock.keras.engine.layer_weights import unique
 from penstock.keras.engine.network import Network
 from penstock.keras.engine.replicas import ReplicaGraphStep, ReplicaStep, check_strategy, current_strategy
@@ -468,6 +468,8 @@ class Model(Saved, Network):
                       validation_freq: Any = 1, class_weight: Any = None, max_queue_size: int = 10, workers: int = 1,
                       use_multiprocessing: bool = False, shuffle: Any = True, initial_epoch: int = 0) -> Any:
         """`fit` on a generator."""
+        _need_steps(generator, steps_per_epoch, "steps_per_epoch")
+        _need_steps(validation_data, validation_steps, "validation_steps")
         return self.fit(generator, steps_per_epoch=steps_per_epoch, epochs=epochs, verbose=verbose, callbacks=callbacks,
                         validation_data=validation_data, validation_steps=validation_steps, validation_freq=validation_freq,
                         class_weight=class_weight, max_queue_size=max_queue_size, workers=workers,
@@ -476,12 +478,14 @@ class Model(Saved, Network):
     def evaluate_generator(self, generator: Any, steps: int | None = None, callbacks: Any = None, max_queue_size: int = 10,
                            workers: int = 1, use_multiprocessing: bool = False, verbose: Any = 0) -> Any:
         """`evaluate` on a generator."""
+        _need_steps(generator, steps, "steps")
         return self.evaluate(generator, steps=steps, callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
                              use_multiprocessing=use_multiprocessing, verbose=verbose)
 
     def predict_generator(self, generator: Any, steps: int | None = None, callbacks: Any = None, max_queue_size: int = 10,
                           workers: int = 1, use_multiprocessing: bool = False, verbose: Any = 0) -> Any:
         """`predict` on a generator."""
+        _need_steps(generator, steps, "steps")
         return self.predict(generator, steps=steps, callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
                             use_multiprocessing=use_multiprocessing, verbose=verbose)
 
@@ -511,6 +515,13 @@ class Model(Saved, Network):
         return loops.as_outputs(self, found)
 
     _object_identifier = property(lambda self: "_tf_keras_model")
+
+
+def _need_steps(data: Any, steps: int | None, name: str) -> None:
+    """Generators of 1.x go on for ever: nothing but a number of steps ends them."""
+    if steps is None and is_generator(data):
+        raise ValueError(f"`{name}=None` is only valid for a generator based on the `keras.utils.Sequence` class. Please "
+                         f"specify `{name}` or use the `keras.utils.Sequence` class.")
 
 
 def _ranked(y: Any, y_pred: Any) -> Any:
