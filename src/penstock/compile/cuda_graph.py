@@ -39,7 +39,7 @@ _one_captures = threading.Lock()    # captures share a stream
 def replayed(program: Program, ops: list[Operation], feeds: list[Tensor], placed: dict[Operation, Device]) -> Program:
     """`program`, to be replayed as CUDA graphs if it is one of a GPU and its ops allow that."""
     devices = {placed[op].torch: placed[op] for op in ops if placed[op].torch.type == "cuda"}
-    if len(devices) != 1 or len(program.lines) < _FEWEST or not can_replay(ops) or _read_on_host(ops, feeds):
+    if len(devices) != 1 or len(program.lines) < _FEWEST or not can_replay(ops) or read_on_host(ops, feeds):
         return program
     return Replayed(program, *devices.values())
 
@@ -54,7 +54,7 @@ def _has_handle(op: Operation) -> bool:
     return any(t.dtype.base_dtype.name == "resource" for t in op._inputs)
 
 
-def _read_on_host(ops: list[Operation], feeds: list[Tensor]) -> bool:
+def read_on_host(ops: list[Operation], feeds: list[Tensor]) -> bool:
     """Whether a feed is a shape, an axis or text: it may change without changing its own shape."""
     fed = {id(t) for t in feeds}
     for op in ops:

@@ -46,4 +46,5 @@ def reusing(fresh: Callable, over: Callable, at: int = 0) -> Callable:
     else:
         def run(w: Any, x: Any, *rest: Any) -> Any:     # type: ignore[misc]
             return over(w, x, *rest) if owned(sys.getrefcount(x), x) else fresh(w, x, *rest)
+    run.fresh = fresh                                   # type: ignore[attr-defined]
     return run

@@ -208,27 +208,32 @@ def _(features, labels):
     log_p = torch.log_softmax(features, 1)
     if not labels.numel():
         return features.new_zeros(0), log_p
-    wrong = _wrong_labels(labels, features.shape[1])
-    index = (labels if wrong is None else labels.masked_fill(wrong, 0)).unsqueeze(1)
+    if not features.shape[1]:
+        raise errors.invalid("Must have at least one class")
+    if not labels.is_cpu:
+        return _loss_without_waiting(log_p, labels)
+    index = labels.unsqueeze(1)
+    try:
+        loss = log_p.gather(1, index).squeeze(1).neg_()          # looks at the labels
+    except (IndexError, RuntimeError):
+        raise _wrong_label(labels, features.shape[1]) from None
+    return loss, log_p.exp_().scatter_(1, index, -1.0, reduce="add")
+
+
+def _loss_without_waiting(log_p: torch.Tensor, labels: torch.Tensor) -> tuple:
+    """On an accelerator, which must not wait, a label out of range gives NaN."""
+    wrong = (labels < 0) | (labels >= log_p.shape[1])
+    index = labels.masked_fill(wrong, 0).unsqueeze(1)
     loss = log_p.gather(1, index).squeeze(1).neg_()
     backprop = log_p.exp_().scatter_(1, index, -1.0, reduce="add")
-    if wrong is not None:
-        loss, backprop = loss.masked_fill_(wrong, math.nan), backprop.masked_fill_(wrong.unsqueeze(1), math.nan)
-    return loss, backprop
+    return loss.masked_fill_(wrong, math.nan), backprop.masked_fill_(wrong.unsqueeze(1), math.nan)
 
 
-def _wrong_labels(labels: torch.Tensor, classes: int) -> torch.Tensor | None:
-    """Labels out of range are an error on the CPU; on an accelerator, which must not wait, they give NaN."""
-    if not classes:
-        raise errors.invalid("Must have at least one class")
-    if labels.device.type != "cpu":
-        return (labels < 0) | (labels >= classes)
+def _wrong_label(labels: torch.Tensor, classes: int) -> Exception:
+    """The error that names the first wrong one of the extremes."""
     low, high = (t.item() for t in torch.aminmax(labels))
-    if low < 0 or high >= classes:
-        bad = low if low < 0 else high
-        raise errors.invalid(f"Received a label value of {bad} which is outside the valid range of [0, {classes}).  "
-                             f"Label values: {' '.join(str(v) for v in labels[:64].tolist())}")
-    return None
+    return errors.invalid(f"Received a label value of {low if low < 0 else high} which is outside the valid range of "
+                          f"[0, {classes}).  Label values: {' '.join(str(v) for v in labels[:64].tolist())}")
 
 
 @sparse_xent.gradient

@@ -71,6 +71,48 @@ class VariableResource:
             self.value = self._own(value) if value.is_contiguous() else value.clone()   # type: ignore[union-attr,arg-type]
         return self.value
 
+    def add(self, value: torch.Tensor, alpha: float) -> None:
+        """Adds `alpha` times `value`, which has the variable's shape."""
+        self.add_all([self], [value], alpha)
+
+    @staticmethod
+    def add_all(variables: list[VariableResource], values: list[torch.Tensor], alpha: float) -> None:
+        """Adds `alpha` times a value to each variable: in place, or else without keeping anybody waiting.
+
+        Where others read or write a variable, the sums are made beside it, and take its place unless that was taken meanwhile.
+        """
+        if _add_in_place(variables, values, alpha):
+            return
+        old = [v.read() for v in variables]
+        for v, before, after, value in zip(variables, old, torch._foreach_add(old, values, alpha=alpha), values, strict=True):
+            with v.lock:
+                if v.value is before:
+                    v.value = after
+                else:
+                    v.writable().add_(value, alpha=alpha)
+
+    def add_product(self, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
+        """Adds `alpha` times a product of matrices: in one go if nobody else uses the variable now."""
+        if self.lock.acquire(blocking=False):
+            try:
+                if bridge.exclusive(self):
+                    self.value.addmm_(a, b, alpha=alpha)                     # type: ignore[union-attr]
+                    return
+            finally:
+                self.lock.release()
+        self.add(torch.mm(a, b), alpha)
+
+    def beside(self, value: torch.Tensor) -> VariableResource:
+        """A variable as this one, for a trial, with a copy of `value`."""
+        made = VariableResource(self.name, self.dtype, self.dims, value.clone())
+        made.order = self.order
+        return made
+
+    def stand_in(self, recorder: Any, at: str) -> VariableResource:
+        """What takes its place, as `at`, in a run that is recorded (compile/recorder.py)."""
+        from penstock.ops.stand_in import StandIn
+        return StandIn(self, at, recorder)
+
     def assign(self, value: Value) -> None:
         """Sets the value to a copy of `value`."""
         with self.lock:
@@ -89,6 +131,23 @@ class VariableResource:
     def __repr__(self) -> str:
         state = "uninitialized" if self.value is None else f"shape={tuple(self.value.shape)}"
         return f"<variable {self.name} {self.dtype.name} {state}>"
+
+
+def _add_in_place(variables: list[VariableResource], values: list[torch.Tensor], alpha: float) -> bool:
+    """Adds in place if nobody else has one of the variables, now; says whether that was so."""
+    locked = []
+    try:
+        for v in variables:
+            if not v.lock.acquire(blocking=False):
+                return False
+            locked.append(v)
+            if v.value is None or not bridge.exclusive(v):
+                return False
+        torch._foreach_add_([v.value for v in variables], values, alpha=alpha)
+        return True
+    finally:
+        for v in locked:
+            v.lock.release()
 
 
 def _fits(old: torch.Tensor, value: torch.Tensor) -> bool:

@@ -128,6 +128,8 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
         fixed = [None if v is None else v.item() for v in values]
         later = [i for i, v in enumerate(values) if v is None and i != grad_at]
         chosen = {n: known.attrs[n] for n in options}
+        if rule is _descend and not later:
+            return functools.partial(_descended, rate=fixed[0], is_ref=is_ref)
 
         def run(*args: Any) -> Any:
             held, grad = args[:count], args[count + grad_at]
@@ -282,8 +284,16 @@ def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
 
 
 @_family("GradientDescent", "var", "alpha delta", device=True)
-def _(var, alpha, grad):
+def _descend(var, alpha, grad):
     _less(var, grad, alpha)
+
+
+def _descended(var, _, grad, *, rate, is_ref):
+    """The same with a rate that is a constant."""
+    if type(var) is not VariableResource or var.value is None or var.value.shape != grad.shape:
+        _check(["var"], [var], grad, None)
+    var.add(grad, -rate)
+    return var if is_ref else None
 
 
 def _add_product_fusion() -> None:
@@ -302,11 +312,11 @@ def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
     _check(["var"], [var], _OfShape((a.shape[0], b.shape[1])), None)
     rate = _number(alpha, "alpha", True)
-    with var.lock:
-        if isinstance(rate, torch.Tensor):      # on a GPU, and never waited for
+    if isinstance(rate, torch.Tensor):      # on a GPU, and never waited for
+        with var.lock:
             var.writable().sub_(torch.mm(a, b).mul_(rate))
-        else:
-            var.writable().addmm_(a, b, alpha=-rate)
+    else:
+        var.add_product(a, b, -rate)
     return var if is_ref else None
 
 

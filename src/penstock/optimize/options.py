@@ -20,6 +20,7 @@ class Options:
     shape_optimization: bool = True
     remapping: bool = True
     loop_optimization: bool = True
+    recording: bool = True                         # short steps run without the interpreter (compile/recorded.py)
     jit: bool = False                              # parts of the step are compiled by torch (optimize/parts.py)
 
     @property
@@ -44,4 +45,5 @@ def options_of(config: Any) -> Options:
     if old.opt_level == old.L0:                    # nothing but what is asked for by name
         chosen["constant_folding"] &= old.do_constant_folding
         chosen["common_subexpressions"] = old.do_common_subexpression_elimination
+        chosen["recording"] = False
     return Options(**chosen)
