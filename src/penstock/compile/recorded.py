@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from penstock.compile.cuda_graph import can_replay, read_on_host
+from penstock.compile.cuda_graph import read_on_host
 from penstock.compile.program import Program
 from penstock.compile.recorder import Recorder, Refused, Traced, inner
 from penstock.compile.replay import Replay, product_first
@@ -30,16 +30,27 @@ _FEWEST = 8                  # statements of a program that is worth it
 _LONGEST = 0.005             # seconds of work in a step that is worth it
 _LARGEST = 64 << 20          # bytes of variables: they are copied for the trial
 
+_PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants in a program that are no state
+
 _log = logging.getLogger("penstock")
 
 
 def recordable(program: Any, ops: list[Operation], feeds: list[Tensor], crowded: Callable[[], bool]) -> Any:
     """`program`, to be recorded when it has run often, if its ops allow that. `crowded` says whether other steps run now."""
-    if type(program) is not Program or len(program.lines) < _FEWEST or not can_replay(ops) or read_on_host(ops, feeds):
+    if type(program) is not Program or len(program.lines) < _FEWEST or not all(map(_computes, ops)) or read_on_host(ops, feeds):
         return program
-    if any(hasattr(c, "lock") and not hasattr(c, "stand_in") for c in program.scope.values()):
-        return program                               # it uses something else than variables
-    return program if any(t.dtype.torch is None for t in feeds) else Recorded(program, crowded)
+    state = [c for name, c in program.scope.items() if name[0] == "c" and not isinstance(c, _PLAIN)]
+    return Recorded(program, crowded) if all(hasattr(c, "stand_in") for c in state) else program
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an op depends on its inputs and on variables alone, as far as its declaration tells."""
+    opdef = op.opdef
+    if opdef.blocking or opdef.control_flow or opdef.calls or opdef.client_code or opdef.transfer:
+        return False
+    handles = [t for t in op._inputs if t.dtype.base_dtype.torch is None]
+    return (not opdef.stateful or opdef.per_session or bool(handles)) and all(
+        t.dtype.base_dtype.name == "resource" and t._op.opdef.per_session for t in handles)
 
 
 class Recorded(Program):
@@ -57,9 +68,10 @@ class Recorded(Program):
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step."""
-        if self.alone is not None:
+        alone, shared = self.alone, self.shared
+        if alone is not None and shared is not None:
             if self._shapes(feeds) == self._holds_for:
-                return self._replayed(ctx, feeds)
+                return self._replayed(shared if self._crowded() else alone, ctx, feeds)
         elif self._left:
             self._left -= 1
             if not self._left and self._lock.acquire(blocking=False):
@@ -94,30 +106,33 @@ class Recorded(Program):
     def _record(self, ctx: Any, feeds: tuple) -> None:
         recorder = Recorder()
         instead = {name: v.stand_in(recorder, name) for name, v in self._variables.items()}
-        plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
-        step = _bound(self.program, {**plain, **instead})
-        traced = [Traced(f) for f in feeds]
-        with recorder:
-            results = step(ctx, *traced)
-        separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
-        replays = [Replay(items, traced, results, self._variables).program() for items in (recorder.items, separate)]
-        for replay in replays:
-            copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}
-            _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
-            _must_agree([v.value for v in copies.values()], [i.now for i in instead.values()])
+        try:
+            plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
+            step = _bound(self.program, {**plain, **instead})
+            traced = [Traced(f) for f in feeds]
+            with recorder:
+                results = step(ctx, *traced)
+            separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
+            replays = [Replay(items, traced, results, self._variables).program() for items in (recorder.items, separate)]
+            for replay in replays:
+                copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}
+                _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
+                _must_agree([v.value for v in copies.values()], [i.now for i in instead.values()])
+        finally:
+            for stand_in in instead.values():
+                stand_in.dissolve()
         self.shared, self.alone = replays[1], replays[0]
 
-    def _replayed(self, ctx: Any, feeds: tuple) -> tuple:
-        replay = self.shared if self._crowded() else self.alone
-        optimize = torch._C._get_graph_executor_optimize()        # type: ignore[attr-defined]
-        torch._C._set_graph_executor_optimize(False)              # type: ignore[attr-defined]
+    def _replayed(self, replay: Program, ctx: Any, feeds: tuple) -> tuple:
+        optimize = torch._C._get_graph_executor_optimize()
+        torch._C._set_graph_executor_optimize(False)
         try:
-            return replay.run(ctx, *feeds)                        # type: ignore[union-attr]
+            return replay.run(ctx, *feeds)
         except RuntimeError:
             self._explain_failure(ctx, feeds)
             raise
         finally:
-            torch._C._set_graph_executor_optimize(optimize)       # type: ignore[attr-defined]
+            torch._C._set_graph_executor_optimize(optimize)
 
     def _explain_failure(self, ctx: Any, feeds: tuple) -> None:
         """Raises what the program itself raises for these feeds."""

@@ -38,27 +38,26 @@ class Event(NamedTuple):
 class Traced(torch.Tensor):
     """A tensor of a recorded run. It has a shape, and no values that Python could see."""
 
-    inner: torch.Tensor
+    carried: torch.Tensor
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Traced:
-        made = torch.Tensor._make_wrapper_subclass(             # type: ignore[attr-defined]
-            cls, inner.size(), strides=inner.stride(), storage_offset=inner.storage_offset(), dtype=inner.dtype,
-            device=inner.device)
-        made.inner = inner
+    def __new__(cls, real: torch.Tensor) -> Traced:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, real.size(), strides=real.stride(), storage_offset=real.storage_offset(), dtype=real.dtype, device=real.device)
+        made.carried = real
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl     # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise Refused("a tensor is used after its recording")
 
     def _closed(self, *args: Any, **kwargs: Any) -> Any:
         raise Refused("a kernel looks at values")
 
     numpy = tolist = data_ptr = untyped_storage = storage = __array__ = _closed
-    __reduce_ex__ = __deepcopy__ = _closed                          # type: ignore[assignment]
+    __reduce_ex__ = __deepcopy__ = _closed
 
 
 _RANDOM = "nondeterministic_seeded"
@@ -103,7 +102,7 @@ class Recorder(TorchDispatchMode):
         if any(not isinstance(t, Traced) for t in tensors(changed)):
             raise Refused(f"{func} changes a constant")
         result = func(*inner(args), **{k: inner(v) for k, v in (kwargs or {}).items()})
-        same = {id(t.inner): t for t in tensors(changed)}     # type: ignore[attr-defined]
+        same = {id(t.carried): t for t in tensors(changed) if isinstance(t, Traced)}
         wrapped = _wrapped(result, same)
         self.items.append(Call(func, tuple(given), list(tensors(wrapped))))
         return wrapped
@@ -126,7 +125,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 def inner(value: Any) -> Any:
     """The tensors behind those of a recorded run."""
     if isinstance(value, Traced):
-        return value.inner
+        return value.carried
     return type(value)(map(inner, value)) if type(value) in (list, tuple) else value
 
 

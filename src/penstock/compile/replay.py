@@ -83,14 +83,14 @@ class Replay:
         if len(calls) < _SCRIPT:
             for call in calls:
                 self._call(call)
-            return list(made.values())                                  # type: ignore[arg-type]
+            return list(made.values())
         inputs = {id(t): self._value(t) for t in _used(calls) if id(t) not in made}
         outputs = [t for i, t in made.items() if self.last_use.get(i, index) > index]
         name = f"script{next(self.counter)}"
-        self.scope[name] = script(calls, inputs, outputs)               # type: ignore[arg-type]
+        self.scope[name] = script(calls, inputs, outputs)
         given = ", ".join(inputs.values())
         self._line(f"{', '.join(map(self._new, outputs))}{' = ' if outputs else ''}{name}({given})")
-        return outputs                                                  # type: ignore[return-value]
+        return outputs
 
     def _call(self, call: Call) -> None:
         name = str(call.function).replace(".", "_")
@@ -187,9 +187,11 @@ class _Blocks:
         """Puts a call where it belongs."""
         taken = {id(t) for t in tensors(call.args)}
         if self.locks:
-            if not self.all or not isinstance(self.all[-1], list):
-                self.all.append([])
-            self.all[-1].append(call)                # type: ignore[union-attr]
+            last = self.all[-1] if self.all else None
+            if isinstance(last, list):
+                last.append(call)
+            else:
+                self.all.append([call])
             if _changed(call) - self.late:
                 self.home = None                     # what it changes may be part of anything
             self.late |= set(map(id, call.results))

@@ -27,8 +27,8 @@ def script(calls: list[Call], inputs: dict[int, str], outputs: list[Traced]) -> 
     text = Text(inputs)
     for call in calls:
         text.call(call)
-    graph = torch._C.parse_ir(text.graph(outputs))                       # type: ignore[attr-defined]
-    return torch._C._create_function_from_graph("step", graph)           # type: ignore[attr-defined]
+    graph = torch._C.parse_ir(text.graph(outputs))
+    return torch._C._create_function_from_graph("step", graph)
 
 
 class Text:

@@ -7,8 +7,8 @@ prepared for convolutions, so it is not done from step to step.
 
 No more steps than cores compute at once; others stand in line. Each kernel lets go of Python's lock, and whoever waits for that
 lock is woken then, mostly in vain, for most kernels are short: threads that wait elsewhere save all of this. Who has a place
-keeps it for a few short steps, as changing places takes time. Nobody waits for long, as a step may take long, or may itself wait for
-another one.
+keeps it for a few short steps, as changing places takes time. Nobody waits for long, as a step may take long, or may itself
+wait for another one.
 
 Steps that may wait for others (for elements of a queue, say) are not counted: mostly, they wait.
 """

@@ -74,6 +74,10 @@ class StandIn(VariableResource):
         self.happens("add_product", a, b, alpha)
         self.now = torch.addmm(self.now, self.recorder.inner(a), self.recorder.inner(b), alpha=alpha)
 
+    def dissolve(self) -> None:
+        """Lets go of the variable's tensor, at once: while somebody holds it, it is not updated in place."""
+        self.first = self.now = self._seen = self.lock = self.recorder = None    # type: ignore[assignment]
+
     def arrange(self, order: tuple[int, ...]) -> None:
         """Not inside of a step."""
         raise errors.InternalError(None, None, "A variable is arranged while its step is recorded.")

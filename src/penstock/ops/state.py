@@ -83,13 +83,18 @@ class VariableResource:
         """
         if _add_in_place(variables, values, alpha):
             return
-        old = [v.read() for v in variables]
+        old = [v._settled() for v in variables]
         for v, before, after, value in zip(variables, old, torch._foreach_add(old, values, alpha=alpha), values, strict=True):
             with v.lock:
                 if v.value is before:
                     v.value = after
                 else:
                     v.writable().add_(value, alpha=alpha)
+
+    def _settled(self) -> Any:
+        """The value when nobody is writing to it; nobody will, as long as it is held."""
+        with self.lock:
+            return self.read()
 
     def add_product(self, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
         """Adds `alpha` times a product of matrices: in one go if nobody else uses the variable now."""
