@@ -34,7 +34,7 @@ help:
 	@echo "make clean        remove the environments and what tools left behind"
 
 $(READY): pyproject.toml constraints.txt src/penstock/io/_scanner.c src/penstock/kernels/_images.c \
-	src/penstock/kernels/_pointwise.c src/penstock/kernels/_threads.h
+	src/penstock/kernels/_pointwise.c src/penstock/kernels/_pointwise_lanes.h src/penstock/kernels/_threads.h
 	@$(PYTHON) -c 'import sys; sys.exit("penstock needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	@echo "[1/3] making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)

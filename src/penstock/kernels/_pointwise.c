@@ -9,13 +9,7 @@
 #include "_threads.h"
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum { LANES = 16, ROOM = 1024, SLOTS = 96 };           /* ROOM: elements of a block */
-typedef float Floats __attribute__((vector_size(4 * LANES)));
-typedef float Unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
-#define PICK(mask, yes, no) ((Floats)(((mask) & (Ints)(yes)) | (~(mask) & (Ints)(no))))
+enum { ROOM = 1024, SLOTS = 96 };           /* ROOM: elements of a block */
 
 enum { ADD, SUB, MUL, DIV, NEG, SQUARE, COPY, ADD_PRODUCT, SIGMOID, TANH, SIGMOID_GRAD, TANH_GRAD, KINDS };
 
@@ -32,130 +26,20 @@ typedef struct {
 } Job;
 typedef struct { float *at; int64_t stride; } Slot;
 
-/* 2^n and p, so that exp(x) = 2^n (1 + p), for x where neither is infinite. NaN gives NaN. */
-INLINE void split_exp(Floats x, Floats *scale, Floats *p)
-{
-    const Floats magic = (Floats){} + 12582912.f;       /* 1.5 * 2^23: adding it rounds */
-    const Floats shifted = x * 1.44269504f + magic;
-    const Floats n = shifted - magic;
-    const Floats r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-    Floats q = r * 1.38938364e-3f + 8.36315556e-3f;
-    q = q * r + 4.16669432e-2f;
-    q = q * r + 1.66665772e-1f;
-    q = q * r + 4.99999994e-1f;
-    *p = q * r * r + r;
-    *scale = (Floats)(((Ints)shifted << 23) + 0x3f800000);
-}
-
-INLINE Floats clamp(Floats x, float limit)
-{
-    x = PICK(x > limit, (Floats){} + limit, x);
-    return PICK(x < -limit, (Floats){} - limit, x);
-}
-
-INLINE Floats sigmoid(Floats x)
-{
-    Floats scale, p;
-    split_exp(-clamp(x, 87.f), &scale, &p);
-    return 1.f / (1.f + (scale * p + scale));
-}
-
-/* With m = exp(2x) - 1, which is exact near 0: m / (m + 2). */
-INLINE Floats hyperbolic_tangent(Floats x)
-{
-    Floats scale, p;
-    split_exp(clamp(x, 10.f) * 2.f, &scale, &p);
-    const Floats m = scale * p + (scale - 1.f);
-    return m / (m + 2.f);
-}
-
-INLINE Floats load(const float *from, int64_t count)
-{
-    Floats x = {};
-    if (count >= LANES)
-        return *(const Unaligned *)from;
-    memcpy(&x, from, count * sizeof(float));
-    return x;
-}
-
-INLINE void store(float *to, Floats x, int64_t count)
-{
-    if (count >= LANES)
-        *(Unaligned *)to = x;
-    else
-        memcpy(to, &x, count * sizeof(float));
-}
-
-#define EACH(kind, result)                                                                                    \
-    case kind:                                                                                                \
-        for (int64_t row = 0; row < down; row++) {                                                            \
-            const float *from0 = s0.at + row * s0.stride, *from1 = s1.at + row * s1.stride, *from2 = s2.at + row * s2.stride; \
-            float *into = to.at + row * to.stride;                                                            \
-            int64_t i = 0;                                                                                    \
-            for (; i + LANES <= across; i += LANES) {                                                         \
-                const Floats a = load(from0 + i, LANES), b = load(from1 + i, LANES), c = load(from2 + i, LANES); \
-                (void)b, (void)c;                                                                             \
-                store(into + i, result, LANES);                                                               \
-            }                                                                                                 \
-            if (i < across) {                                                                                 \
-                const Floats a = load(from0 + i, across - i), b = load(from1 + i, across - i), c = load(from2 + i, across - i); \
-                (void)b, (void)c;                                                                             \
-                store(into + i, result, across - i);                                                          \
-            }                                                                                                 \
-        }                                                                                                     \
-        break;
-
-INLINE void do_one(int32_t kind, Slot to, Slot s0, Slot s1, Slot s2, int64_t down, int64_t across)
-{
-    switch (kind) {
-        EACH(ADD, a + b)
-        EACH(SUB, a - b)
-        EACH(MUL, a * b)
-        EACH(DIV, a / b)
-        EACH(NEG, -a)
-        EACH(SQUARE, a * a)
-        EACH(COPY, a)
-        EACH(ADD_PRODUCT, a + b * c)
-        EACH(SIGMOID, sigmoid(a))
-        EACH(TANH, hyperbolic_tangent(a))
-        EACH(SIGMOID_GRAD, b * (1.f - a) * a)
-        EACH(TANH_GRAD, b * (1.f - a * a))
-    }
-}
-
-INLINE void do_block(const Job *job, int64_t number)
-{
-    const Header *h = job->header;
-    float rooms[(h->rooms + h->numbers) * ROOM + 1] __attribute__((aligned(64)));
-    Slot slots[SLOTS];
-    const int64_t wide = (h->columns + job->across - 1) / job->across;
-    const int64_t row = number / wide * job->down, column = number % wide * job->across;
-    const int64_t down = h->rows - row < job->down ? h->rows - row : job->down;
-    const int64_t across = h->columns - column < job->across ? h->columns - column : job->across;
-    int slot = 0;
-    for (int i = 0; i < h->operands; i++) {
-        const Operand *o = job->operands + i;
-        slots[slot++] = (Slot){job->bases[o->tensor] + o->offset + row * o->stride + column, o->stride};
-    }
-    for (int i = 0; i < h->rooms; i++)
-        slots[slot++] = (Slot){rooms + i * ROOM, across};
-    for (int i = 0; i < h->numbers; i++) {
-        float *at = rooms + (h->rooms + i) * ROOM;
-        for (int64_t c = 0; c < across; c++)
-            at[c] = job->numbers[i];
-        slots[slot++] = (Slot){at, 0};
-    }
-    for (int i = 0; i < h->instructions; i++) {
-        const Instruction *n = job->instructions + i;
-        do_one(n->kind, slots[n->to], slots[n->from[0]], slots[n->from[1]], slots[n->from[2]], down, across);
-    }
-}
-
 #if defined(__x86_64__)
-__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma"))) static void do_block_512(const void *job, int64_t number) { do_block(job, number); }
-__attribute__((target("avx2,fma"))) static void do_block_256(const void *job, int64_t number) { do_block(job, number); }
+#define LANES 16
+#define NAME(name) name##_512
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
+#include "_pointwise_lanes.h"
+#define LANES 8
+#define NAME(name) name##_256
+#define TARGET __attribute__((target("avx2,fma")))
+#include "_pointwise_lanes.h"
 #else
-static void do_block_any(const void *job, int64_t number) { do_block(job, number); }
+#define LANES 4
+#define NAME(name) name##_any
+#define TARGET
+#include "_pointwise_lanes.h"
 #endif
 static Item do_block_here;
 
