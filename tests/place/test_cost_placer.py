@@ -16,6 +16,7 @@ from penstock.place.costs import CostModel, simulate
 from penstock.place.device_spec import parts_of
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placer
+from tests.distributed.conftest import eventually
 
 NAME = "/job:localhost/replica:0/task:0/device:"
 
@@ -124,14 +125,22 @@ def test_it_is_quicker_than_the_simple_placer(graph, nap):
     x = tf.placeholder(tf.float32, [4])
     heavy, light = nap(nap(nap(x, ms=20), ms=20), ms=20), nap(nap(x, ms=19), ms=19)
     total = heavy + light
-    best = {}
-    for period in (0, 1):
-        with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2, "GPU": 0}, placement_period=period)) as sess:
-            for _ in range(12):
-                start = time.perf_counter()
-                np.testing.assert_array_equal(sess.run(total, {x: np.zeros(4)}), np.full(4, 5.0))
-                best[period] = min(best.get(period, 10.0), time.perf_counter() - start)
-    assert best[1] < 0.85 * best[0]
+    sessions = [tf.Session(config=tf.ConfigProto(device_count={"CPU": 2, "GPU": 0}, placement_period=period))
+                for period in (0, 1)]
+    best = [10.0, 10.0]
+
+    def is_quicker():
+        """One more step of each: the best ones are compared, as other processes may slow down any step."""
+        for i, sess in enumerate(sessions):
+            start = time.perf_counter()
+            np.testing.assert_array_equal(sess.run(total, {x: np.zeros(4)}), np.full(4, 5.0))
+            best[i] = min(best[i], time.perf_counter() - start)
+        return best[1] < 0.85 * best[0]
+    for _ in range(8):
+        is_quicker()
+    assert eventually(is_quicker, 30), best
+    for sess in sessions:
+        sess.close()
 
 
 def test_constraints_come_first(graph):
