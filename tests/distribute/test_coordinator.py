@@ -7,6 +7,7 @@ import pytest
 
 import penstock as tf
 from penstock.distribute import connect
+from penstock.distribute.coordinator import workers
 from penstock.distribute.coordinator.closures import Closure, ClosureQueue
 from penstock.distributed.peers import Peers
 from tests.distribute.coordinated import made  # noqa: F401
@@ -317,6 +318,29 @@ def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):
     c.coordinator.schedule(tf.function(lambda: v.assign_add(1.0)))
     with pytest.raises(E.UnavailableError, match="restore the variables from the last checkpoint"):
         c.coordinator.join(timeout=40)
+
+
+def test_a_coordinator_that_ends_while_a_function_fails(made, monkeypatch):  # noqa: F811
+    """Its lane may be closed by then: the function is cancelled, and the thread ends in order."""
+    c = made(ps=1, worker=1)
+    failed, closed, problems = threading.Event(), threading.Event(), []
+    lost = workers.Worker._lost
+
+    def late(self, seconds):
+        failed.set()
+        closed.wait(60)
+        return lost(self, seconds)
+    monkeypatch.setattr(workers.Worker, "_lost", late)
+    monkeypatch.setattr(threading, "excepthook", problems.append)
+    result = c.coordinator.schedule(tf.function(lambda x: tf.debugging.check_numerics(x, "no")), args=(np.nan,))
+    assert failed.wait(60)
+    threading.Timer(0.1, closed.set).start()
+    for worker in c.coordinator._workers:
+        worker._lane.close()
+    c.coordinator._end()
+    with pytest.raises(E.CancelledError):
+        result.get(60)
+    assert not problems
 
 
 # -- the queue by itself ---------------------------------------------------------------------------------------------

@@ -141,7 +141,10 @@ class Worker:
         """The tasks that are lost, or found to be in so many seconds: others may have noticed first."""
         deadline = time.monotonic() + seconds
         while True:
-            found = self._lane.lost()
+            try:
+                found = self._lane.lost()
+            except errors.OpError:
+                found = [self.task]                  # the lane has ended, and all that ran in it
             if found or time.monotonic() >= deadline or self._ended.wait(0.05):
                 return found
 
