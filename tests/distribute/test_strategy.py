@@ -221,3 +221,19 @@ def test_graph_and_session(strategy):
             with pytest.raises(tf.errors.OutOfRangeError):
                 sess.run(train)
     assert n in (1, 2, 3)
+
+
+def test_a_dataset_for_each_replica(mirrored):
+    options = tf.distribute.InputOptions(experimental_fetch_to_device=False,
+                                         experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA)
+    seen = []
+
+    def dataset_fn(c):
+        seen.append((c.num_input_pipelines, c.input_pipeline_id, c.num_replicas_in_sync))
+        return tf.data.Dataset.range(6).shard(c.num_input_pipelines, c.input_pipeline_id).batch(1)
+    made = mirrored.distribute_datasets_from_function(dataset_fn, options)
+    assert [[x.numpy().tolist() for x in mirrored.experimental_local_results(e)] for e in made] == [
+        [[0], [1]], [[2], [3]], [[4], [5]]] and seen == [(2, 0, 2), (2, 1, 2)]
+    with pytest.raises(NotImplementedError, match="PER_REPLICA"):
+        mirrored.experimental_distribute_dataset(tf.data.Dataset.range(4).batch(2), options)
+    assert tf.distribute.InputOptions() == (True, tf.distribute.InputReplicationMode.PER_WORKER, False, 1)

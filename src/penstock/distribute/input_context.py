@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from penstock.api import export
 
@@ -13,6 +14,37 @@ class InputReplicationMode(enum.Enum):
 
     PER_WORKER = "PER_WORKER"
     PER_REPLICA = "PER_REPLICA"
+
+
+@export(v2=["distribute.InputOptions"])
+class InputOptions(NamedTuple):
+    """How a dataset is distributed: a function of datasets is called once for all replicas of a worker, or for each of them.
+
+    The other options say when and where elements wait for the replicas; what replicas get does not depend on them, and here
+    they change nothing.
+
+    >>> strategy.distribute_datasets_from_function(dataset_fn, tf.distribute.InputOptions(
+    ...     experimental_fetch_to_device=False, experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA))
+    """
+
+    experimental_fetch_to_device: bool = True
+    experimental_replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER
+    experimental_place_dataset_on_device: bool = False
+    experimental_per_replica_buffer_size: int = 1
+
+    @property
+    def per_replica(self) -> bool:
+        """Whether each replica has a dataset of its own."""
+        return self.experimental_replication_mode == InputReplicationMode.PER_REPLICA
+
+
+def for_each_replica(dataset_fn: Callable[[InputContext], Any], replicas: int) -> Callable[[InputContext], Any]:
+    """A function whose dataset has one element after the other from datasets that are made for each replica."""
+    def together(_: InputContext) -> Any:
+        from penstock.data.dataset import DatasetV2
+        made = [dataset_fn(InputContext(replicas, i, replicas)) for i in range(replicas)]
+        return DatasetV2.choose_from_datasets(made, DatasetV2.range(replicas).repeat())
+    return together
 
 
 @export("distribute.InputContext")

@@ -12,7 +12,7 @@ from penstock import nest
 from penstock.api import export
 from penstock.distribute import contexts
 from penstock.distribute.contexts import Frame
-from penstock.distribute.input_context import InputReplicationMode
+from penstock.distribute.input_context import InputReplicationMode, for_each_replica
 from penstock.distribute.reduce_op import ReduceOp
 from penstock.distribute.values import PerReplica
 from penstock.graph import context
@@ -205,6 +205,9 @@ class Strategy:
 
         >>> for batch in strategy.experimental_distribute_dataset(dataset): strategy.run(step, args=(batch,))
         """
+        if options is not None and options.per_replica:
+            raise NotImplementedError("InputReplicationMode.PER_REPLICA is only supported in "
+                                      "`distribute_datasets_from_function`.")
         return self._extended._experimental_distribute_dataset(dataset)
 
     def distribute_datasets_from_function(self, dataset_fn: Any, options: Any = None) -> Any:
@@ -213,6 +216,10 @@ class Strategy:
         >>> strategy.distribute_datasets_from_function(
         ...     lambda c: dataset.batch(c.get_per_replica_batch_size(64)))
         """
+        if options is not None and options.per_replica:
+            if self._extended._input_context().num_input_pipelines > 1:
+                raise NotImplementedError("InputReplicationMode.PER_REPLICA is not supported with several workers.")
+            dataset_fn = for_each_replica(dataset_fn, self.num_replicas_in_sync)
         return self._extended._experimental_distribute_datasets_from_function(dataset_fn)
 
     def experimental_distribute_datasets_from_function(self, dataset_fn: Any) -> Any:
