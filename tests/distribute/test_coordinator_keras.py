@@ -56,8 +56,20 @@ def test_datasets_that_workers_make(made):  # noqa: F811
     np.testing.assert_allclose(model.evaluate(X, Y, verbose=0)[1], np.abs(model.predict(X) - Y).mean(), rtol=1e-4)
     with pytest.raises(ValueError, match="steps_per_epoch"):
         model.fit(data, epochs=1)
-    with pytest.raises(NotImplementedError, match="class_weight"):
-        model.fit(data, steps_per_epoch=1, class_weight={0: 1.0})
+    with pytest.raises(ValueError, match="keys from 0"):
+        model.fit(data, steps_per_epoch=1, class_weight={1: 1.0})
+
+
+def test_weights_of_classes_in_datasets_that_workers_make(made):  # noqa: F811
+    """As for arrays on one device."""
+    classes = (X[:, :1] > 0).astype(np.float32)
+    alone = network().fit(X, classes, batch_size=24, epochs=3, shuffle=False, verbose=0, class_weight={0: 0.5, 1: 3.0}).history
+    c = made(worker=1)
+    with c.strategy.scope():
+        model = network()
+    data = creator(lambda context: tf.data.Dataset.from_tensor_slices((X, classes)).repeat().batch(24))
+    found = model.fit(data, epochs=3, steps_per_epoch=4, verbose=0, class_weight={0: 0.5, 1: 3.0}).history
+    np.testing.assert_allclose(found["loss"], alone["loss"], rtol=1e-4)
 
 
 def test_a_worker_is_lost_and_comes_back_while_a_model_is_fitted(made):  # noqa: F811

@@ -10,12 +10,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock import errors
+import numpy as np
+
+from penstock import errors, nest
 from penstock import tf_logging as logging
 from penstock.eager.function import Function
 from penstock.keras.backend.state import eager_learning_phase_scope
 from penstock.keras.engine.data_adapter import Batch, Source, pack_x_y_sample_weight, unpack_x_y_sample_weight
 from penstock.keras.engine.replicas import ReplicaStep
+from penstock.ops.registry import get
 
 _AHEAD = 4                          # steps for each worker that may wait with their batches
 
@@ -119,6 +122,26 @@ class WorkerStep:
         return self._scheduled.finish()
 
 
+def _weighted(make: Any, class_weight: dict[int, float]) -> Any:
+    """A dataset, or a function that makes one, with the weights of classes in its elements."""
+    if sorted(class_weight) != list(range(len(class_weight))):
+        raise ValueError("Expected `class_weight` to be a dict with keys from 0 to one less than the number of classes, found "
+                         f"{class_weight}")
+    weights = np.array([class_weight[i] for i in range(len(class_weight))], np.float32)
+
+    def element(*item: Any) -> tuple:
+        x, y, given = unpack_x_y_sample_weight(item if len(item) > 1 else item[0])
+        if nest.is_nested(y):
+            raise ValueError("`class_weight` is only supported for Models with a single output.")
+        if y.shape.rank is None or y.shape.rank > 2:
+            raise ValueError("`class_weight` not supported for 3+ dimensional targets.")
+        one_hot = y.shape.rank == 2 and y.shape.as_list()[1] != 1
+        classes = get("ArgMax")(y, 1) if one_hot else get("Cast")(get("Reshape")(y, [-1]), DstT="int64")
+        found = get("GatherV2")(weights, classes, 0)
+        return x, y, found if given is None else get("Cast")(found, DstT=given.dtype) * given
+    return (lambda: make().map(element)) if callable(make) else make.map(element)
+
+
 class WorkerSource(Source):
     """A dataset that each worker makes for itself. The next epoch goes on where this one stopped; a test begins anew."""
 
@@ -126,11 +149,10 @@ class WorkerSource(Source):
         if steps is None:
             raise ValueError("When using a `tf.keras.utils.experimental.DatasetCreator`, `steps_per_epoch`, `validation_steps` "
                              f"or `steps` argument must be provided: here, `{steps_name}`.")
-        if class_weight is not None:
-            raise NotImplementedError("`class_weight` is not supported for datasets that workers make: have the dataset give "
-                                      "sample weights as the third part of its elements.")
         strategy = model._distribution_strategy
         make = (lambda: strategy.distribute_datasets_from_function(data)) if callable(data) else data
+        if class_weight is not None:
+            make = _weighted(make, class_weight)
         self.steps, self._layout, self._iterator = steps, OnWorkers(), None
         self._dataset = _coordinator(strategy).create_per_worker_dataset(make)
 
