@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 SOURCE = str(pathlib.Path(__file__).parents[1] / "src")
@@ -36,10 +38,26 @@ SOME = 12                           # …, of what is not large
 PASSES = 4                          # times that each size is measured, at different moments
 
 
+class Meeting:
+    """Lets processes begin together, by numbers in memory that they share: a barrier of gloo's would favour gloo, whose threads
+    are awake then."""
+
+    def __init__(self, path: str, rank: int, size: int):
+        with open(path, "r+b") as f:
+            self._counts = memoryview(mmap.mmap(f.fileno(), 8 * size)).cast("q")
+        self._rank = rank
+
+    def wait(self) -> None:
+        """Returns when all have called it as often."""
+        self._counts[self._rank] = mine = self._counts[self._rank] + 1
+        while min(self._counts) < mine:
+            time.sleep(1e-4)
+
+
 class Member:
     """One process of the group."""
 
-    def __init__(self, rank: int, spec: dict, store: int):
+    def __init__(self, rank: int, spec: dict, store: int, meeting: str):
         import torch
         import torch.distributed as dist
 
@@ -47,6 +65,7 @@ class Member:
         from penstock.collective.group import Limit
         torch.set_num_threads(1)
         self.rank, self.size, self.dist = rank, len(spec["worker"]), dist
+        self.meeting = Meeting(meeting, rank, self.size)
         self.server = tf.train.Server({"worker": spec["worker"]}, "worker", rank)
         hub = self.server._resources.hub
         self.group = hub.join(1, self.size, f"{hub.task}/device:CPU:0", Limit(seconds=60))
@@ -119,7 +138,7 @@ class Size:
         return random.Random(self._rounds).sample(names, len(names))
 
     def _timed(self, name: str) -> float:
-        self._member.dist.barrier()
+        self._member.meeting.wait()
         if not self._large:
             self._member.call(name, self._x)        # as a barrier of its own kind: its threads are awake, as they are in a row
         began = time.perf_counter()
@@ -134,9 +153,9 @@ class Size:
                 "rounds": self._rounds, "ms": {name: typical(found) * 1e3 for name, found in self._times.items()}}
 
 
-def member(rank: int, spec: dict, store: int, sizes: list[int], seconds: float) -> None:
+def member(rank: int, spec: dict, store: int, meeting: str, sizes: list[int], seconds: float) -> None:
     """One process: times all ways; process 0 prints a line of JSON per size."""
-    made = Member(rank, spec, store)
+    made = Member(rank, spec, store, meeting)
     measured = [Size(made, n) for n in sizes]
     for _ in range(PASSES):
         for size in measured:
@@ -153,16 +172,19 @@ def run(processes: int, sizes: list[int], seconds: float) -> list[dict]:
     spec, store = {"worker": workers}, int(meeting.rpartition(":")[2])
     env = {"PENSTOCK_HEARTBEAT_SECONDS": "15", **os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--seconds", str(seconds), "--sizes", *map(str, sizes), "--member"]
-    made = [subprocess.Popen([*command, json.dumps([r, spec, store])], env=env, stdout=subprocess.PIPE, text=True)
-            for r in range(processes)]
-    try:
-        out = made[0].communicate(timeout=1800)[0]
-        for p in made[1:]:
-            p.wait(60)
-    finally:
-        for p in made:
-            p.kill()
-            p.wait()
+    with tempfile.NamedTemporaryFile() as meeting:
+        meeting.write(bytes(8 * processes))
+        meeting.flush()
+        made = [subprocess.Popen([*command, json.dumps([rank, spec, store, meeting.name])], env=env, stdout=subprocess.PIPE,
+                                 text=True) for rank in range(processes)]
+        try:
+            out = made[0].communicate(timeout=1800)[0]
+            for p in made[1:]:
+                p.wait(60)
+        finally:
+            for p in made:
+                p.kill()
+                p.wait()
     return [json.loads(line) for line in out.splitlines()]
 
 
