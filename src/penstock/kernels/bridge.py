@@ -57,7 +57,7 @@ def fetched(value: Any) -> Any:
     """A numpy result that the user owns: copied when anything else still holds the memory; quantized values are integers."""
     if isinstance(value, torch.Tensor):
         if not value.ndim and value.dtype in _SCALARS:
-            return _SCALARS[value.dtype](value.item())
+            return value.numpy()[()] if value.is_cpu else _SCALARS[value.dtype](value.item())
         # This frame and its caller's argument hold `value`; a view of it would hold the storage.
         shared = sys.getrefcount(value) > 3 or _storage_use_count(value.untyped_storage()._cdata) > 2
         array = to_numpy(value)
