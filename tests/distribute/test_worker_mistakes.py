@@ -51,7 +51,7 @@ print(json.dumps(out))
 def test_errors_name_op_workers_and_shapes_in_time(tmp_path):
     with Workers(2, MISTAKES, {"HERE": str(tmp_path)}) as running:
         first, second = running.results()
-    words = {"types": ("_WorkersReduce", "float32 [3]", "float64 [3]"), "ops": ("_WorkersGather", "reduce Add", "gather_any"),
+    words = {"types": ("_WorkersReduce", "float32 [3]", "float64 [3]"), "ops": ("_Workers", "reduce Add", "gather_any"),
              "rows": ("_WorkersGather", "float32 [2, 3]", "float32 [3, 4]"), "traced": ("_WorkersReduce", "[3]", "[4]"),
              "gradients": ("_WorkersReduce", "[4]", "[5]")}
     for found in (first, second):
