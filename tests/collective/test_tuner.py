@@ -24,7 +24,7 @@ def test_rounds_of_all_trials_count_and_another_way_must_be_clearly_better():
 
 def test_who_is_tried_again():
     times = {"ring": [1.0], "tree": [1.5], "all_to_all": [9.0]}
-    small, large = _Choice(256), _Choice(tuner._LARGE)
+    small, large = _Choice(256), _Choice(tuner._LONG)
     for choice in (small, large):
         assert choice.leaders() == []                                # all, at first
         choice.take(times)
@@ -36,5 +36,5 @@ def test_who_is_far_behind_is_out_sooner_where_calls_are_long():
     times = {"ring": 1.0, "tree": 1.4, "all_to_all": 3.0}
     assert tuner._still_worth_it(times, 1, tuner._BEHIND) == list(times)
     assert tuner._still_worth_it(times, 8, tuner._BEHIND) == ["ring", "tree"]
-    assert tuner._still_worth_it(times, 1, tuner._BEHIND_LARGE) == ["ring", "tree"]
-    assert tuner._still_worth_it(times, 4, tuner._BEHIND_LARGE) == ["ring"]
+    assert tuner._still_worth_it(times, 1, tuner._BEHIND_LONG) == ["ring", "tree"]
+    assert tuner._still_worth_it(times, 4, tuner._BEHIND_LONG) == ["ring"]

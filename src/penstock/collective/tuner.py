@@ -38,10 +38,11 @@ BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.2"))      #
 _LEAST, _SOME, _MOST = 3, 8, 60     # rounds: always made, made if they fit into a few budgets, and the most
 _AT_MOST = 4.0
 _BEHIND = ((16, 1.2), (8, 1.5), (4, 2.5), (2, 5.0))         # rounds, and times the best: who is slower then is out
-_LARGE = 1 << 20                    # bytes, from which on a call is long, and times differ less
-_BEHIND_LARGE = ((4, 1.25), (2, 1.6), (1, 2.5))
-_AGAIN_WITHIN = 2.0                 # times the best: who is tried again, of what is large; else all are
+_LARGE = 1 << 20                    # bytes
 _IN_A_ROW = 3                       # calls that are timed together, of what is not large
+_LONG = 16 << 20                    # bytes, from which on calls are so long that noise counts less, and rounds cost more
+_BEHIND_LONG = ((4, 1.25), (2, 1.6), (1, 2.5))
+_AGAIN_WITHIN = 2.0                 # times the best: who is tried again, where calls are long; else all are
 _AGAIN = (8, 64, 512, 4096)         # calls after which the best ones are tried again
 _BETTER = 0.97                      # of the time of the one in use: what another one must beat
 _LARGEST = 26                       # of the logarithm of bytes: classes above behave like this one
@@ -96,7 +97,7 @@ class _Choice:
     def leaders(self) -> list[str]:
         """The ways that are worth another trial."""
         times = self.times()
-        within = _AGAIN_WITHIN if 4 * self.elements >= _LARGE else math.inf
+        within = _AGAIN_WITHIN if 4 * self.elements >= _LONG else math.inf
         return [name for name, t in times.items() if t <= within * min(times.values())]
 
     def without_engines(self) -> str:
@@ -217,8 +218,8 @@ class Tuner:
         ways = self._ways(call, data)
         trying = [name for name in ways if name in some] or list(ways)
         found: dict[str, list[float]] = {name: [] for name in trying}
-        large, spent = data.nbytes >= _LARGE, 0.0
-        many, behind = (1, _BEHIND_LARGE) if large else (_IN_A_ROW, _BEHIND)
+        many, spent = 1 if data.nbytes >= _LARGE else _IN_A_ROW, 0.0
+        behind = _BEHIND_LONG if data.nbytes >= _LONG else _BEHIND
         if not some:
             for way in self._ways(call, data[:1024]).values():           # connections are made, threads are started
                 way()
