@@ -300,7 +300,6 @@ class _SqlCursor(Cursor):
         try:
             self._connection = sqlite3.connect(f"file:{urllib.parse.quote(stage.path)}?mode=rw", uri=True,
                                                check_same_thread=False)
-            self._connection.execute("BEGIN")
             self._rows = self._connection.execute(stage.query)
             if self._rows.description is None:                  # it would change the database, and has no rows
                 self._connection.rollback()
