@@ -262,3 +262,24 @@ def test_eager_gives_the_same():
     outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), [2, 5], dtype=tf.float32)
     np.testing.assert_allclose(outputs.numpy(), want, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(state.c.numpy(), last.c, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("cell", [tf.nn.rnn_cell.BasicLSTMCell, tf.nn.rnn_cell.GRUCell, tf.nn.rnn_cell.BasicRNNCell])
+def test_gradients_of_the_input_are_the_same_in_functional_loops(cell):
+    """The part of the gradient that goes to the input, and the one that goes on to the next iteration, are both needed."""
+    def gradients(functional):
+        (tf.enable_control_flow_v2 if functional else tf.disable_control_flow_v2)()
+        try:
+            with tf.Graph().as_default(), tf.Session() as sess:
+                x = tf.placeholder(tf.float32, [3, 5, 4])
+                cells = cell(4)
+                out, _ = tf.nn.dynamic_rnn(cells, x, dtype=tf.float32)
+                grads = tf.gradients(tf.reduce_sum(out * out), [x, *tf.trainable_variables()])
+                draw = np.random.RandomState(0)
+                for v in tf.trainable_variables():
+                    v.load(draw.randn(*v.shape.as_list()).astype(np.float32), sess)
+                return sess.run(grads, {x: draw.randn(3, 5, 4)})
+        finally:
+            tf.disable_control_flow_v2()
+    for a, b in zip(gradients(True), gradients(False), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -236,7 +236,7 @@ def _(op, loop):
     """One part of a product with a transpose is the product with some of the rows."""
     product = loop.only(op._inputs[0], op)
     sizes, axis = (loop.constant(t) for t in op._inputs[1:])
-    wanted = [i for i, t in enumerate(op.outputs) if loop.used(t)]
+    wanted = [i for i, t in enumerate(op.outputs) if loop.needed(t)]
     if product is None or product.opdef is not mat_mul or len(wanted) != 1 or sizes is None or axis is None or \
             int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0]._dims[1]:
         return

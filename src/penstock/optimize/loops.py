@@ -92,6 +92,10 @@ class Looping:
         """The ops that take a tensor."""
         return self._users.get(id(t), [])
 
+    def needed(self, t: Tensor) -> bool:
+        """Whether anybody takes a tensor: an op, or the next iteration of a functional loop."""
+        return bool(self.used(t)) or id(t) in self._wanted
+
     def constant(self, t: Tensor) -> Any:
         """The value of a tensor as an array if it is a constant, else None."""
         t = _behind(t)
