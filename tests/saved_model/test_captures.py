@@ -170,3 +170,12 @@ def test_servers_make_tables_and_datasets_by_themselves(tmp_path):
         signature = tf.compat.v1.saved_model.load(sess, ["serve"], str(tmp_path)).signature_def["serving_default"]
         found = sess.run(signature.outputs["number"].name, {signature.inputs["words"].name: ["a", "b", "z"]})
     assert found.tolist() == [8, 10, 4]
+
+
+def test_a_model_that_has_not_been_called_is_saved_with_what_it_is_part_of(tmp_path):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+    root = tf.train.Checkpoint(model=model)
+    root.twice = tf.function(lambda x: 2.0 * x, input_signature=[tf.TensorSpec([None], tf.float32)])
+    tf.saved_model.save(root, str(tmp_path))
+    found = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_array_equal(found.twice(tf.constant([1.0, 3.0])), [2.0, 6.0])

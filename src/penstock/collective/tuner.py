@@ -39,6 +39,7 @@ _LEAST, _SOME, _MOST = 3, 8, 60     # rounds: always made, made if they fit into
 _AT_MOST = 4.0
 _BEHIND = ((16, 1.2), (8, 1.5), (4, 2.5), (2, 5.0))         # rounds, and times the best: who is slower then is out
 _LARGE = 1 << 20                    # bytes
+_FOR_LARGE = 5.0                    # budgets for what is large: its calls take long, and differ more
 _IN_A_ROW = 3                       # calls that are timed together, of what is not large
 _LONG = 16 << 20                    # bytes, from which on calls are so long that noise counts less, and rounds cost more
 _BEHIND_LONG = ((4, 1.25), (2, 1.6), (1, 2.5))
@@ -218,7 +219,7 @@ class Tuner:
         ways = self._ways(call, data)
         trying = [name for name in ways if name in some] or list(ways)
         found: dict[str, list[float]] = {name: [] for name in trying}
-        many, spent = 1 if data.nbytes >= _LARGE else _IN_A_ROW, 0.0
+        many, budget, spent = (1, _FOR_LARGE * BUDGET, 0.0) if data.nbytes >= _LARGE else (_IN_A_ROW, BUDGET, 0.0)
         behind = _BEHIND_LONG if data.nbytes >= _LONG else _BEHIND
         if not some:
             for way in self._ways(call, data[:1024]).values():           # connections are made, threads are started
@@ -231,7 +232,7 @@ class Tuner:
                 found[name].append(seconds)
             spent += many * float(times.sum())
             trying = _still_worth_it({name: typical(found[name]) for name in trying}, n, behind)
-            if len(trying) == 1 or n >= _LEAST and spent > (BUDGET if n >= _SOME else _AT_MOST * BUDGET):
+            if len(trying) == 1 or n >= _LEAST and spent > (budget if n >= _SOME else _AT_MOST * budget):
                 break
         return found
 
