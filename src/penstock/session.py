@@ -19,7 +19,6 @@ from penstock import errors
 from penstock.api import export
 from penstock.compile.explain import explained
 from penstock.compile.program import Program, compile_program
-from penstock.compile.recorded import recordable
 from penstock.config import session_config
 from penstock.device_config import use_threads
 from penstock.execute import sharing
@@ -383,8 +382,10 @@ class BaseSession:
             return compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
         where = join(made, where, self._devices.host) if where is not None and self._devices.mixed else None
         program = compile_program(made.ops, made.fetches, made.feeds, ctx, where)
-        recorded = where is None and self._passes.recording and not self._passes.jit
-        return recordable(program, made.ops, made.feeds, sharing.crowded) if recorded else program
+        if where is not None or not self._passes.recording or self._passes.jit:
+            return program
+        from penstock.compile.recorded import recordable
+        return recordable(program, made.ops, made.feeds, sharing.crowded)
 
     def _measure(self, step: _Step, ctx: StepContext, values: list) -> tuple:
         """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed anew."""

@@ -31,11 +31,13 @@ INLINE Floats NAME(clamp)(Floats x, float limit)
     return PICK(x < -limit, (Floats){} - limit, x);
 }
 
+/* What is smaller than normal numbers is 0: weights of what is masked by -infinity have to be. */
 INLINE Floats NAME(sigmoid)(Floats x)
 {
     Floats scale, p;
     NAME(split_exp)(-NAME(clamp)(x, 87.f), &scale, &p);
-    return 1.f / (1.f + (scale * p + scale));
+    const Floats found = 1.f / (1.f + (scale * p + scale));
+    return PICK(x < -87.f, (Floats){}, found);
 }
 
 /* With m = exp(2x) - 1, which is exact near 0: m / (m + 2). */
