@@ -283,7 +283,7 @@ class BaseSession:
         token = id(ctx)
         self._running[token] = ctx
         if not step.waits:
-            sharing.begin(token)
+            sharing.begin(token, getattr(runnable, "alone", None) is None)
         try:
             if metadata is not None:
                 raw = self._run_described(step, ctx, values, options, metadata)

@@ -103,6 +103,14 @@ def test_a_step_inside_of_a_step_has_its_place(two_places):
     assert on_a_thread(run)
 
 
+def test_a_recorded_step_does_not_stand_in_line(two_places):
+    sharing._computing.update({-1: 0, -2: 0})
+    try:
+        assert on_a_thread(lambda: (sharing.begin(1, False), len(sharing._computing), sharing.end(1))[1]) == 3
+    finally:
+        sharing._computing.clear()
+
+
 def test_nobody_stands_in_line_for_long(two_places, monkeypatch):
     monkeypatch.setattr(sharing, "_PATIENCE", 0.01)
     sharing._computing.update({-1: 0, -2: 0})
@@ -130,7 +138,7 @@ def test_many_threads_get_their_results(two_places):
 def test_sessions_count_steps_that_compute_and_not_those_that_wait(monkeypatch):
     counted = []
     begin = sharing.begin
-    monkeypatch.setattr(sharing, "begin", lambda token: (begin(token), counted.append(len(sharing._computing))))
+    monkeypatch.setattr(sharing, "begin", lambda *given: (begin(*given), counted.append(len(sharing._computing))))
     with tf.Graph().as_default(), tf.Session() as sess:
         queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
         get, put, total = queue.dequeue(), queue.enqueue([1.]), tf.add(1, tf.placeholder_with_default(1, []))

@@ -6,9 +6,10 @@ only. A thread goes back to all of them when it has been alone for a while; chan
 prepared for convolutions, so it is not done from step to step.
 
 No more steps than cores compute at once; others stand in line. Each kernel lets go of Python's lock, and whoever waits for that
-lock is woken then, mostly in vain, for most kernels are short: threads that wait elsewhere save all of this. Who has a place
-keeps it for a few short steps, as changing places takes time. Nobody waits for long, as a step may take long, or may itself
-wait for another one.
+lock is woken then, mostly in vain, for most kernels are short: threads that wait elsewhere save all of this. Nobody
+waits for long, as a step may take long, or may itself wait for another one.
+
+Steps that are recorded (compile/recorded.py) keep that lock for little of their time, and do not stand in line.
 
 Steps that may wait for others (for elements of a queue, say) are not counted: mostly, they wait.
 """
@@ -19,16 +20,13 @@ import collections
 import contextlib
 import os
 import threading
-from time import monotonic
 
 import torch
 
 from penstock.execute import waiting
 
 _A_WHILE = 64                # steps
-_PATIENCE = 0.02             # seconds to stand in line
-_LOOK = 0.005                # seconds between looks at the places, for those in line
-_LEASE = 0.005               # seconds for which a thread goes before those in line
+_PATIENCE = 0.005            # seconds to stand in line
 _PLACES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -36,7 +34,6 @@ class _Mine(threading.local):
     using = 0                # threads for a kernel called from this thread; 0: as it was
     most = 1                 # steps that ran at once, lately
     seen = 0                 # steps of this thread since that was looked at
-    until = 0.0              # when its place goes to the next in line
 
 
 _mine = _Mine()
@@ -45,12 +42,10 @@ _line: collections.deque[_thread.LockType] = collections.deque()         # of th
 _total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
 
 
-def begin(token: int) -> None:
-    """A step that computes begins on this thread."""
-    if _line or len(_computing) >= _PLACES:
-        if len(_computing) >= _PLACES or monotonic() > _mine.until:
-            _stand_in_line()
-            _mine.until = monotonic() + _LEASE
+def begin(token: int, in_line: bool = True) -> None:
+    """A step that computes begins on this thread. Not `in_line`: it hardly needs Python's lock, and waits for no place."""
+    if in_line and (_line or len(_computing) >= _PLACES):
+        _stand_in_line()
     _computing[token] = _thread.get_ident()
     waiting.look()
     if _total or len(_computing) > 1:
@@ -60,7 +55,7 @@ def begin(token: int) -> None:
 def end(token: int) -> None:
     """The step is done."""
     del _computing[token]
-    if _line and monotonic() > _mine.until:
+    if _line:
         _call_next()
 
 
@@ -70,20 +65,16 @@ def _stand_in_line() -> None:
     turn = _thread.allocate_lock()
     turn.acquire()
     _line.append(turn)
-    give_up = monotonic() + _PATIENCE
-    while not turn.acquire(timeout=_LOOK):
-        if len(_computing) < _PLACES or monotonic() > give_up:
-            with contextlib.suppress(ValueError):                # called in the meantime
-                _line.remove(turn)
-            break
-    _computing.pop(id(turn), None)
+    if len(_computing) < _PLACES:                # a step has ended just now, and saw nobody in line
+        _call_next()
+    if not turn.acquire(timeout=_PATIENCE):
+        with contextlib.suppress(ValueError):    # called in the meantime
+            _line.remove(turn)
 
 
 def _call_next() -> None:
-    with contextlib.suppress(IndexError):                        # nobody is there any more
-        turn = _line.popleft()
-        _computing[id(turn)] = 0                                 # the place is kept until the one called comes
-        turn.release()
+    with contextlib.suppress(IndexError):        # nobody is there any more
+        _line.popleft().release()
 
 
 def crowded() -> bool:

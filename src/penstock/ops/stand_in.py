@@ -34,7 +34,7 @@ class StandIn(VariableResource):
     def __init__(self, real: VariableResource, at: str, recorder: Any):
         self.name, self.dtype, self.dims, self.order = real.name, real.dtype, real.dims, real.order
         self.at, self.recorder = at, recorder
-        self.first = self.now = real.read()
+        self.first = self.now = real.settled()
         self.lock = _Lock(self)                              # type: ignore[assignment]
         self._seen: Any = None                               # what the last read gave, until something happens
 

@@ -83,7 +83,7 @@ class VariableResource:
         """
         if _add_in_place(variables, values, alpha):
             return
-        old = [v._settled() for v in variables]
+        old = [v.settled() for v in variables]
         for v, before, after, value in zip(variables, old, torch._foreach_add(old, values, alpha=alpha), values, strict=True):
             with v.lock:
                 if v.value is before:
@@ -91,7 +91,7 @@ class VariableResource:
                 else:
                     v.writable().add_(value, alpha=alpha)
 
-    def _settled(self) -> Any:
+    def settled(self) -> Any:
         """The value when nobody is writing to it; nobody will, as long as it is held."""
         with self.lock:
             return self.read()
