@@ -49,3 +49,8 @@ def same(fetches, feed=None, init=None):
         if x is not None:
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
     return a
+
+
+def numbers(seed, *shape, dtype=np.float32):
+    """Small random numbers."""
+    return np.random.RandomState(seed).randn(*shape).astype(dtype) * 0.5

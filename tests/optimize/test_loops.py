@@ -4,7 +4,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 
-from .steps import config
+from .steps import config, numbers
 
 T, B, I, H = 5, 3, 4, 2
 
@@ -14,10 +14,6 @@ def graph():
     tf.disable_control_flow_v2()
     with tf.Graph().as_default():
         yield
-
-
-def numbers(seed, *shape, dtype=np.float32):
-    return np.random.RandomState(seed).randn(*shape).astype(dtype) * 0.5
 
 
 def lstm(n, x, w, b, body=None):

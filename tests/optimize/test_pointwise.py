@@ -5,7 +5,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock.kernels import pointwise
 
-from .steps import config
+from .steps import config, numbers
 
 pytestmark = pytest.mark.skipif(not pointwise.available(), reason="penstock was installed without a compiler")
 N, B, H = 4, 3, 5
@@ -16,10 +16,6 @@ def graph():
     tf.disable_control_flow_v2()
     with tf.Graph().as_default():
         yield
-
-
-def numbers(seed, *shape, dtype=np.float32):
-    return np.random.RandomState(seed).randn(*shape).astype(dtype) * 0.5
 
 
 def looped(body, *start, n=N):
