@@ -169,6 +169,28 @@ def test_no_update_of_a_thread_is_lost():
             np.testing.assert_array_equal(found, 400.0)
 
 
+def test_what_is_added_to_two_variables_is_not_used_up():
+    """One gradient for two variables, which is fetched as well, while a read holds both: all see the same numbers."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [4, 3])
+        v, w = (tf.Variable(np.zeros((4, 3), np.float32), use_resource=True) for _ in range(2))
+        step = tf.nn.relu(tf.exp(tf.tanh(x) * 2.0) + tf.sin(x)) * 3.0
+        before = [tf.identity(u.read_value()) * 1.0 for u in (v, w)]
+        with tf.control_dependencies(before):
+            updates = tf.train.GradientDescentOptimizer(-1.0).apply_gradients([(step, v), (step, w)])
+        sess.run(tf.global_variables_initializer())
+        right = np.zeros((4, 3), np.float32)
+        for i in range(60):
+            given = np.linspace(-1, i % 5, 12, dtype=np.float32).reshape(4, 3)
+            _, fetched = sess.run([updates, step], {x: given})
+            expected = np.maximum(np.exp(np.tanh(given) * 2) + np.sin(given), 0) * 3
+            np.testing.assert_allclose(fetched, expected, rtol=1e-5)
+            right += expected
+        assert recordings(sess)
+        for found in sess.run([v, w]):
+            np.testing.assert_allclose(found, right, rtol=1e-4)
+
+
 def test_a_value_once_fetched_does_not_change():
     net = Network()
     for i in range(8):

@@ -109,3 +109,24 @@ def test_what_a_plan_was_not_made_for():
     with pytest.raises(ValueError, match="too much"):
         terms = [Columns(0, 0, 0), *(Step("NEG", (0,)) for _ in range(40))]
         Plan(1, 6, [6], [(6,)], [*terms, Step("ADD", (1, 40))], [(41, Columns(0, 0, 0))])
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 100, 4097, 1 << 18])
+def test_a_scaled_sum(count):
+    a, b = normal(1, count), normal(2, count)
+    right = a.double() - 0.3 * b.double()
+    to = torch.full((count,), math.nan)
+    assert pointwise.add_scaled(to, a, b, -0.3)
+    torch.testing.assert_close(to.double(), right, rtol=1e-6, atol=1e-6)
+    assert pointwise.add_scaled(b, a, b, -0.3) and torch.equal(b, to)            # what is read may be what is written
+
+
+def test_a_scaled_sum_of_what_does_not_fit_is_refused():
+    a = normal(1, 4, 6)
+    for other in (normal(2, 4, 5), a.double(), normal(2, 6, 4).t(), a.to(torch.bfloat16), torch.empty(4, 6, device="meta")):
+        assert not pointwise.add_scaled(other, other, a, 1.0)
+        assert not pointwise.add_scaled(a, a, other, 1.0)
+    long = torch.zeros((1 << 18) + 1)
+    assert not pointwise.add_scaled(long, long, long, 1.0)
+    with pytest.raises(TypeError):
+        pointwise.add_scaled(a, a, a, "1")

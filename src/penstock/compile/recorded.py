@@ -72,9 +72,9 @@ class Recorded(Program):
         if alone is not None and shared is not None:
             if self._shapes(feeds) == self._holds_for:
                 return self._replayed(shared if self._crowded() else alone, ctx, feeds)
-        elif self._left:
+        elif self._left > 0:
             self._left -= 1
-            if not self._left and self._lock.acquire(blocking=False):
+            if self._left <= 0 and self._lock.acquire(blocking=False):
                 return self._last_before(ctx, feeds)
         return self.program.run(ctx, *feeds)
 
@@ -116,7 +116,8 @@ class Recorded(Program):
             replays = [Replay(items, traced, results, self._variables).program() for items in (recorder.items, separate)]
             for replay in replays:
                 copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}
-                _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
+                with _as_written():
+                    _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
                 _must_agree([v.value for v in copies.values()], [i.now for i in instead.values()])
         finally:
             for stand_in in instead.values():
@@ -124,20 +125,28 @@ class Recorded(Program):
         self.shared, self.alone = replays[1], replays[0]
 
     def _replayed(self, replay: Program, ctx: Any, feeds: tuple) -> tuple:
-        optimize = torch._C._get_graph_executor_optimize()
-        torch._C._set_graph_executor_optimize(False)
         try:
-            return replay.run(ctx, *feeds)
+            with _as_written():
+                return replay.run(ctx, *feeds)
         except RuntimeError:
             self._explain_failure(ctx, feeds)
             raise
-        finally:
-            torch._C._set_graph_executor_optimize(optimize)
 
     def _explain_failure(self, ctx: Any, feeds: tuple) -> None:
         """Raises what the program itself raises for these feeds."""
         copies = {name: v.beside(v.read()) for name, v in self._variables.items()}
         _bound(self.program, {**self.scope, **copies})(ctx, *feeds)
+
+
+class _as_written:
+    """Scripts run as they are written: PyTorch would watch them for a while, and compile them anew."""
+
+    def __enter__(self) -> None:
+        self.optimize = torch._C._get_graph_executor_optimize()
+        torch._C._set_graph_executor_optimize(False)
+
+    def __exit__(self, *error: Any) -> None:
+        torch._C._set_graph_executor_optimize(self.optimize)
 
 
 def _bound(program: Program, scope: dict) -> Callable:

@@ -2,8 +2,8 @@
 
     def step(ctx, f0, f1):
         t0 = c0.read()
-        t5, t7, t21 = script1(f0, f1, t0)
-        del f0, f1, t0
+        t5, t7, t21, given = script1([f0, f1, t0])
+        del f0, f1, given, t0
         c0.add_product(t5, t7, -0.01)
         del t5, t7
         return (t21, )
@@ -12,6 +12,7 @@ Calls are put together into few scripts; values are dropped at their last use, a
 """
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 from typing import Any
@@ -36,8 +37,10 @@ class Replay:
         self.counter = itertools.count()
         self.body: list[str] = []
         self.depth = 1
+        self.spent: set[str] = set()                 # names that are of no use after the last line
         self.blocks = _blocks(items, results)
         self.last_use = {id(t): i for i, block in enumerate(self.blocks) for t in _used(block)}
+        self.own = _used_once(items, results)
         self.last_use |= {id(t): len(self.blocks) for t in tensors(results)}
 
     def program(self) -> Program:
@@ -47,6 +50,8 @@ class Replay:
                 self._additions(block) if block.kind == "add_all" else self._event(block)
             known = [t for t in (*made, *_used(block)) if isinstance(t, Traced) and id(t) in self.names]
             dead = {self.names.pop(id(t)) for t in {id(t): t for t in known}.values() if self.last_use.get(id(t), i) == i}
+            dead |= self.spent
+            self.spent.clear()
             if dead:
                 self._line("del " + ", ".join(sorted(dead)))
         values = "".join(self._value(v) + ", " for v in self.results)
@@ -74,7 +79,8 @@ class Replay:
     def _additions(self, event: Event) -> list[Traced]:
         """A line for additions to several variables."""
         names, values, alpha = event.args
-        self._line(f"{names[0]}.add_all([{', '.join(names)}], {self._value(values)}, {alpha!r})")
+        own = all(id(v) in self.own for v in values)
+        self._line(f"{names[0]}.add_all([{', '.join(names)}], {self._value(values)}, {alpha!r}, own={own})")
         return []
 
     def _calls(self, index: int, calls: list[Call]) -> list[Traced]:
@@ -88,8 +94,9 @@ class Replay:
         outputs = [t for i, t in made.items() if self.last_use.get(i, index) > index]
         name = f"script{next(self.counter)}"
         self.scope[name] = script(calls, inputs, outputs)
-        given = ", ".join(inputs.values())
-        self._line(f"{', '.join(map(self._new, outputs))}{' = ' if outputs else ''}{name}({given})")
+        left = "".join(self._new(t) + ", " for t in outputs)
+        self._line(f"{left}given{'' if outputs else ','} = {name}([{', '.join(inputs.values())}])")
+        self.spent.add("given")
         return outputs
 
     def _call(self, call: Call) -> None:
@@ -134,6 +141,14 @@ def _used(block: Event | list[Call]) -> list[torch.Tensor]:
     if isinstance(block, Event):
         return list(tensors(block.args))
     return [t for call in block for t in tensors(call.args)]
+
+
+def _used_once(items: list, results: tuple) -> set[int]:
+    """The tensors that a call makes, not as parts of others, and of which there is one use: that may use them up."""
+    uses = collections.Counter(id(t) for item in items for t in _used(item if isinstance(item, Event) else [item]))
+    uses.update(map(id, tensors(results)))
+    return {id(t) for call in items if isinstance(call, Call) for t, kind in
+            zip(call.results, call.function._schema.returns, strict=False) if kind.alias_info is None and uses[id(t)] == 1}
 
 
 def _blocks(items: list, results: tuple) -> list[Event | list[Call]]:

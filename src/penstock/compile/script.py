@@ -1,9 +1,13 @@
 """ATen calls as a script: text in the language of PyTorch's script interpreter, which runs it without Python.
 
-    graph(%f0 : Tensor, %t1 : Tensor):
-      %c0 : bool = prim::Constant[value=0]()
+    graph(%given : Tensor[]):
+      %f0 : Tensor, %t1 : Tensor = prim::ListUnpack(%given)
       %t2 : Tensor = aten::mm(%f0, %t1)
-      return (%t2)
+      %all : (Tensor, Tensor[]) = prim::TupleConstruct(%t2, %given)
+      return (%all)
+
+Tensors come in one list, which is given back. Whoever drops a tensor that only Python has besides needs Python's lock for that:
+without the list, a script would ask for the lock at the last use of each.
 """
 from __future__ import annotations
 
@@ -43,12 +47,12 @@ class Text:
 
     def graph(self, outputs: list[Traced]) -> str:
         """The whole text."""
-        head = "graph(" + ", ".join(f"%{n} : Tensor" for n in self.inputs) + "):"
+        unpack = f"  {', '.join(f'%{n} : Tensor' for n in self.inputs)}{' = ' if self.inputs else ''}prim::ListUnpack(%given)"
         constants = [f"  %{name} : {kind} = prim::Constant{value}()" for (kind, value), name in self.constants.items()]
-        given = ["%" + self.names[id(t)] for t in outputs]
-        if len(given) != 1:
-            self.lines.append(f"  %all : ({', '.join('Tensor' for _ in given)}) = prim::TupleConstruct({', '.join(given)})")
-        return "\n".join([head, *constants, *self.lines, f"  return ({given[0] if len(given) == 1 else '%all'})", ""])
+        made = ["%" + self.names[id(t)] for t in outputs]
+        kinds = ["Tensor"] * len(made) + ["Tensor[]"]
+        pack = f"  %all : ({', '.join(kinds)}) = prim::TupleConstruct({', '.join([*made, '%given'])})"
+        return "\n".join(["graph(%given : Tensor[]):", unpack, *constants, *self.lines, pack, "  return (%all)", ""])
 
     def call(self, call: Call) -> None:
         """A line for a call."""

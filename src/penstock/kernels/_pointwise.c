@@ -5,11 +5,13 @@
    only used in between is never written to memory, and calling costs once what it costs for one operation.
 
    A plan is a sequence of 32-bit numbers: a header, how many elements each tensor has, the operands (columns of tensors), the
-   instructions, and the bits of the numbers that they use. No interpreter's lock is held while it runs. */
+   instructions, and the bits of the numbers that they use. No interpreter's lock is held while it runs.
+
+   `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
 #include <string.h>
 
-enum { ROOM = 1024, SLOTS = 96 };           /* ROOM: elements of a block */
+enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; tensors; elements that add_scaled takes */
 
 enum { ADD, SUB, MUL, DIV, NEG, SQUARE, COPY, ADD_PRODUCT, SIGMOID, TANH, SIGMOID_GRAD, TANH_GRAD, KINDS };
 
@@ -42,9 +44,10 @@ typedef struct { float *at; int64_t stride; } Slot;
 #include "_pointwise_lanes.h"
 #endif
 static Item do_block_here;
+static void (*add_scaled_here)(float *to, const float *a, const float *b, float scale, int64_t count);
 
 /* -- as Python calls it ------------------------------------------------------------------------------------------- */
-static PyObject *float32, *name_dtype, *name_numel, *name_is_contiguous, *name_data_ptr;
+static PyObject *float32, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
 
 /* The address of a tensor; NULL, without an exception, if it is not what the plan was made for. */
 static float *address(PyObject *tensor, int32_t elements)
@@ -52,6 +55,10 @@ static float *address(PyObject *tensor, int32_t elements)
     PyObject *dtype = PyObject_GetAttr(tensor, name_dtype);
     Py_XDECREF(dtype);                    /* torch holds its types */
     if (dtype != float32)
+        return NULL;
+    PyObject *on_host = PyObject_GetAttr(tensor, name_is_cpu);
+    Py_XDECREF(on_host);
+    if (on_host != Py_True)
         return NULL;
     PyObject *contiguous = PyObject_CallMethodNoArgs(tensor, name_is_contiguous);
     Py_XDECREF(contiguous);
@@ -104,8 +111,36 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_TRUE;
 }
 
+/* add_scaled(to, value, other, scale): to = value + scale * other, for few enough elements that the interpreter's lock is worth
+   keeping. True, or False if a tensor does not fit. */
+static PyObject *add_scaled(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "add_scaled(to, value, other, scale)");
+        return NULL;
+    }
+    const double scale = PyFloat_AsDouble(args[3]);
+    PyObject *numel = PyErr_Occurred() ? NULL : PyObject_CallMethodNoArgs(args[0], name_numel);
+    if (numel == NULL)
+        return NULL;
+    const long long elements = PyLong_AsLongLong(numel);
+    Py_DECREF(numel);
+    float *tensors[3];
+    for (int i = 0; i < 3; i++) {
+        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements);
+        if (tensors[i] == NULL) {
+            if (PyErr_Occurred())
+                return NULL;
+            Py_RETURN_FALSE;
+        }
+    }
+    add_scaled_here(tensors[0], tensors[1], tensors[2], (float)scale, elements);
+    Py_RETURN_TRUE;
+}
+
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "Runs a plan on tensors."},
+    {"add_scaled", (PyCFunction)(void (*)(void))add_scaled, METH_FASTCALL, "Adds a tensor times a number, keeping the interpreter's lock."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pointwise", "Operations on single elements, several in one pass.", -1, methods};
@@ -115,24 +150,26 @@ PyMODINIT_FUNC PyInit__pointwise(void)
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw"))
-        do_block_here = do_block_512;
+        do_block_here = do_block_512, add_scaled_here = add_scaled_512;
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        do_block_here = do_block_256;
+        do_block_here = do_block_256, add_scaled_here = add_scaled_256;
     else {
         PyErr_SetString(PyExc_ImportError, "penstock.kernels._pointwise needs a processor with AVX2 and FMA");
         return NULL;
     }
 #else
-    do_block_here = do_block_any;
+    do_block_here = do_block_any, add_scaled_here = add_scaled_any;
 #endif
     PyObject *torch = PyImport_ImportModule("torch");
     float32 = torch == NULL ? NULL : PyObject_GetAttrString(torch, "float32");
     Py_XDECREF(torch);
     name_dtype = PyUnicode_InternFromString("dtype");
+    name_is_cpu = PyUnicode_InternFromString("is_cpu");
     name_numel = PyUnicode_InternFromString("numel");
     name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
     name_data_ptr = PyUnicode_InternFromString("data_ptr");
-    if (float32 == NULL || name_dtype == NULL || name_numel == NULL || name_is_contiguous == NULL || name_data_ptr == NULL)
+    if (float32 == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL || name_is_contiguous == NULL ||
+        name_data_ptr == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
     for (int kind = 0; made != NULL && kind < KINDS; kind++) {

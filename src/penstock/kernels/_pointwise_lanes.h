@@ -132,6 +132,12 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
     }
 }
 
+TARGET static void NAME(add_scaled)(float *to, const float *a, const float *b, float scale, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LANES)
+        NAME(store)(to + i, NAME(load)(a + i, count - i) + NAME(load)(b + i, count - i) * scale, count - i);
+}
+
 #undef EACH
 #undef Ints
 #undef Unaligned

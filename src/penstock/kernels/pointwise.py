@@ -28,6 +28,15 @@ def available() -> bool:
     return _kernels() is not None
 
 
+def add_scaled(to: torch.Tensor, value: torch.Tensor, other: torch.Tensor, scale: float) -> bool:
+    """Writes `value + scale * other` to `to` while keeping the interpreter's lock; False if they do not fit, or are long.
+
+    For short arrays, letting go of the lock and getting it back takes longer than the sum.
+    """
+    kernels = _kernels()
+    return kernels is not None and kernels.add_scaled(to, value, other, scale)
+
+
 class Columns(NamedTuple):
     """Columns of a tensor, as many as the plan has: from element `offset` on, rows `stride` elements apart (0: one for all)."""
 

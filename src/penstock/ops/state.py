@@ -16,7 +16,7 @@ import torch
 from penstock import dtypes, errors
 from penstock.graph.indexed_slices import IndexedSlices
 from penstock.graph.node import Tensor
-from penstock.kernels import arrays, bridge, indexing
+from penstock.kernels import arrays, bridge, indexing, pointwise
 from penstock.kernels.host_memory import own_pages
 from penstock.ops.registry import get, op
 from penstock.static_shape import compatible, merge, show
@@ -76,20 +76,39 @@ class VariableResource:
         self.add_all([self], [value], alpha)
 
     @staticmethod
-    def add_all(variables: list[VariableResource], values: list[torch.Tensor], alpha: float) -> None:
+    def add_all(variables: list[VariableResource], values: list[torch.Tensor], alpha: float, own: bool = False) -> None:
         """Adds `alpha` times a value to each variable: in place, or else without keeping anybody waiting.
 
         Where others read or write a variable, the sums are made beside it, and take its place unless that was taken meanwhile.
+        If the values are our `own`, they may be used up.
         """
-        if _add_in_place(variables, values, alpha):
+        left = [(v, value) for v, value in zip(variables, values, strict=True) if not v._add_at_once(value, alpha, own)]
+        if not left or _add_in_place(left, alpha):
             return
-        old = [v.settled() for v in variables]
-        for v, before, after, value in zip(variables, old, torch._foreach_add(old, values, alpha=alpha), values, strict=True):
+        old = [v.settled() for v, _ in left]
+        sums = torch._foreach_add(old, [value for _, value in left], alpha=alpha)
+        for (v, value), before, after in zip(left, old, sums, strict=True):
             with v.lock:
                 if v.value is before:
                     v.value = after
                 else:
                     v.writable().add_(value, alpha=alpha)
+
+    def _add_at_once(self, value: torch.Tensor, alpha: float, own: bool) -> bool:
+        """Adds a short value without letting go of Python's lock; False if that cannot be done."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if self.value is None:
+                return False
+            if bridge.exclusive(self):
+                return pointwise.add_scaled(self.value, self.value, value, alpha)
+            if not own or not pointwise.add_scaled(value, self.value, value, alpha):
+                return False
+            self.value = value
+            return True
+        finally:
+            self.lock.release()
 
     def settled(self) -> Any:
         """The value when nobody is writing to it; nobody will, as long as it is held."""
@@ -138,17 +157,17 @@ class VariableResource:
         return f"<variable {self.name} {self.dtype.name} {state}>"
 
 
-def _add_in_place(variables: list[VariableResource], values: list[torch.Tensor], alpha: float) -> bool:
-    """Adds in place if nobody else has one of the variables, now; says whether that was so."""
+def _add_in_place(pairs: list[tuple[VariableResource, torch.Tensor]], alpha: float) -> bool:
+    """Adds values to variables in place if nobody else has one of them, now; says whether that was so."""
     locked = []
     try:
-        for v in variables:
+        for v, _ in pairs:
             if not v.lock.acquire(blocking=False):
                 return False
             locked.append(v)
             if v.value is None or not bridge.exclusive(v):
                 return False
-        torch._foreach_add_([v.value for v in variables], values, alpha=alpha)
+        torch._foreach_add_([v.value for v in locked], [value for _, value in pairs], alpha=alpha)
         return True
     finally:
         for v in locked:
