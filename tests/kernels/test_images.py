@@ -127,3 +127,39 @@ def test_normalizing_does_not_depend_on_threads_and_keeps_nan():
     assert y[..., 7].isnan().all() and not y[..., :7].isnan().any()
     assert all(torch.equal(a.nan_to_num(9.), b.nan_to_num(9.)) for other in results[1:]
                for a, b in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3, 1), (4, 16, 16, 40), (3, 33, 17, 32), (1, 1, 1, 3), (2, 2, 2, 2, 9000)])
+@pytest.mark.parametrize("relu", [False, True])
+def test_the_gradient_of_normalizing(shape, relu):
+    draw = np.random.RandomState(1)
+    x = draw.randn(*shape) * draw.rand(shape[-1]) * 3 + draw.randn(shape[-1]) * 10
+    scale, offset, grad = draw.randn(shape[-1]), draw.randn(shape[-1]), draw.randn(*shape)
+    axes = tuple(range(len(shape) - 1))
+    mean, variance = x.mean(axes), x.var(axes)
+    after = np.maximum((x - mean) / np.sqrt(variance + 1e-3) * scale + offset, 0)
+    exact = [torch.tensor(a, requires_grad=True) for a in (x, scale, offset)]
+    rows = exact[0].reshape(-1, shape[-1])
+    y = (rows - rows.mean(0)) / (rows.var(0, unbiased=False) + 1e-3).sqrt() * exact[1] + exact[2]
+    (torch.relu(y) if relu else y).reshape(shape).backward(torch.from_numpy(grad))
+    single = [torch.tensor(a, dtype=torch.float32) for a in (grad, x, scale, mean, variance)]
+    found = images.batch_norm_grad(*single, 1e-3, torch.tensor(after, dtype=torch.float32) if relu else None)
+    for a, b in zip(found, exact, strict=True):
+        torch.testing.assert_close(a.double(), b.grad, rtol=1e-3, atol=2e-3)
+
+
+def test_the_gradient_of_normalizing_does_not_depend_on_threads_and_keeps_nan():
+    draw = torch.Generator().manual_seed(0)
+    x, grad = (torch.randn(16, 32, 32, 32, generator=draw) for _ in range(2))
+    after, one = torch.ones_like(x), torch.ones(32)
+    grad[3, 2, 1, 7] = np.nan
+    results, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2, 4):
+            torch.set_num_threads(threads)
+            results.append(images.batch_norm_grad(grad, x, one, one, one, 1e-3, after))
+    finally:
+        torch.set_num_threads(before)
+    assert results[0][0][..., 7].isnan().all() and not results[0][0][..., :7].isnan().any()
+    assert all(torch.equal(a.nan_to_num(9.), b.nan_to_num(9.)) for other in results[1:]
+               for a, b in zip(results[0], other, strict=True))

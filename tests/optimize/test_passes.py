@@ -304,6 +304,8 @@ def test_a_relu_behind_a_normalization_is_part_of_it(pooled, pooling):
     fetches = [y, *tf.gradients(tf.reduce_sum(tf.square(y) + y * 0.5), [x, scale, offset])]
     left = types(fetches, [x])
     assert "_FusedBatchNormRelu" in left and "Relu" not in left
+    if not pooled:
+        assert "_FusedBatchNormGradRelu" in left and "ReluGrad" not in left
     values = np.random.RandomState(0).randn(3, 6, 6, 4)
     for u, v in zip(*both(fetches, {x: values}), strict=True):
         np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-4)
@@ -315,6 +317,16 @@ def test_a_normalization_whose_result_others_see_keeps_it(pooling):
     y = tf.nn.relu(h)
     assert "Relu" in types([h, y], [x])
     same([h, y], {x: np.random.RandomState(0).randn(3, 6, 6, 4)})
+
+
+def test_a_gradient_of_a_relu_that_others_see_stays_in_front_of_a_normalization(pooling):
+    x = tf.placeholder(tf.float32, [None, 6, 6, 4])
+    h = tf.nn.fused_batch_norm(x, tf.ones(4), tf.zeros(4))[0]
+    y = tf.nn.relu(h)
+    fetches = [*tf.gradients(tf.square(y), [x, h])]
+    assert "ReluGrad" in types(fetches, [x])
+    for u, v in zip(*both(fetches, {x: np.random.RandomState(0).randn(3, 6, 6, 4)}), strict=True):
+        np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-5)
 
 
 def test_a_relu_between_two_gradients_of_a_pooling_stays_out_of_the_places(pooling):

@@ -288,6 +288,82 @@ FAST static void normalize_block(const void *job, int64_t number)
     }
 }
 
+/* The gradient of a normalization of x by its own mean and variance. Where `after`, what a ReLU left of the result, is given, `grad`
+   is that of the ReLU's result. */
+typedef struct {
+    const float *grad, *after, *x, *scale, *mean, *variance;
+    float *to, *for_scale, *for_offset;
+    float *factor, *share, *slope;        /* to = grad * factor - share - (x - mean) * slope */
+    float *sums, *products;               /* of each block of rows: the gradients, and they times what x differs from the mean */
+    int64_t rows, channels, block;
+    double epsilon;
+} NormGrad;
+
+#define PASSED(i) (after == NULL || !(after[i] <= 0) ? grad[i] : 0)
+
+INLINE void add_up_rows(const NormGrad *n, int64_t number, const float *after)
+{
+    const int64_t channels = n->channels, from = number * n->block, count = least(n->rows - from, n->block);
+    const float *x = n->x + from * channels, *grad = n->grad + from * channels, *mean = n->mean;
+    float *restrict sum = n->sums + number * channels, *restrict product = n->products + number * channels;
+    memset(sum, 0, channels * sizeof(float));
+    memset(product, 0, channels * sizeof(float));
+    for (int64_t r = 0; r < count; r++, x += channels, grad += channels, after = after == NULL ? NULL : after + channels)
+        for (int64_t c = 0; c < channels; c++) {
+            const float g = PASSED(c);
+            sum[c] += g;
+            product[c] += g * (x[c] - mean[c]);
+        }
+}
+
+FAST static void add_up_block(const void *job, int64_t number)
+{
+    const NormGrad *n = job;
+    if (n->after == NULL)
+        add_up_rows(n, number, NULL);
+    else
+        add_up_rows(n, number, n->after + number * n->block * n->channels);
+}
+
+static void merge_sums(const NormGrad *n)
+{
+    const int64_t blocks = (n->rows + n->block - 1) / n->block;
+    for (int64_t c = 0; c < n->channels; c++) {
+        double sum = 0, product = 0;
+        for (int64_t b = 0; b < blocks; b++) {
+            sum += n->sums[b * n->channels + c];
+            product += n->products[b * n->channels + c];
+        }
+        const double inverse = 1 / sqrt(n->variance[c] + n->epsilon), factor = n->scale[c] * inverse;
+        n->for_offset[c] = (float)sum;
+        n->for_scale[c] = (float)(product * inverse);
+        n->factor[c] = (float)factor;
+        n->share[c] = (float)(factor * sum / (double)n->rows);
+        n->slope[c] = (float)(factor * product * inverse * inverse / (double)n->rows);
+    }
+}
+
+INLINE void lead_back_rows(const NormGrad *n, int64_t number, const float *after)
+{
+    const int64_t channels = n->channels, from = number * n->block, count = least(n->rows - from, n->block);
+    const float *x = n->x + from * channels, *grad = n->grad + from * channels;
+    const float *mean = n->mean, *factor = n->factor, *share = n->share, *slope = n->slope;
+    float *restrict to = n->to + from * channels;
+    for (int64_t r = 0; r < count; r++, x += channels, grad += channels, to += channels,
+             after = after == NULL ? NULL : after + channels)
+        for (int64_t c = 0; c < channels; c++)
+            to[c] = PASSED(c) * factor[c] - share[c] - (x[c] - mean[c]) * slope[c];
+}
+
+FAST static void lead_back_block(const void *job, int64_t number)
+{
+    const NormGrad *n = job;
+    if (n->after == NULL)
+        lead_back_rows(n, number, NULL);
+    else
+        lead_back_rows(n, number, n->after + number * n->block * n->channels);
+}
+
 /* -- as Python calls it ------------------------------------------------------------------------------------------- */
 static int read_pool(PyObject *args, Pool *p)
 {
@@ -352,10 +428,41 @@ static PyObject *batch_norm(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *batch_norm_grad(PyObject *self, PyObject *args)
+{
+    unsigned long long grad, after, x, scale, mean, variance, to, room;
+    NormGrad n;
+    if (!PyArg_ParseTuple(args, "KKKKKKKKLLLd", &grad, &after, &x, &scale, &mean, &variance, &to, &room, &n.rows, &n.channels, &n.block,
+                          &n.epsilon))
+        return NULL;
+    const int64_t blocks = (n.rows + n.block - 1) / n.block;
+    n.grad = (const float *)(uintptr_t)grad;
+    n.after = (const float *)(uintptr_t)after;
+    n.x = (const float *)(uintptr_t)x;
+    n.scale = (const float *)(uintptr_t)scale;
+    n.mean = (const float *)(uintptr_t)mean;
+    n.variance = (const float *)(uintptr_t)variance;
+    n.to = (float *)(uintptr_t)to;
+    n.for_scale = (float *)(uintptr_t)room;          /* as above */
+    n.for_offset = n.for_scale + n.channels;
+    n.factor = n.for_offset + n.channels;
+    n.share = n.factor + n.channels;
+    n.slope = n.share + n.channels;
+    n.sums = n.slope + n.channels;
+    n.products = n.sums + blocks * n.channels;
+    Py_BEGIN_ALLOW_THREADS
+    share(add_up_block, &n, blocks, n.rows * n.channels);
+    merge_sums(&n);
+    share(lead_back_block, &n, blocks, n.rows * n.channels);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"max_pool", max_pool, METH_VARARGS, "Writes the maxima of windows, and their places."},
     {"max_pool_grad", max_pool_grad, METH_VARARGS, "Writes the gradient of max_pool, and its sums over the rows of windows."},
     {"batch_norm", batch_norm, METH_VARARGS, "Normalizes rows of channels by their mean and variance."},
+    {"batch_norm_grad", batch_norm_grad, METH_VARARGS, "Writes the gradients of a batch_norm that trains."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_images", "Max pooling and batch normalization on the CPU.", -1, methods};

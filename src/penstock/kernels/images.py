@@ -69,3 +69,17 @@ def batch_norm(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, epsil
     _kernels().batch_norm(x.data_ptr(), y.data_ptr(), scale.data_ptr(), offset.data_ptr(), room.data_ptr(), rows, channels,
                           block, epsilon, relu)
     return y, room[0].clone(), room[1].clone()
+
+
+def batch_norm_grad(grad: torch.Tensor, x: torch.Tensor, scale: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor,
+                    epsilon: float, after: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients for x, the scale and the offset; `grad` is that of what a ReLU left of the result, if that is `after`."""
+    channels = x.shape[-1]
+    rows, block = x.numel() // channels, max(1, _IN_CACHE // channels)
+    to, room = torch.empty_like(x), torch.empty((5 + 2 * -(-rows // block), channels))
+    grad, scale, mean, variance = grad.contiguous(), scale.contiguous(), mean.contiguous(), variance.contiguous()
+    after = None if after is None else after.contiguous()
+    _kernels().batch_norm_grad(grad.data_ptr(), 0 if after is None else after.data_ptr(), x.data_ptr(), scale.data_ptr(),
+                               mean.data_ptr(), variance.data_ptr(), to.data_ptr(), room.data_ptr(), rows, channels, block,
+                               epsilon)
+    return to, room[0].clone(), room[1].clone()

@@ -117,7 +117,8 @@ def _normalized(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, mean
     return aten.native_batch_norm(x, scale, offset, mean, variance, False, 0.0, epsilon)[0]
 
 
-def _batch_norm_grad(y_backprop, x, scale, reserve_space_1, reserve_space_2, *rest, epsilon, data_format, is_training):
+def _batch_norm_grad(y_backprop, x, scale, reserve_space_1, reserve_space_2, *rest, epsilon, data_format, is_training,
+                     after=None):
     if x.ndim != len(data_format) or y_backprop.shape != x.shape:
         raise errors.invalid(f"x and y_backprop must be {len(data_format)}-dimensional and of one shape, got "
                              f"{list(x.shape)} and {list(y_backprop.shape)}")
@@ -128,6 +129,10 @@ def _batch_norm_grad(y_backprop, x, scale, reserve_space_1, reserve_space_2, *re
     if not x.numel():
         zeros = torch.zeros_like(scale)
         return x, zeros, zeros, nothing, nothing
+    if is_training and data_format[1] != "C" and y_backprop.dtype is x.dtype and images.normalizes(x, scale):
+        return *images.batch_norm_grad(y_backprop, x, scale, mean, variance, epsilon, after), nothing, nothing
+    if after is not None:
+        grad = aten.threshold_backward(grad, to_channels_first(after, data_format), 0)
     deviation = (variance + epsilon).rsqrt_()
     out = aten.native_batch_norm_backward(grad, planes, scale, mean, variance, mean, deviation, is_training, epsilon,
                                           (True, True, True))
@@ -176,6 +181,26 @@ def fuse_relu(op: Any, f: Any) -> Tensor | None:
 for _op in (batch_norm_grad_v1, batch_norm_grad_v2, batch_norm_grad_v3):
     _op.shape(_batch_norm_grad_shape)
     _op.kernel(_batch_norm_grad)
+
+
+batch_norm_grad_relu = internal("_FusedBatchNormGradRelu", f"{_GRAD_IN}, reserve_space_3: U, after: T -> {_GRAD_OUT}, "
+                                "reserve_space_4: U, reserve_space_5: U", _MIXED + _ATTRS_3)
+
+
+@batch_norm_grad_relu.kernel
+def _(y_backprop, x, scale, reserve_space_1, reserve_space_2, reserve_space_3, after, *, epsilon, data_format, is_training):
+    return _batch_norm_grad(y_backprop, x, scale, reserve_space_1, reserve_space_2, epsilon=epsilon, data_format=data_format,
+                            is_training=is_training, after=after)
+
+
+@batch_norm_grad_v3.fuse
+def _(op, f):
+    """A ReLU's gradient before it, on the CPU: taken as the numbers are read, if nobody else wants it."""
+    made = f.only(op._inputs[0], op)
+    if made is None or made.opdef is not get("ReluGrad") or not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or \
+            not op.attrs["is_training"] or channels_first(op.attrs["data_format"]):
+        return None
+    return f.make("_FusedBatchNormGradRelu", [made._inputs[0], *op._inputs[1:], made._inputs[1]], op.attrs, op)
 
 
 def _add_batch_norm_gradients(forward: OpDef, backward: OpDef) -> None:
