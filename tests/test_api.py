@@ -95,7 +95,7 @@ STATEMENTS = [
 
 
 def test_namespaces_are_imported_like_modules():
-    """Each statement in a process of its own, forked from one with `import penstock` behind it, with which Python begins anyway."""
+    """Each statement in a process of its own, a fork of one that has done `import penstock`, with which Python begins."""
     script = f"""
 import os, sys, traceback
 import penstock

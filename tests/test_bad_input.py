@@ -154,10 +154,12 @@ def test_eager_errors_have_both_shapes_and_the_op():
 def test_feeds_of_the_wrong_shape_or_type(sess):
     p = tf.placeholder(tf.float32, [2, None], name="p")
     twice = p * 2
-    with pytest.raises(ValueError, match=r"\(3, 2\) for Tensor 'p:0', which has shape '\(2, None\)'"):
+    with pytest.raises(ValueError, match=r"\(3, 2\) for Tensor 'p:0', which has shape '\(2, None\)' .*test_bad_input.py:\d+"):
         sess.run(twice, {p: np.zeros((3, 2))})
-    with pytest.raises(ValueError, match="could not convert string to float: 'a'"):
+    with pytest.raises(ValueError, match=r"\['a'\].* for Tensor 'p:0' of type float32: could not convert string to float: 'a'"):
         sess.run(twice, {p: [["a"], ["b"]]})
+    with pytest.raises(ValueError, match="'p:0' .*: setting an array element with a sequence"):
+        sess.run(twice, {p: [[1.0], [2.0, 3.0]]})
     with pytest.raises(TypeError, match="feed cannot be a tf.Tensor"):
         sess.run(twice, {p: tf.zeros([2, 2])})
     with pytest.raises(TypeError, match="Cannot interpret feed_dict key as Tensor"):
@@ -173,7 +175,7 @@ def test_fetches_that_are_not_in_the_graph(sess):
         other = tf.constant(2.0)
     for wrong, kind, words in [("two:0", ValueError, "'two:0' refers to a Tensor which does not exist"),
                                ("one:1", ValueError, "one"), ("two", ValueError, "'two' refers to an Operation not in"),
-                               (other, ValueError, "not an element of this graph"),
+                               (other, ValueError, r"not an element of this graph.*test_bad_input.py:\d+"),
                                (3, TypeError, "invalid type <class 'int'>"), (None, TypeError, "Cannot be None"),
                                ([one, {"a": None}], TypeError, "Cannot be None")]:
         with pytest.raises(kind, match=words):
@@ -186,12 +188,36 @@ def test_fetches_that_are_not_in_the_graph(sess):
 def test_uninitialized_variables(sess, use_resource, read):
     v, line = tf.get_variable("weights", [2], use_resource=use_resource), here()
     fetch = read(v)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="weights") as info:
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"weights.* \(run tf.global_variables_initializer") as info:
         sess.run(fetch)
     assert "[[node " in str(info.value) and f" on {CPU}" in str(info.value)
     assert "test_bad_input.py" in str(info.value) and line
     sess.run(v.initializer)
     assert sess.run(fetch).shape == (2,)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_assignments_of_the_wrong_shape_name_the_variable(sess, use_resource):
+    v = tf.get_variable("weights", [2], use_resource=use_resource)
+    value = tf.placeholder(tf.float32)
+    assign = v.assign(value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"variable weights"):
+        sess.run(assign, {value: [1.0, 2.0, 3.0]})
+
+
+def test_tensors_of_two_graphs_are_told_apart_by_their_lines():
+    with tf.Graph().as_default():
+        one, line = tf.constant(1.0), here()
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="must be from the same graph") as info:
+        one + tf.constant(2.0)
+    assert f"(defined at {line})" in str(info.value)
+
+
+def test_a_closed_session_says_so():
+    with tf.Session() as sess:
+        one = tf.constant(1.0)
+    with pytest.raises(RuntimeError, match="Attempted to use a closed Session. Make a new one"):
+        sess.run(one)
 
 
 def test_a_finalized_graph(sess):

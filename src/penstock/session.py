@@ -1,8 +1,8 @@
 """Session: the table of contents of a step.
 
 `Session.run` reads top to bottom: the fetches are mapped to graph elements, the feeds converted, and the program for
-this (fetches, feeds) pair is looked up or made (prune, compile), then run, and its values handed back as numpy arrays
-in the structure that was asked for.
+this (fetches, feeds) pair is looked up or made (prune, place, optimize, partition, compile), then run, and its values
+handed back as numpy arrays in the structure that was asked for.
 """
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from penstock.execute.context import ResourceManager, StepContext
 from penstock.execute.failure import typed
 from penstock.execute.lanes import Threads, compile_lanes
 from penstock.execute.trace import Measured, TracedRun
+from penstock.feeds import fed_value
 from penstock.fetches import Plan, expand_feed, plan_fetches
 from penstock.graph import context, verify
 from penstock.graph.node import Operation, Tensor
@@ -199,7 +200,8 @@ class BaseSession:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
+            raise RuntimeError("Attempted to use a closed Session. Make a new one; `with tf.Session() as sess:` "
+                               "closes its own at the end.")
         if self._graph.version == 0:
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
 
@@ -221,51 +223,12 @@ class BaseSession:
         for key, value in feed_dict.items():
             if type(key) is Tensor and key._op.graph is self._graph:
                 tensors.append(key)
-                values.append(self._fed(key, value))
+                values.append(fed_value(self, key, value))
                 continue
             for sub, subvalue in expand_feed(self._graph, key, value):
                 tensors.append(sub)
-                values.append(self._fed(sub, subvalue))
+                values.append(fed_value(self, sub, subvalue))
         return tensors, values
-
-    def _fed(self, tensor: Tensor, value: Any) -> Any:
-        """A feed as a run-time value, checked against dtype and static shape."""
-        dtype = tensor._dtype
-        if hasattr(value, "_session_value"):
-            return value._session_value(self, tensor)
-        if isinstance(value, Tensor) and not hasattr(value, "_value"):
-            raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python "
-                            "scalars, strings, lists, numpy ndarrays, or TensorHandles. For reference, the tensor object "
-                            f"was {value} which was passed to the feed with key {tensor}.")
-        if dtype.torch is None:
-            return self._fed_object(tensor, value)
-        base = dtype.np
-        if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer and \
-                not dtype.base_dtype.min <= value <= dtype.base_dtype.max:
-            raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type "
-                            f"{base}. Try explicitly setting the type of the feed tensor to a larger type (e.g. int64).")
-        array = value if type(value) is np.ndarray and value.dtype == base else np.asarray(value, dtype=base)
-        self._check_fed_shape(tensor, array.shape)
-        return bridge.to_torch(array, dtype.base_dtype)
-
-    def _fed_object(self, tensor: Tensor, value: Any) -> Any:
-        if tensor.dtype.base_dtype.name == "string":
-            if isinstance(value, (int, float)):
-                raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type "
-                                f"{tensor.dtype.as_numpy_dtype}. Feed text or bytes.")
-            array = bridge.string_array(np.array(value, dtype=object) if not isinstance(value, np.ndarray) else value)
-            self._check_fed_shape(tensor, array.shape)
-            return array
-        return value._value if hasattr(value, "_value") else value
-
-    def _check_fed_shape(self, tensor: Tensor, shape: tuple) -> None:
-        dims = tensor._dims
-        if dims is not None and dims != shape and (
-                len(dims) != len(shape) or any(d is not None and d != n for d, n in zip(dims, shape, strict=True))):
-            raise ValueError(f"Cannot feed value of shape {shape} for Tensor {tensor.name!r}, which has shape "
-                             f"{str(tensor.shape)!r}")
-        if self._graph._unfeedable and not self._graph.is_feedable(tensor):
-            raise ValueError(f"Tensor {tensor} may not be fed.")
 
     def _run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
         if self._remote is not None:
@@ -346,10 +309,10 @@ class BaseSession:
         self._newest = newest
         self._growths += 1
         if self._growths == _GROWTHS and newest is not None:
-            at = f"{newest.traceback[-1][0]}:{newest.traceback[-1][1]}" if newest.traceback else "an unknown place"
             logging.getLogger("penstock").warning(
                 "The graph has grown between steps %d times: %r was added at %s. Build the graph before the loop, and call "
-                "tf.get_default_graph().finalize() there to find such places.", _GROWTHS, newest.name, at)
+                "tf.get_default_graph().finalize() there to find such places.", _GROWTHS, newest.name,
+                newest.made_at or "an unknown place")
 
     def _compiled(self, elements: list, feeds: list[Tensor]) -> _Step:
         ids = {id(t) for t in feeds}
@@ -496,7 +459,7 @@ class BaseSession:
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) != len(feeds):
                 raise TypeError(f"this callable takes {len(feeds)} feed values, got {len(args)}")
-            values = [self._fed(t, v) for t, v in zip(feeds, args, strict=True)]
+            values = [fed_value(self, t, v) for t, v in zip(feeds, args, strict=True)]
             self._check_open()
             return plan.build(self._run(plan.elements, feeds, values, kwargs.get("options"), kwargs.get("run_metadata")))
         return call

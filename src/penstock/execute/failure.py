@@ -21,9 +21,7 @@ _VALUE = re.compile(r"\b[a-z]\d+\b")
 
 def where(op: Operation, device: str = "") -> str:
     """'[[node name = type on device (defined at file:line)]]'."""
-    frames = op.traceback
-    at = f" (defined at {frames[-1][0]}:{frames[-1][1]})" if frames else ""
-    return f"[[node {op.name} = {op.type} on {device or op.device or HOST}{at}]]"
+    return f"[[node {op.name} = {op.type} on {device or op.device or HOST}{op.made_note}]]"
 
 
 def typed(error: BaseException, op: Operation | None, device: str = "") -> BaseException:

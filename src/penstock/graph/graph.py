@@ -317,7 +317,9 @@ class Graph:
             return self._element_by_name(obj, allow_tensor, allow_operation)
         if isinstance(obj, Tensor) and allow_tensor or isinstance(obj, Operation) and allow_operation:
             if getattr(obj, "graph", None) is not self:
-                raise ValueError(f"{type(obj).__name__} {obj} is not an element of this graph.")
+                made = getattr(getattr(obj, "_op", obj), "made_note", "")
+                raise ValueError(f"{type(obj).__name__} {obj} is not an element of this graph. It was made in another one"
+                                 f"{made}; a session runs the graph that was current, or given to it, when it was made.")
             return obj
         raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
 

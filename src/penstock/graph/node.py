@@ -288,6 +288,18 @@ class Operation:
         return decode_frames(self.frames)
 
     @property
+    def made_at(self) -> str:
+        """The user's line that made this op, as "file:line"; empty if nobody knows."""
+        frames = self.traceback
+        return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+
+    @property
+    def made_note(self) -> str:
+        """`made_at` as it stands at the end of error messages."""
+        at = self.made_at
+        return f" (defined at {at})" if at else ""
+
+    @property
     def traceback_with_start_lines(self) -> list:
         """Like `traceback`, with the first line of each function at the end."""
         starts = [code.co_firstlineno for code, _ in reversed(self.frames)]

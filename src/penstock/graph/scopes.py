@@ -117,7 +117,8 @@ def graph_from(values: Any) -> Any:
         if g is None:
             continue
         if found is not None and g is not found:
-            raise ValueError(f"{v} must be from the same graph as {first}.")
+            notes = [getattr(getattr(x, "op", x), "made_note", "") for x in (v, first)]
+            raise ValueError(f"{v}{notes[0]} must be from the same graph as {first}{notes[1]}.")
         if found is None:
             found, first = g, v
     return found if found is not None else current

@@ -192,7 +192,7 @@ class StaticTable(Table):
 
     def _check_initialized(self) -> None:
         if not self.initialized:
-            raise errors.FailedPreconditionError(None, None, "Table not initialized.")
+            raise errors.FailedPreconditionError(None, None, "Table not initialized. Run tf.tables_initializer() first.")
 
     def initialize(self, keys: Any, values: Any) -> None:
         """Fills the table; again with the same entries is allowed, with others not."""

@@ -14,6 +14,7 @@ import torch
 
 from penstock import dtypes, errors
 from penstock.api import export
+from penstock.feeds import check_shape
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.scopes import colocate_with, device
 from penstock.kernels import bridge
@@ -133,7 +134,7 @@ class TensorHandle:
             if tensor.dtype.base_dtype != kept.dtype:
                 raise errors.invalid(f"Type mismatch between tensor {tensor.name} ({tensor.dtype.base_dtype.name}) and the "
                                      f"handle fed for it ({kept.dtype.name})")
-            session._check_fed_shape(tensor, tuple(kept.value.shape))
+            check_shape(tensor, tuple(kept.value.shape))
         return kept.value
 
 

@@ -22,6 +22,7 @@ from penstock.ops.registry import get, op
 from penstock.static_shape import compatible, merge, show
 
 Value = torch.Tensor | np.ndarray
+_FIRST = " (run tf.global_variables_initializer(), or restore a checkpoint, first)"
 
 
 class VariableResource:
@@ -57,7 +58,7 @@ class VariableResource:
         """The value; FailedPreconditionError before initialization."""
         value = self.value
         if value is None:
-            raise errors.FailedPreconditionError(None, None, f"Attempting to use uninitialized value {self.name}")
+            raise errors.FailedPreconditionError(None, None, f"Attempting to use uninitialized value {self.name}{_FIRST}")
         return value
 
     def writable(self) -> Any:
@@ -255,7 +256,7 @@ def _(ref, value, *, validate_shape):
         held = ref.dims if ref.value is None else tuple(ref.value.shape)
         if not compatible(held, tuple(value.shape)):
             raise errors.invalid(f"Assign requires shapes of both tensors to match. lhs shape= {_dims_text(held)} rhs "
-                                 f"shape= {_dims_text(value.shape)}")
+                                 f"shape= {_dims_text(value.shape)} (variable {ref.name})")
     ref.assign(value)
     return ref
 
@@ -369,7 +370,7 @@ def _held(resource: Any) -> Any:
         raise errors.FailedPreconditionError(
             None, None, f"Error while reading resource variable {resource.name} from Container: localhost. This could "
             f"mean that the variable was uninitialized. Not found: Resource localhost/{resource.name}/variable does not "
-            "exist.")
+            f"exist.{_FIRST}")
     return value
 
 
@@ -420,10 +421,10 @@ def _(resource, value, *, c):
 def _(resource, value, *, dtype):
     if _variable(resource).dtype != dtype:
         raise errors.invalid("Trying to assign variable with wrong dtype. Expected "
-                             f"{resource.dtype.name} got {dtype.name}")
+                             f"{resource.dtype.name} got {dtype.name} (variable {resource.name})")
     if not compatible(resource.dims, tuple(value.shape)):
         raise errors.invalid(f"Trying to assign to variable with tensor with wrong shape. Expected "
-                             f"{_dims_text(resource.dims)} got {_dims_text(value.shape)}")
+                             f"{_dims_text(resource.dims)} got {_dims_text(value.shape)} (variable {resource.name})")
     resource.assign(value)
 
 
