@@ -237,3 +237,17 @@ def test_a_dataset_for_each_replica(mirrored):
     with pytest.raises(NotImplementedError, match="PER_REPLICA"):
         mirrored.experimental_distribute_dataset(tf.data.Dataset.range(4).batch(2), options)
     assert tf.distribute.InputOptions() == (True, tf.distribute.InputReplicationMode.PER_WORKER, False, 1)
+
+
+def test_the_average_loss_of_whole_numbers_is_not_rounded(mirrored):
+    """As TensorFlow 2.21 gives them: float64 for whole numbers, 0 for a batch of nothing."""
+    average = tf.nn.compute_average_loss
+    whole = average([1, 2, 3, 4, 5], global_batch_size=10)
+    assert whole.dtype == tf.float64 and float(whole) == 1.5
+    assert float(average([1, 2], sample_weight=[0.5, 0.5], global_batch_size=4)) == 0.25
+    empty = average([1.0, 2.0], global_batch_size=0)
+    assert empty.dtype == tf.float32 and float(empty) == 0.0
+    half = average(tf.constant([1.0, 2.0], tf.float16), sample_weight=[1.0, 2.0], global_batch_size=4)
+    assert half.dtype == tf.float16 and float(half) == 1.25
+    each = mirrored.run(lambda: average([2, 4]))
+    assert values(mirrored, each) == [1.5, 1.5]

@@ -23,7 +23,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     dtype = losses.dtype
     if sample_weight is not None:
         from penstock.keras.losses.reduction import compute_weighted_loss
-        losses = compute_weighted_loss(losses, sample_weight, reduction="none")
+        losses = get("Cast")(compute_weighted_loss(losses, sample_weight, reduction="none"), DstT=dtype)
     if global_batch_size is None:
         if in_cross_replica_context():
             raise RuntimeError("You are calling `compute_average_loss` in cross replica context, while it was expected to be "
@@ -39,10 +39,11 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
         raise TypeError(f"global_batch_size must be a number, not {count.dtype.name}.")
     flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
                       get("Range")(0, get("Rank")(losses), 1))
-    found = get("RealDiv")(flat, get("Cast")(count, DstT=losses.dtype))
-    if max_sequence_length is not None:
-        found = get("RealDiv")(found, get("Cast")(convert(max_sequence_length), DstT=losses.dtype))
-    return found if found.dtype == dtype else get("Cast")(found, DstT=dtype)
+    found = get("Cast")(flat, DstT=dtypes.float64) if dtype.is_integer else flat        # the mean of whole numbers is not one
+    for divisor in (count, max_sequence_length):
+        if divisor is not None:
+            found = get("DivNoNan")(found, get("Cast")(convert(divisor), DstT=found.dtype))
+    return found
 
 
 @export(v1=["distribute.get_loss_reduction"])
