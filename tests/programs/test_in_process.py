@@ -28,6 +28,46 @@ def test_modules(tf):
     assert tf.newaxis is None and tf.compat.as_bytes("a") == b"a"
 
 
+def test_loops_of_programs_reach_into_the_recurrent_modules(tf):
+    impl = importlib.import_module("tensorflow.python.ops.rnn_cell_impl")
+    loops = importlib.import_module("tensorflow.python.ops.rnn")
+    v1 = tf.compat.v1
+    with v1.Graph().as_default(), v1.Session() as session:
+        rows = v1.placeholder(v1.int32, [])
+        shape = impl._concat(rows, [3, 4])
+        assert session.run(shape, {rows: 2}).tolist() == [2, 3, 4]
+        assert impl._concat(rows, [3, 4], static=True) == [None, 3, 4] and impl._concat(2, 3, static=True) == [2, 3]
+        zeros = impl._zero_state_tensors((2, [3]), rows, v1.float32)
+        assert [z.shape for z in session.run(zeros, {rows: 5}) if hasattr(z, "shape")][0] == (5, 2)
+        x = v1.placeholder(v1.float32, [7, None, 3])
+        assert loops._transpose_batch_time(x).shape.as_list() == [None, 7, 3]
+        assert session.run(loops._best_effort_input_batch_size([x]), {x: [[[1.0, 2.0, 3.0]] * 2] * 7}) == 2
+        cell = v1.nn.rnn_cell.GRUCell(3)
+        assert impl._like_rnncell(cell) and not impl._like_rnncell(x)
+        assert loops._infer_state_dtype(None, (x, x)) == v1.float32
+        with pytest.raises(TypeError, match="is not an RNNCell: 'output_size'"):
+            impl.assert_like_rnncell("cell", x)
+
+
+def test_classes_of_columns_and_heads_are_found(tf):
+    """What programs ask a column for, or derive their own heads from, is what the public functions make."""
+    columns = importlib.import_module("tensorflow.python.feature_column.feature_column_v2")
+    older = importlib.import_module("tensorflow.python.feature_column.feature_column")
+    heads = importlib.import_module("tensorflow.python.estimator.canned.head")
+    optimizers = importlib.import_module("tensorflow.python.estimator.canned.optimizers")
+    f = tf.feature_column
+    words = f.categorical_column_with_hash_bucket("words", 10)
+    for column, name in ((f.numeric_column("x"), "NumericColumn"), (f.embedding_column(words, 3), "EmbeddingColumn"),
+                         (words, "HashedCategoricalColumn"), (f.indicator_column(words), "IndicatorColumn")):
+        assert isinstance(column, getattr(columns, name)) and isinstance(column, getattr(older, f"_{name}"))
+        assert isinstance(column, columns.DenseColumn) == (column is not words)
+    assert not isinstance(words, columns.EmbeddingColumn)
+    assert issubclass(heads._Head, tf.estimator.Head) and heads.LossSpec(1, 2, 3, 4).weights == 3
+    assert isinstance(optimizers.get_optimizer_instance("Adam", 0.1), tf.compat.v1.train.AdamOptimizer)
+    with pytest.raises(ValueError, match="learning_rate must be specified"):
+        optimizers.get_optimizer_instance("Adam")
+
+
 def test_put_back():
     with importer.in_place("v1"):
         importlib.import_module("tensorflow.python.framework.ops")

@@ -30,7 +30,8 @@ summary: summary summary.summary summary.writer summary.writer.writer summary.wr
     summary.writer.event_file_writer
 saved_model: saved_model saved_model.simple_save saved_model.load saved_model.save saved_model.saved_model
 estimator: estimator
-feature_column: feature_column feature_column.feature_column feature_column.feature_column_v2
+feature_column: feature_column
+feature_column @programs.inside.columns: feature_column.feature_column feature_column.feature_column_v2
     feature_column.feature_column_lib
 data: data data.dataset_ops data.ops data.ops.dataset_ops data.ops.iterator_ops data.ops.readers
 profiler: profiler profiler.tfprof_logger profiler.profiler
@@ -76,7 +77,7 @@ image: ops.image_ops ops.image_ops_impl
 linalg: ops.linalg.linear_operator ops.linalg.linalg ops.linalg
 losses: ops.losses ops.losses.losses ops.losses.losses_impl ops.losses.util
 metrics: ops.metrics ops.metrics_impl
-nn . @rnn: ops.rnn
+nn . @rnn @programs.inside.cells: ops.rnn
 nn.rnn_cell: ops.rnn_cell ops.rnn_cell_wrapper_impl
 nn.rnn_cell @programs.inside.cells: ops.rnn_cell_impl
 @ops.collective: ops.collective_ops

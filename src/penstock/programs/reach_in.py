@@ -191,7 +191,8 @@ def _place(rest: str) -> str | None:
     if words[0] in ("keras", "estimator"):
         if words[-1] != words[-1].lower() or _public("v1", ".".join(words)) is not NOTHING:
             return None
-        return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), "@programs.inside.keras_names"])
+        inside = "keras_names" if words[0] == "keras" else "heads"
+        return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), f"@programs.inside.{inside}"])
     if words[-1].startswith("gen_"):
         return "@programs.inside.ops"
     return PLACES.get(".".join(words))

@@ -1,29 +1,32 @@
-"""Of `ops.rnn_cell_impl`: what programs' own cells are made with."""
+"""Of `ops.rnn_cell_impl` and `ops.rnn`: what programs' own cells and loops are made with."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import penstock.compat.v1 as tf
+from penstock import nest
+from penstock.contrib.rnn.linear import linear as _linear  # noqa: F401
+from penstock.rnn.cell import assert_like_rnncell, joined_shape, joined_static_shape, zeros_of
+from penstock.rnn.steps import batch_size_of as _best_effort_input_batch_size  # noqa: F401
+from penstock.rnn.steps import state_dtype as _infer_state_dtype  # noqa: F401
+from penstock.rnn.steps import transpose_batch_time as _transpose_batch_time  # noqa: F401
 
 _WEIGHTS_VARIABLE_NAME, _BIAS_VARIABLE_NAME = "kernel", "bias"
 
 
-def _linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None) -> Any:
-    """The sum of products of each of `args` with weights of its own, plus a bias, in the open variable scope."""
-    tensors: Sequence[Any] = args if isinstance(args, (list, tuple)) else [args]
-    total = sum(int(t.shape[1]) for t in tensors)
-    dtype = tensors[0].dtype
-    weights = tf.get_variable(_WEIGHTS_VARIABLE_NAME, [total, output_size], dtype=dtype, initializer=kernel_initializer)
-    result = tf.matmul(tensors[0] if len(tensors) == 1 else tf.concat(list(tensors), 1), weights)
-    if not bias:
-        return result
-    start = tf.constant_initializer(0.0, dtype=dtype) if bias_initializer is None else bias_initializer
-    return tf.nn.bias_add(result, tf.get_variable(_BIAS_VARIABLE_NAME, [output_size], dtype=dtype, initializer=start))
+def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
+    """One shape of two parts: a tensor, or with `static` what is known of it, as a list."""
+    return joined_static_shape(prefix, suffix).as_list() if static else joined_shape(prefix, suffix)
 
 
-def assert_like_rnncell(cell_name: str, cell: Any) -> None:
-    """TypeError if something is no RNN cell."""
-    lacks = [n for n in ("output_size", "state_size") if not hasattr(cell, n)]
-    if lacks or not (hasattr(cell, "zero_state") or hasattr(cell, "get_initial_state")) or not callable(cell):
-        raise TypeError(f"The argument {cell_name!r} ({cell}) is not an RNNCell: it lacks {lacks or 'zero_state or __call__'}.")
+def _zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
+    """Zeros for a state, in the structure of its sizes."""
+    return nest.map_structure(lambda size: zeros_of(batch_size, size, dtype), state_size)
+
+
+def _like_rnncell(cell: Any) -> bool:
+    """Whether something can be run as a recurrent cell."""
+    try:
+        assert_like_rnncell("cell", cell)
+    except TypeError:
+        return False
+    return True
