@@ -65,7 +65,7 @@ MAY_IMPORT = {
                           "layers", "losses", "metrics", "rnn", "saved_model", "session", "summary", "train", "variables"},
     "distribute": LIBRARY | {"checkpoint", "data", "device_config", "distributed", "eager", "kernels", "keras", "place",
                              "session", "summary", "train", "variables"},
-    "programs": LIBRARY | {"contrib"},
+    "programs": LIBRARY | {"contrib", "estimator", "feature_column", "rnn"},
     "profiler": CORE | {"execute"}, "sysconfig": BASE, "resource_loader": BASE, "compiled_libraries": BASE, "xla": BASE,
     "tools": BASE,
     "__main__": {"tools"},
