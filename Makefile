@@ -83,5 +83,5 @@ chaos: $(READY)
 
 clean:
 	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
-	rm -f src/penstock/io/*.so
+	rm -f src/penstock/io/*.so src/penstock/kernels/*.so
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

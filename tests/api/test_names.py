@@ -16,6 +16,7 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "autograph.experimental.set_loop_options": "without back_prop",
     "autograph.to_code": "without arg_values and arg_types",
     "autograph.to_graph": "without arg_values and arg_types",
+    "keras.experimental.LinearModel.__init__": "kernel_initializer is zeros",
     "train.Checkpoint.__init__": "root comes first",
     "OptionalSpec.__init__": "value_structure is called element_spec",
     "config.experimental.set_virtual_device_configuration": "virtual_devices is called logical_devices",
