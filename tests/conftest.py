@@ -20,7 +20,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SOURCE, os.environ.get
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
 
-_MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality")
+_MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality", "seeds_required")
 
 
 @pytest.fixture(scope="session", autouse=True)

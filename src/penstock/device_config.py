@@ -6,6 +6,7 @@ The devices of eager execution are fixed when they are first used (`eager_device
 from __future__ import annotations
 
 import collections
+import os
 from typing import Any
 
 import torch
@@ -329,3 +330,19 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
 def tensor_float_32_execution_enabled() -> bool:
     """Whether TensorFloat-32 may be used on GPUs."""
     return cuda.tf32_allowed()
+
+
+@export("config.experimental.enable_op_determinism")
+def enable_op_determinism() -> None:
+    """Has ops give the same results each time they get the same inputs: no kernel that adds in any order, no random op without
+    a seed. An op that has no such kernel on a GPU raises an error.
+
+    >>> tf.random.set_seed(1)
+    >>> tf.config.experimental.enable_op_determinism()
+    """
+    from penstock.graph import context
+    context.process.seeds_required = True
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")     # cuBLAS reads it when its first handle is made
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.benchmark = False

@@ -265,3 +265,11 @@ def test_rows_of_a_sparse_tensor_are_its_parts():
     rows = tf1.data.Dataset.from_sparse_tensor_slices(tf1.SparseTensor([[0, 0], [1, 1]], [4., 5.], [2, 3]))
     found = [[part.numpy().tolist() for part in row] for row in rows]
     assert found == [[[[0]], [4.], [3]], [[[1]], [5.], [3]]]
+
+
+def test_rows_in_batches_of_another_size():
+    batches = tf.data.Dataset.range(7).batch(3)
+    assert [b.tolist() for b in batches.rebatch(2).as_numpy_iterator()] == [[0, 1], [2, 3], [4, 5], [6]]
+    whole = batches.rebatch(2, drop_remainder=True)
+    assert [b.tolist() for b in whole.as_numpy_iterator()] == [[0, 1], [2, 3], [4, 5]]
+    assert whole.element_spec.shape.as_list() == [2] and batches.rebatch(2).element_spec.shape.as_list() == [None]

@@ -83,3 +83,13 @@ def test_references_to_stacks_have_names_of_their_own():
         first, second = (tf.raw_ops.Stack(elem_type=tf.float32, stack_name="s") for _ in range(2))
         a, b = sess.run([first, second])
     assert a.shape == b.shape == (2,) and a[1] != b[1] and a[1].startswith(b"s_")
+
+
+def test_the_name_of_the_open_scope():
+    assert tf.get_current_name_scope() == ""
+    with tf.name_scope("a"), tf.name_scope("b"):
+        assert tf.get_current_name_scope() == "a/b"
+    with tf.Graph().as_default(), tf.name_scope("c"):
+        assert tf.get_current_name_scope() == "c"
+        with tf.name_scope("d"):
+            assert tf.get_current_name_scope() == "c/d"

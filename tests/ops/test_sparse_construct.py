@@ -71,3 +71,28 @@ def test_functions_of_one_tensor_act_on_values():
     assert tf.abs(sp).values.numpy().tolist() == [4, 9]
     assert tf.square(x=sp).dense_shape.numpy().tolist() == [3]
     assert tf.cast(sp, tf.int32).dtype == tf.int32
+
+
+def test_map_values():
+    sparse = tf.sparse.from_dense([[1, 2, 0], [0, 4, 0]])
+    times = tf.sparse.map_values(tf.multiply, 10, sparse)
+    np.testing.assert_array_equal(tf.sparse.to_dense(times).numpy(), [[10, 20, 0], [0, 40, 0]])
+    twice = tf.sparse.map_values(lambda a, b: a + b["x"], sparse, {"x": sparse})
+    assert twice.values.numpy().tolist() == [2, 4, 8]
+    assert tf.sparse.map_values(tf.ones_like, sparse, dtype=tf.float32).values.dtype == tf.float32
+    with pytest.raises(ValueError, match="No SparseTensor in argument list"):
+        tf.sparse.map_values(tf.add, 1, 2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Mismatched indices!"):
+        tf.sparse.map_values(tf.add, sparse, tf.sparse.from_dense([[0, 2, 1], [0, 4, 0]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Mismatched shapes!"):
+        tf.sparse.map_values(tf.add, sparse, tf.SparseTensor(sparse.indices, sparse.values, [2, 4]))
+
+
+def test_map_values_in_a_graph_checks_when_it_runs():
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        a, b = tf1.sparse_placeholder(tf1.float32), tf1.sparse_placeholder(tf1.float32)
+        added = tf1.sparse.map_values(tf1.add, a, b)
+        value = tf1.SparseTensorValue([[0, 1]], [2.0], [1, 3])
+        assert session.run(added, {a: value, b: value}).values.tolist() == [4.0]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Mismatched indices!"):
+            session.run(added.values, {a: value, b: tf1.SparseTensorValue([[0, 2]], [2.0], [1, 3])})

@@ -167,3 +167,24 @@ def test_reset_forgets():
     device_config.reset()
     context.process.eager = True
     assert tf2.config.get_soft_device_placement()
+
+
+def test_determinism_asks_for_seeds(monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    with context.enter(None):
+        tf2.random.set_seed(None)
+        try:
+            tf2.config.experimental.enable_op_determinism()
+            assert torch.are_deterministic_algorithms_enabled()
+            with pytest.raises(RuntimeError, match="Random ops require a seed"):
+                tf2.random.normal([2])
+            assert tf2.random.normal([2], seed=1).shape == (2,)
+            tf2.random.set_seed(5)
+            first = tf2.random.normal([3]).numpy()
+            tf2.random.set_seed(5)
+            np.testing.assert_array_equal(tf2.random.normal([3]).numpy(), first)
+        finally:
+            torch.use_deterministic_algorithms(False)
+            tf2.random.set_seed(None)

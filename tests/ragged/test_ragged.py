@@ -124,3 +124,34 @@ def test_sessions_fetch_and_feed_ragged_tensors():
         p = tf1.ragged.placeholder(tf.int64, 1)
         value = tf1.ragged.constant_value([[1], [2, 3]], dtype=np.int64)
         assert sess.run(p + 1, {p: value}).to_list() == [[2], [3, 4]]
+
+
+@pytest.mark.parametrize(("axes", "expected"), [
+    ((0, 1), [[[1], [2]], [], [[3, 4]]]), ((1, 2), [[[1], [2]], [[3, 4]]]), ((0, 2), [[1], [2], [3, 4]]),
+    ((2, 3), [[[1, 2], []], [[3, 4]]]), ((1, 3), [[1, 2], [3, 4]]), ((0, -1), [1, 2, 3, 4]),
+    ((2, 2), [[[[1], [2]], []], [[[3, 4]]]])])
+def test_dimensions_are_merged(axes, expected):
+    whole = tf.ragged.constant([[[[1], [2]], []], [[[3, 4]]]])
+    merged = whole.merge_dims(*axes)
+    assert (merged.to_list() if isinstance(merged, tf.RaggedTensor) else merged.numpy().tolist()) == expected
+    assert merged.shape.rank == 4 - (axes[1] % 4 - axes[0])
+
+
+@pytest.mark.parametrize(("axes", "expected"), [
+    ((0, 1), np.arange(12).reshape(3, 2, 2)), ((0, 2), np.arange(12).reshape(6, 2)), ((0, 3), np.arange(12)),
+    ((1, 2), [[[0, 1], [2, 3]], [[4, 5], [6, 7], [8, 9], [10, 11]]]),
+    ((2, 3), [[[0, 1, 2, 3]], [[4, 5, 6, 7], [8, 9, 10, 11]]]),
+    ((1, 3), [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11]])])
+def test_uniform_dimensions_are_merged(axes, expected):
+    whole = tf.RaggedTensor.from_row_splits(tf.reshape(tf.range(12), [3, 2, 2]), [0, 1, 3])
+    merged = whole.merge_dims(*axes)
+    got = merged.to_list() if isinstance(merged, tf.RaggedTensor) else merged.numpy().tolist()
+    assert got == (expected if isinstance(expected, list) else expected.tolist())
+
+
+def test_axes_that_cannot_be_merged():
+    whole = tf.ragged.constant([[[1, 2], [3]], []])
+    with pytest.raises(ValueError, match=r"outer_axis \(2\) to be less than or equal to inner_axis \(1\)"):
+        whole.merge_dims(2, 1)
+    with pytest.raises(ValueError, match="inner_axis=5 out of bounds: expected -3<=inner_axis<3"):
+        whole.merge_dims(0, 5)

@@ -389,6 +389,14 @@ class DatasetV2(Trackable):
         plain = self._normalized_for_unbatch()
         return plain._then("UnbatchDataset", spec=structure.unbatched(self.element_spec), inputs=(self,))
 
+    def rebatch(self, batch_size: Any, drop_remainder: Any = False, name: str | None = None) -> Any:
+        """A dataset of the same rows in batches of another size.
+
+        >>> list(tf.data.Dataset.range(5).batch(3).rebatch(2).as_numpy_iterator())
+        [array([0, 1]), array([2, 3]), array([4])]
+        """
+        return self.unbatch().batch(batch_size, drop_remainder)
+
     def _normalized_for_unbatch(self) -> DatasetV2:
         """This dataset with composite components as variants that can be taken apart row by row."""
         spec = self.element_spec

@@ -39,6 +39,7 @@ class _Process:
     resource_variables = True
     tensor_equality = True
     device_policy = 2                   # SILENT
+    seeds_required = False              # tf.config.experimental.enable_op_determinism
     strategy = False                    # tf.distribute.experimental_set_strategy has chosen one for the whole program
     watch: Any = None                   # f(op type, results) -> results, for every op that is called
 

@@ -76,6 +76,9 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     seed = _eager.seed if eager else graph.seed
     if seed is None:
         if op_seed is None:
+            if context.process.seeds_required:
+                raise RuntimeError("Random ops require a seed to be set when determinism is enabled. Please set a seed before "
+                                   "running the op, e.g. by calling tf.random.set_seed(1).")
             return None, None
         return DEFAULT_GRAPH_SEED, op_seed % _MAXINT32
     once = eager and op_seed is None

@@ -132,6 +132,18 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield v
 
 
+@export("get_current_name_scope")
+def get_current_name_scope() -> str:
+    """The name of the open scope, without a "/" at its end.
+
+    >>> with tf.name_scope("a"), tf.name_scope("b"):
+    ...     print(tf.get_current_name_scope())
+    a/b
+    """
+    name = context.state.scope_name if context.executing_eagerly() else context.current_graph().get_name_scope()
+    return name.rstrip("/")
+
+
 def strip_name_scope(name: str, export_scope: str | None) -> str:
     """`name` without the scope that is being exported, also in "^name" and "loc:@name"."""
     if not export_scope:

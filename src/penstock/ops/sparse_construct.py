@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from penstock import dtypes, errors
+from penstock import dtypes, errors, nest
 from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.graph import context
@@ -251,6 +251,25 @@ def _vocabularies(sp_ids: Any, vocab_size: Any) -> tuple[list, list]:
     if len(ids) != len(limits):
         raise ValueError("sp_ids and vocab_size have to have equal lengths.")
     return ids, limits
+
+
+@export("sparse.map_values")
+def map_values(op: Any, *args: Any, **kwargs: Any) -> SparseTensor:
+    """`op` called with the values in place of sparse tensors; its result has their indices and shape.
+
+    >>> tf.sparse.map_values(tf.multiply, 10, tf.sparse.from_dense([[1, 0, 2]])).values
+    <tf.Tensor: shape=(2,), dtype=int32, numpy=array([10, 20], dtype=int32)>
+    """
+    found = [x for x in nest.flatten((args, kwargs)) if isinstance(x, SparseTensor)]
+    if not found:
+        raise ValueError("No SparseTensor in argument list of map_values")
+    first = found[0]
+    checks = [check for other in found[1:] for check in (
+        tf.debugging.assert_equal(first.dense_shape, other.dense_shape, message="Mismatched shapes!"),
+        tf.debugging.assert_equal(first.indices, other.indices, message="Mismatched indices!")) if check is not None]
+    args, kwargs = nest.map_structure(lambda x: x.values if isinstance(x, SparseTensor) else x, (args, kwargs))
+    with tf.control_dependencies(checks):
+        return SparseTensor(first.indices, op(*args, **kwargs), first.dense_shape)
 
 
 @export("sparse.mask", v1=["sparse_mask"])

@@ -404,6 +404,15 @@ class RaggedTensor:
             return self.with_values(self._values.with_flat_values(new_values))
         return self.with_values(convert_to_tensor_or_ragged_tensor(new_values))
 
+    def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
+        """The same values with the dimensions from `outer_axis` to `inner_axis` merged into one.
+
+        >>> tf.ragged.constant([[[1, 2], [3]], [[4]]]).merge_dims(1, 2)
+        <tf.RaggedTensor [[1, 2, 3], [4]]>
+        """
+        from penstock.ragged.merging import merge_dims
+        return merge_dims(self, outer_axis, inner_axis)
+
     def with_row_splits_dtype(self, dtype: Any) -> RaggedTensor:
         """The same tensor with row splits of another dtype."""
         dtype = dtypes.as_dtype(dtype)
