@@ -2,14 +2,15 @@
 
     python benchmarks/allreduce.py --processes 2 3 4 8 --sizes 256 65536 1048576 --seconds 10 [--table docs/FILE.md]
 
-Prints, for each number of processes and elements (float32), the time of each way in milliseconds, what AUTO chose, and its time
-over that of the best. A round calls every way a few times in a row, in an order that changes, after a barrier and, of what is
-not large, a call that does not count; the slowest process counts. A time is the mean of the quickest quarter of the rounds:
-with more processes than cores, single rounds differ by a lot, and what others do on the machine only ever adds. Who is far
-behind is called in fewer rounds; all others, AUTO among them, are called in the same ones, so that what
-disturbs one disturbs all. Each size has its rounds in four parts, at different moments. Before each, AUTO is called, until it
-has made its last choice or for half as long. All ways write into their input, as torch.distributed does; "torch gloo" is
-`torch.distributed.all_reduce` itself.
+Prints, for each number of processes and elements (float32), the time of each way in milliseconds, what AUTO chose, its time
+over that of the same way when it is asked for by name, which shows how far two measurements of one thing differ, and over that
+of the best. A round calls every way, small arrays a few times in a row, in an order that changes, after a barrier and, unless
+arrays are too large for caches, a call that does not count: gloo is 10% slower at 4 MB after another way than after itself, and
+three columns may be gloo's. The slowest process counts. A time is the mean of the quickest quarter of the rounds: with more
+processes than cores, single rounds differ by a lot, and what others do on the machine only ever adds. Who is far behind is
+called in fewer rounds; all others, AUTO among them, are called in the same ones, so that what disturbs one disturbs all. Each
+size has its rounds in four parts, at different moments. Before each, AUTO is called, until it has tried often or for half as
+long. All ways write into their input, as torch.distributed does; "torch gloo" is `torch.distributed.all_reduce` itself.
 """
 from __future__ import annotations
 
@@ -32,9 +33,11 @@ import generated  # noqa: E402
 from penstock.distributed.launch import free_addresses  # noqa: E402
 
 LARGE = 1 << 20                     # bytes: smaller ones are timed some calls at a time
+LONG = 16 << 20                     # bytes: from here on, no call goes before
 MANY = 5
 FIRST, BEHIND = 3, 1.5              # rounds for all; then for those who are not slower than so many times the best
 SOME = 12                           # …, of what is not large
+TRIALS = 5                          # of AUTO: from then on, they are rare
 PASSES = 4                          # times that each size is measured, at different moments
 
 
@@ -86,10 +89,10 @@ class Member:
         return times.tolist()
 
     def chosen(self, x):
-        """What AUTO has chosen for arrays like this, and whether it has made its last trial."""
+        """What AUTO has chosen for arrays like this, and whether it has tried often: another choice is not likely soon."""
         from penstock.collective import tuner
         choice = self.group.tuner.choices[self.rank, min((x.nbytes - 1).bit_length(), tuner._LARGEST), ""]
-        return choice.chosen, choice.trials > len(tuner._AGAIN)
+        return choice.chosen, choice.trials >= TRIALS
 
     def close(self) -> None:
         """Leaves the group."""
@@ -139,8 +142,8 @@ class Size:
 
     def _timed(self, name: str) -> float:
         self._member.meeting.wait()
-        if not self._large:
-            self._member.call(name, self._x)        # as a barrier of its own kind: its threads are awake, as they are in a row
+        if self._x.nbytes < LONG:
+            self._member.call(name, self._x)        # its threads are awake, and its memory is in caches, as they are in a row
         began = time.perf_counter()
         for _ in range(self._many):
             self._member.call(name, self._x)
@@ -206,14 +209,15 @@ def main() -> None:
             times = line["ms"]
             if head is None:
                 head = list(times)
-                kept = ["| processes | KB | " + " | ".join(head) + " | AUTO chose | rounds | AUTO / best |",
-                        "|---" * (len(head) + 5) + "|"]
+                kept = ["| processes | KB | " + " | ".join(head) + " | AUTO chose | rounds | AUTO / that | AUTO / best |",
+                        "|---" * (len(head) + 6) + "|"]
                 print("\n".join(kept))
+            same = times["auto"] / times[line["chosen"]]
             ratio = times["auto"] / min(t for name, t in times.items() if name != "auto")
             farthest = max(farthest, ratio)
             kept.append(f"| {line['processes']} | {line['elements'] * 4 // 1024} | "
                         + " | ".join(f"{times[h]:.3g}" for h in head)
-                        + f" | {line['chosen']} | {line['rounds']} | {ratio:.2f} |")
+                        + f" | {line['chosen']} | {line['rounds']} | {same:.2f} | {ratio:.2f} |")
             print(kept[-1], flush=True)
     kept.append(f"\nAUTO took at most {farthest:.2f} times as long as the best.")
     print(kept[-1])

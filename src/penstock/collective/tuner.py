@@ -4,9 +4,9 @@ For every class of sizes (powers of two), the first call tries all algorithms, a
 size: rounds of a few calls each, in an order that changes, and soon without those that are far behind. The members exchange
 their times after each round, and the slowest one's counts, so that all come to the same choice. What a way takes is the mean of
 the quickest quarter of its rounds: where there are more processes than cores, the least of some rounds is luck, and the mean of
-all is what others did meanwhile. The best ones are tried again after some calls, and their rounds are added to those of before;
-another one is taken only if it is clearly better. Groups within one task are not worth it: there, messages are references, and
-a rule by size will do.
+all is what others did meanwhile. The best ones are tried again while they are in use, ever more rarely, and their rounds are
+added to those of before; another one is taken only if it is clearly better. When that is, all members know from the number of
+calls in their lane. Groups within one task are not worth it: there, messages are references, and a rule by size will do.
 
 Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
 about to do: engines could not tell, or end, if it were not the same. What was said and chosen is kept: the calls after it,
@@ -15,6 +15,7 @@ which are most, ask nobody.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import random
@@ -44,7 +45,8 @@ _IN_A_ROW = 3                       # calls that are timed together, of what is 
 _LONG = 16 << 20                    # bytes, from which on calls are so long that noise counts less, and rounds cost more
 _BEHIND_LONG = ((4, 1.25), (2, 1.6), (1, 2.5))
 _AGAIN_WITHIN = 2.0                 # times the best: who is tried again, where calls are long; else all are
-_AGAIN = (8, 64, 512, 4096)         # calls after which the best ones are tried again
+_AGAIN = 8                          # to the power of the number of trials: calls in a lane after which there is another one
+_REMEMBERED = 3                     # trials of a way, the last ones: so that what has changed, or was noise, is not for ever
 _BETTER = 0.97                      # of the time of the one in use: what another one must beat
 _LARGEST = 26                       # of the logarithm of bytes: classes above behave like this one
 _SMALL = 32 << 10
@@ -78,18 +80,20 @@ class _Choice:
         self.lock = threading.Lock()
         self.elements = elements                     # of the data that ways are tried on
         self.chosen = ""
-        self.rounds: dict[str, list[float]] = {}     # seconds that each way took
+        self.due: float = 0                          # number of a call in the lane: after it, there is another trial
+        self.rounds: dict[str, list[list[float]]] = {}         # seconds that each way took, of each trial
         self.trials = 0
 
     def times(self) -> dict[str, float]:
         """What each way takes, as far as is known."""
-        return {name: typical(found) for name, found in self.rounds.items()}
+        return {name: typical([*itertools.chain(*found)]) for name, found in self.rounds.items()}
 
-    def take(self, rounds: dict[str, list[float]]) -> None:
-        """Another trial has been made."""
+    def take(self, rounds: dict[str, list[float]], number: int) -> None:
+        """Another trial has been made, in the call of that number in the lane."""
         self.trials += 1
+        self.due = number + _AGAIN ** self.trials
         for name, found in rounds.items():
-            self.rounds.setdefault(name, []).extend(found)
+            self.rounds[name] = [*self.rounds.get(name, ()), found][-_REMEMBERED:]
         times = self.times()
         seconds, best = min((t, n) for n, t in times.items())
         if not self.chosen or seconds < _BETTER * times[self.chosen]:
@@ -106,13 +110,23 @@ class _Choice:
         return min((t, name) for name, t in self.times().items() if name not in engines.NAMES)[1]
 
 
+class _Lane:
+    """Calls of AUTO that keep their order, as one member makes them: their number is the same for all members, even of calls
+    that fail."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+
 class Plan:
-    """How calls that say the same are made: the way, and how many of them may still go it before it is asked for again."""
+    """How calls that say the same are made: the way, and up to which call of their lane, before it is asked for again."""
 
-    __slots__ = ("engine", "left", "name")
+    __slots__ = ("engine", "lane", "name", "until")
 
-    def __init__(self, name: str, left: float):
-        self.name, self.left = name, left
+    def __init__(self, name: str, lane: _Lane, until: float):
+        self.name, self.lane, self.until = name, lane, until
         self.engine: engines.Engine | None = None
 
 
@@ -124,6 +138,7 @@ class Tuner:
         self._lock = threading.Lock()
         self.choices: dict[tuple[int, int, str | None], _Choice] = {}     # by rank, class, and lane
         self._plans: dict[tuple, Plan] = {}
+        self._lanes: dict[tuple[int, str | None, bool], _Lane] = {}      # by rank, lane, and whether AUTO's
         self._engines: dict[tuple, engines.Engine] = {}          # by name, rank, and lane or instance
         self._made: dict[tuple, int] = {}
         self._agreed: set[tuple] = set()                         # what was said before: instance, rank, and what
@@ -132,26 +147,26 @@ class Tuner:
     def engine_for(self, key: tuple) -> engines.Engine | None:
         """The engine of calls that say what earlier ones have said; None if it has to be found, or there is none."""
         plan = self._plans.get(key)
-        if plan is None or plan.engine is None or plan.engine.broken or plan.left <= 0:
+        if plan is None or plan.engine is None or plan.engine.broken or plan.lane.calls >= plan.until:
             return None
-        plan.left -= 1
+        plan.lane.calls += 1
         return plan.engine
 
     def reduce(self, key: tuple, call: Call, data: torch.Tensor, merge: str, merging: Merge, how: str) -> None:
         """Reduces data, one-dimensional, in place; `key` stands for what is said of the call."""
+        lane = self._lanes.setdefault((call.rank, call.lane, how == "auto"), _Lane())
+        lane.calls += 1
         plan = self._plans.get(key)
-        if plan is None or plan.left <= 0 or plan.engine is not None and plan.engine.broken:
-            plan = self._plan(key, call, data, merge, how)
-        plan.left -= 1
+        if plan is None or lane.calls > plan.until or plan.engine is not None and plan.engine.broken:
+            plan = self._plan(key, lane, call, data, merge, how)
         if plan.engine is not None:
             plan.engine.reduce(data, lambda: call)
         else:
             drive(ALGORITHMS[plan.name](call.rank, call.size, data, merging), call)
 
-    def _plan(self, key: tuple, call: Call, data: torch.Tensor, merge: str, how: str) -> Plan:
-        again = key in self._plans
-        name, left = self.choose(call, data, merge, how, again)
-        plan = Plan(name, left)
+    def _plan(self, key: tuple, lane: _Lane, call: Call, data: torch.Tensor, merge: str, how: str) -> Plan:
+        name, until = self.choose(call, data, merge, how, lane.calls)
+        plan = Plan(name, lane, until)
         if name in engines.NAMES:
             plan.engine = self._engine(name, call)
         if len(self._plans) >= _KEPT:
@@ -159,8 +174,8 @@ class Tuner:
         self._plans[key] = plan
         return plan
 
-    def choose(self, call: Call, data: torch.Tensor, merge: str, how: str, again: bool = False) -> tuple[str, float]:
-        """The way of a call, and for how many calls; `again`: of one that has been made so often that it is worth a trial."""
+    def choose(self, call: Call, data: torch.Tensor, merge: str, how: str, number: int) -> tuple[str, float]:
+        """The way of a call, which has a number in its lane, and up to which number that holds."""
         if not data.numel():
             return "all_to_all", math.inf
         if how in ALGORITHMS:
@@ -173,10 +188,9 @@ class Tuner:
             return how if self._usable(how, call, data, merge) else "ring", math.inf
         if self._group.local:
             return "master_worker" if data.nbytes <= _SMALL else "round_robin", math.inf
-        choice = self._tuned(call, data.nbytes, again)
+        choice = self._tuned(call, data.nbytes, number)
         name = choice.chosen if choice.chosen not in engines.NAMES or engines.takes(data, merge) else choice.without_engines()
-        steady = call.lane is None or choice.trials > len(_AGAIN)          # calls of no lane come in any order: no new choice
-        return name, math.inf if steady else _AGAIN[choice.trials - 1]
+        return name, choice.due
 
     def _usable(self, how: str, call: Call, data: torch.Tensor, merge: str) -> bool:
         if not engines.takes(data, merge):
@@ -188,7 +202,7 @@ class Tuner:
         return self._nccl[call.rank]
 
     # -- trials -------------------------------------------------------------------------------------------------------
-    def _tuned(self, call: Call, nbytes: int, again: bool) -> _Choice:
+    def _tuned(self, call: Call, nbytes: int, number: int) -> _Choice:
         size = min((nbytes - 1).bit_length(), _LARGEST)
         key = call.rank, size, call.lane
         # The first call of a lane is the same for all; other calls come in any order: they agree on the middle of their class.
@@ -196,11 +210,13 @@ class Tuner:
         with self._lock:
             choice = self.choices.setdefault(key, _Choice(max(1, some // 4)))
         with choice.lock:
-            if not choice.chosen or again and choice.trials <= len(_AGAIN):
+            if number > choice.due:
                 data = torch.zeros(choice.elements)
                 about, name = f"{call.about} (trials)", ("tune", size, call.lane)
                 with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.lane) as trial:
-                    choice.take(self._try(trial, data, choice.leaders()))
+                    choice.take(self._try(trial, data, choice.leaders()), number)
+                if call.lane is None:                    # calls that come in any order: they could not agree on another trial
+                    choice.due = math.inf
             return choice
 
     def _ways(self, call: Call, data: torch.Tensor) -> dict[str, Callable[[], None]]:
@@ -225,8 +241,8 @@ class Tuner:
             for way in self._ways(call, data[:1024]).values():           # connections are made, threads are started
                 way()
         for n in range(1, _MOST + 1):
-            order = random.Random(n).sample(trying, len(trying))         # the same for all members
-            times = torch.tensor([_seconds(ways[name], many) for name in order], dtype=torch.float64)
+            order = random.Random(_MOST * call.n + n).sample(trying, len(trying))        # the same for all members
+            times = torch.tensor([self._timed(call, ways[name], data.nbytes, many) for name in order], dtype=torch.float64)
             drive(all_to_all(call.rank, call.size, times, MERGES["Max"]), call)
             for name, seconds in zip(order, times.tolist(), strict=True):
                 found[name].append(seconds)
@@ -235,6 +251,16 @@ class Tuner:
             if len(trying) == 1 or n >= _LEAST and spent > (budget if n >= _SOME else _AT_MOST * budget):
                 break
         return found
+
+    @staticmethod
+    def _timed(call: Call, way: Callable[[], None], nbytes: int, many: int) -> float:
+        """What a call takes, of so many in a row. What is large begins when all members are there, or a way pays for how far
+        the one before it has drawn them apart; and after a call that does not count, where arrays fit into caches."""
+        if nbytes >= _LARGE:
+            drive(all_to_all(call.rank, call.size, torch.zeros(1), MERGES["Max"]), call)
+            if nbytes < _LONG:
+                way()
+        return _seconds(way, many)
 
     def _as_called(self, call: Call, name: str, data: torch.Tensor) -> None:
         """One call of an algorithm, with all that belongs to a call."""
