@@ -10,7 +10,7 @@ import itertools
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -600,8 +600,3 @@ class InteractiveSession(BaseSession):
         stack = _sessions()
         if self in stack:
             stack.remove(self)
-
-
-def open_sessions() -> Iterator[Any]:
-    """The default sessions of this thread, outermost first."""
-    return iter(_sessions())

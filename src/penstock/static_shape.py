@@ -35,11 +35,6 @@ def disable_v2_tensorshape() -> None:
     _v2_behavior = False
 
 
-def v2_tensorshape_enabled() -> bool:
-    """Whether indexing a `TensorShape` gives plain ints."""
-    return _v2_behavior
-
-
 @export("compat.dimension_value", v1=["dimension_value"])
 def dimension_value(dimension) -> int | None:
     """The int or `None` behind what indexing a shape gave, whichever way the switch stands.

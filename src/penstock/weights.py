@@ -6,7 +6,6 @@ from typing import Any
 from penstock.api import export
 from penstock.compat import v1 as tf
 from penstock.graph import context
-from penstock.graph.constant import constant_value
 from penstock.graph.convert import convert
 
 PREFIX = "weights can not be broadcast to values."
@@ -69,11 +68,3 @@ def squeeze_weights(weights: Any, like: Any) -> Any:
         return weights
     one_more = tf.equal(1, tf.rank(weights) - tf.rank(like))
     return tf.cond(one_more, lambda: tf.squeeze(weights, [-1]), lambda: weights)
-
-
-def static_scalar(value: Any) -> float | None:
-    """The value of a scalar weight that is known at build time."""
-    if isinstance(value, (int, float)):
-        return float(value)
-    known = constant_value(value) if hasattr(value, "dtype") else None
-    return float(known) if known is not None and known.ndim == 0 else None

@@ -130,11 +130,6 @@ def spec_of(element: Any) -> Any:
     return pack(element, [leaf(x) for x in flatten(element)])
 
 
-def is_spec(spec: Any) -> bool:
-    """Whether all leaves are TypeSpecs."""
-    return all(isinstance(s, TypeSpec) for s in flatten(spec))
-
-
 def flat_specs(spec: Any) -> list:
     """The TensorSpecs of the flat tensors of an element."""
     return [t for s in flatten(spec) for t in s._flat_tensor_specs]

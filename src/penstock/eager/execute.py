@@ -12,7 +12,6 @@ from penstock.execute.failure import kind
 from penstock.graph import context
 from penstock.graph.build import apply, group_inputs, output_types, resolve, structure
 from penstock.graph.convert import convert
-from penstock.graph.node import Tensor
 from penstock.ops.registry import OpDef
 
 
@@ -166,13 +165,3 @@ def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple
     except Exception:
         return None
     return None
-
-
-def value_of(t: Any) -> Any:
-    """The run-time value of an eager tensor or of anything convertible."""
-    return t._value if isinstance(t, EagerTensor) else convert(t)._value  # type: ignore[attr-defined]
-
-
-def is_eager(t: Any) -> bool:
-    """Whether `t` is a tensor with a value."""
-    return isinstance(t, Tensor) and hasattr(t, "_value")

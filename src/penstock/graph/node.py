@@ -10,7 +10,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock import dtypes
 from penstock.api import export
 from penstock.graph import context
 from penstock.static_shape import TensorShape, as_dims, merge
@@ -433,8 +432,3 @@ def _public_attr(kind: str | None, value: Any, op: Operation) -> Any:
     if isinstance(value, (list, tuple)):
         return [_public_attr(None, v, op) for v in value]
     return value
-
-
-def base_types(types: Any) -> list:
-    """The dtypes without their reference mark."""
-    return [dtypes.as_dtype(t).base_dtype for t in types]

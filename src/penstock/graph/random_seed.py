@@ -33,11 +33,6 @@ _eager = _Eager()
 _op_seeds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # how many op seeds each graph has given
 
 
-def global_seed() -> int | None:
-    """The seed of eager execution, or None."""
-    return _eager.seed
-
-
 def generation() -> int:
     """How many times the eager seed was set."""
     return _eager.generation

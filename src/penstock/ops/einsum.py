@@ -136,15 +136,15 @@ def _(op, grad):
     labels, out = _parts(op.attrs["equation"])
     xs = op.inputs
     if len(xs) == 1:
-        return _input_gradient(op, grad, xs[0], labels[0], None, "", out)
+        return _input_gradient(grad, xs[0], labels[0], None, "", out)
     if len(xs) > 2:
         raise LookupError("the gradient of an Einsum of more than two inputs is that of the products in between")
-    a = _input_gradient(op, grad, xs[0], labels[0], xs[1], labels[1], out)
-    b = _input_gradient(op, grad, xs[1], labels[1], xs[0], labels[0], out)
+    a = _input_gradient(grad, xs[0], labels[0], xs[1], labels[1], out)
+    b = _input_gradient(grad, xs[1], labels[1], xs[0], labels[0], out)
     return a, b
 
 
-def _input_gradient(op: Any, grad: Tensor, x: Tensor, text: str, other: Any, other_text: str, out: str) -> Tensor:
+def _input_gradient(grad: Tensor, x: Tensor, text: str, other: Any, other_text: str, out: str) -> Tensor:
     """Contracts the gradient with the other input, then repeats it over axes that were summed alone."""
     unique = "".join(dict.fromkeys(text.replace("...", "\0"))).replace("\0", "...")
     known = set(out + other_text)

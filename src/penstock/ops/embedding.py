@@ -208,7 +208,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse
         if default_id is None:
             mask = tf.tile(tf.reshape(empty, [-1, 1]), tf.stack([1, tf.shape(out)[1]]))
             out = tf.where(mask, tf.zeros_like(out), out, name=scope)
-        return _unfolded(out, original, outer_rank, sparse_ids)
+        return _unfolded(out, original, outer_rank)
 
 
 def _same_float_type(tables: list, weights: Any) -> None:
@@ -230,7 +230,7 @@ def _valid(ids: SparseTensor, weights: SparseTensor | None, combiner: str) -> tu
     return tf.sparse_retain(ids, keep), None if weights is None else tf.sparse_retain(weights, keep)
 
 
-def _unfolded(out: Any, original: Any, outer_rank: Any, ids: SparseTensor) -> Any:
+def _unfolded(out: Any, original: Any, outer_rank: Any) -> Any:
     """Gives the combined rows the leading dimensions that the ids had."""
     rows = tf.reshape(out, tf.concat([tf.slice(tf.cast(original, dtypes.int32), [0], [outer_rank]),
                                       tf.slice(tf.shape(out), [1], [-1])], 0))

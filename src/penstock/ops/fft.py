@@ -134,13 +134,13 @@ def _real_transform(rank: int) -> None:
     def _(op, grad):
         weighted = grad * _weights(op.inputs[1], 0.5, grad.dtype)
         whole = backward(weighted, op.inputs[1], Treal=op.attrs["Treal"])
-        return _padded_to(whole * _points(op.inputs[1], op.attrs["Treal"]), op.inputs[0], rank), None
+        return _padded_to(whole * _points(op.inputs[1], op.attrs["Treal"]), op.inputs[0]), None
 
     @backward.gradient
     def _(op, grad):
         spectrum = forward(grad, op.inputs[1], Tcomplex=op.attrs["Tcomplex"])
         scale = _points(op.inputs[1], op.attrs["Tcomplex"])
-        return _padded_to(spectrum * _weights(op.inputs[1], 2.0, spectrum.dtype) / scale, op.inputs[0], rank), None
+        return _padded_to(spectrum * _weights(op.inputs[1], 2.0, spectrum.dtype) / scale, op.inputs[0]), None
     _real_functions(forward, backward, rank)
 
 
@@ -166,7 +166,7 @@ def _weights(fft_length: Tensor, paired: float, dtype: Any) -> Tensor:
     return get("Cast")(get("SelectV2")(single, ones, ones * paired), DstT=dtype)
 
 
-def _padded_to(x: Tensor, like: Tensor, rank: int) -> Tensor:
+def _padded_to(x: Tensor, like: Tensor) -> Tensor:
     """`x` with zeros for what the transform cut off `like`."""
     if x._dims is not None and x._dims == like._dims and None not in x._dims:
         return x

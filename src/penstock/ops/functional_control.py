@@ -110,10 +110,10 @@ def _choose(selector: Tensor, graphs: list[FuncGraph], case: bool, scope: str) -
     made = branch_op(selector, outer, [GraphFunction(g) for g in graphs], case, scope)
     if not made.outputs:
         return rebuild(graphs[0].structured_outputs, []) if graphs[0].structured_outputs is not None else made
-    return rebuild(graphs[0].structured_outputs, _passed_on(made, made.outputs))
+    return rebuild(graphs[0].structured_outputs, _passed_on(made.outputs))
 
 
-def _passed_on(made: Operation, outputs: list[Tensor]) -> list[Tensor]:
+def _passed_on(outputs: list[Tensor]) -> list[Tensor]:
     """Identities of the results, so that an op with many outputs can be pruned around."""
     out = []
     for t in outputs:
@@ -149,7 +149,7 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
         captures = share_captures([cond_graph, body_graph])
         body_graph.outputs = body_graph.outputs + body_graph.internal_captures
         made = _add_while(cond_graph, body_graph, [*start, *captures], dims, parallel_iterations, scope)
-        outputs = _passed_on(made, made.outputs[1:1 + len(flat)])
+        outputs = _passed_on(made.outputs[1:1 + len(flat)])
         packed = rebuild(_in_structure(loop_vars, nest.flatten(result, expand_composites=True)), outputs)
     if return_same_structure or len(flat) > 1:
         return packed

@@ -49,7 +49,7 @@ def plan_of(name: str, shape: tuple, ksize: tuple, strides: tuple, padding: str,
     """The plan for an input of some shape; checks everything that the kernels rely on."""
     if len(shape) != len(data_format):
         raise errors.invalid(f"tensor_in must be {len(data_format)}-dimensional, got shape {list(shape)}")
-    windows.checked(_check, name, len(data_format), ksize, strides, data_format)
+    windows.checked(_check, name, len(data_format), ksize, strides)
     channel = windows.channel_axis(data_format)
     if ksize[channel] != 1 or strides[channel] != 1:
         raise _unsupported(f"{name}: pooling is not yet supported on the depth dimension.")
@@ -76,7 +76,7 @@ def _unsupported(message: str) -> errors.OpError:
     return errors.UnimplementedError(None, None, message)
 
 
-def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int], data_format: str) -> None:
+def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int]) -> None:
     """Refuses windows that no kernel takes, whatever the shapes are."""
     for what, values in (("ksize", ksize), ("strides", strides)):
         if len(values) != rank:
@@ -96,7 +96,7 @@ def expect(name: str, x: torch.Tensor, shape: Sequence[int]) -> None:
 def _output_dims(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str,
                  name: str, depth_too: bool = True) -> Any:
     rank = len(data_format)
-    _check(name, rank, ksize, strides, data_format)
+    _check(name, rank, ksize, strides)
     x = shapes.rank_is(input, rank)
     skip = {0} if depth_too else {0, windows.channel_axis(data_format)}
     return tuple(d if i in skip else windows.output_size(d, k, s, padding)

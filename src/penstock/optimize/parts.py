@@ -85,10 +85,10 @@ def _may_be_compiled(op: Operation, step: StepGraph) -> bool:
     if any(t._dtype._is_ref_dtype or t._dtype.torch is None for t in (*op._inputs, *op.outputs)):
         return False
     return _constant(op) or bool(op._inputs) and any(t._dtype.is_floating for t in (*op._inputs, *op.outputs)) \
-        and not _reads_on_host(op, step)
+        and not _reads_on_host(op)
 
 
-def _reads_on_host(op: Operation, step: StepGraph) -> bool:
+def _reads_on_host(op: Operation) -> bool:
     """Whether an op looks at a number that is not a constant: what torch.compile is given looks at shapes alone."""
     counts = op._counts or (None,) * len(op.opdef.inputs)
     arguments = [arg for arg, n in zip(op.opdef.inputs, counts, strict=True) for _ in range(1 if n is None else n)]

@@ -10,7 +10,6 @@ all ops not done yet, the first in the order has all it needs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -254,9 +253,3 @@ def _control(op: Operation, before: Operation) -> None:
     if before not in op._control_inputs:
         op._control_inputs.append(before)
         before._control_outputs.append(op)
-
-
-def cut_edges(ops: Iterable[Operation], placed: dict[Operation, Device], fed: set[int]) -> int:
-    """How many tensors cross from one device to another: one for each destination."""
-    return len({(id(t), placed[op]) for op in ops for t in op._inputs
-                if id(t) not in fed and placed[t._op] is not placed[op]})

@@ -75,7 +75,7 @@ class Profiler:
         if chosen["account_displayed_op_only"]:
             root.add_up()
         _write(root, chosen, self._steps)
-        return _message(root, multi=kind in ("op", "code"), top=True)
+        return _message(root, multi=kind in ("op", "code"))
 
     def _times(self, step: int) -> dict[str, dict[str, int]]:
         """Times and bytes by name of op: of one step, or the mean of all."""
@@ -126,7 +126,7 @@ def _write(root: views.Node, options: dict[str, Any], steps: dict[int, Any]) -> 
         raise errors.UnimplementedError(None, None, f"profiles are written to stdout, files and timelines, not as {kind}")
 
 
-def _message(node: views.Node, multi: bool, top: bool = False) -> Any:
+def _message(node: views.Node, multi: bool) -> Any:
     from penstock.profiler.messages import GraphNodeProto, MultiGraphNodeProto
     made = MultiGraphNodeProto(name=node.name) if multi else GraphNodeProto(name=node.name)
     fields = {f.name for f in made.DESCRIPTOR.fields}

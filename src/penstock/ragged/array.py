@@ -155,7 +155,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
         multiples = int_tensor(multiples, "multiples", input.row_splits.dtype)
         multiples.shape.assert_has_rank(1)
         known = constant_value(multiples)
-        splits = _tile_splits(input, multiples, known)
+        splits = _tile_splits(input, multiples)
         rows = input.shape._dims[0] if input.shape._dims is not None else None
         if known is not None and rows is not None:
             splits[0].set_shape([rows * int(known[0]) + 1])
@@ -179,7 +179,7 @@ def _tile_values(rt: RaggedTensor, multiples: Any, known: Any) -> Any:
     return tf.tile(flat, tf.concat([tf.ones([1], inner.dtype), inner], 0))
 
 
-def _tile_splits(rt: RaggedTensor, multiples: Any, known: Any) -> list:
+def _tile_splits(rt: RaggedTensor, multiples: Any) -> list:
     """The row lengths of each level, repeated as the levels above them are."""
     out, splits = [], rt.nested_row_splits
     for axis in range(rt.ragged_rank):

@@ -78,7 +78,7 @@ def _nvals(values: Any, out_type: Any) -> Any:
     return values.nrows(out_type=out_type) if isinstance(values, RaggedTensor) else tf.shape(values, out_type=out_type)[0]
 
 
-def _checked(message: str, tensor: Any, checks: list) -> Any:
+def _checked(tensor: Any, checks: list) -> Any:
     """`tensor` after the given assertions."""
     with tf.control_dependencies([c for c in checks if c is not None]):
         return tf.identity(tensor)
@@ -139,7 +139,7 @@ class RaggedTensor:
                 raise ValueError("row_splits tensor may not be empty.")
             if validate:
                 m = "Arguments to from_row_splits do not form a valid RaggedTensor"
-                row_splits = _checked(m, row_splits, [
+                row_splits = _checked(row_splits, [
                     tf.debugging.assert_rank(row_splits, 1, message=m),
                     tf.debugging.assert_equal(row_splits[0], tf.constant(0, row_splits.dtype), message=m),
                     _increasing(row_splits, m),
@@ -156,7 +156,7 @@ class RaggedTensor:
             row_lengths.shape.assert_has_rank(1)
             if validate:
                 m = "Arguments to from_row_lengths do not form a valid RaggedTensor"
-                row_lengths = _checked(m, row_lengths, [
+                row_lengths = _checked(row_lengths, [
                     tf.debugging.assert_rank(row_lengths, 1, message=m),
                     tf.debugging.assert_non_negative(row_lengths, message=m),
                     tf.debugging.assert_equal(tf.reduce_sum(row_lengths), _nvals(values, row_lengths.dtype), message=m)])
@@ -173,7 +173,7 @@ class RaggedTensor:
             n = _nvals(values, row_starts.dtype)
             if validate:
                 m = "Arguments to from_row_starts do not form a valid RaggedTensor"
-                row_starts = _checked(m, row_starts, [
+                row_starts = _checked(row_starts, [
                     tf.debugging.assert_rank(row_starts, 1, message=m),
                     tf.debugging.assert_equal(row_starts[:1], tf.constant(0, row_starts.dtype), message=m),
                     _increasing(row_starts, m),
@@ -189,7 +189,7 @@ class RaggedTensor:
             row_limits.shape.assert_has_rank(1)
             if validate:
                 m = "Arguments to from_row_limits do not form a valid RaggedTensor"
-                row_limits = _checked(m, row_limits, [
+                row_limits = _checked(row_limits, [
                     tf.debugging.assert_rank(row_limits, 1, message=m),
                     tf.debugging.assert_non_negative(row_limits[:1], message=m),
                     _increasing(row_limits, m),
@@ -209,7 +209,7 @@ class RaggedTensor:
             values.shape[:1].assert_is_compatible_with(value_rowids.shape)
             if validate:
                 m = "Arguments to from_value_rowids do not form a valid RaggedTensor"
-                value_rowids = _checked(m, value_rowids, [
+                value_rowids = _checked(value_rowids, [
                     tf.debugging.assert_rank(value_rowids, 1, message=m),
                     tf.debugging.assert_rank(nrows, 0, message=m),
                     tf.debugging.assert_equal(_nvals(values, dtypes.int64), _nvals(value_rowids, dtypes.int64), message=m),

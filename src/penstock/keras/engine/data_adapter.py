@@ -92,7 +92,7 @@ def _arrays(data: Any) -> Any:
 def make_batch(model: Any, x: Any, y: Any, weights: Any, class_weight: Any = None, check: bool = True,
                training: bool = True) -> Batch:
     """A batch (or all the data) for a model: arrays in their layout, checked against inputs and outputs."""
-    x, y = _conformed(model, x, model._input_info(), "input", check), y
+    x, y = _conformed(x, model._input_info(), "input", check), y
     outputs = model._output_info(y)
     if y is not None:
         y = _targets(model, y, outputs, check and training)
@@ -111,7 +111,7 @@ def make_batch(model: Any, x: Any, y: Any, weights: Any, class_weight: Any = Non
     return Batch(layout, flat)
 
 
-def _conformed(model: Any, x: Any, info: Any, what: str, check: bool) -> Any:
+def _conformed(x: Any, info: Any, what: str, check: bool) -> Any:
     if info is None:
         return nest.map_structure(standardize.column, _arrays(x))
     names, shapes = info

@@ -131,7 +131,7 @@ def _encoded_shape(shape: Any) -> Any:
 def save(model: Any, path: str, include_optimizer: bool, signatures: Any = None) -> None:
     """Writes a model to a directory."""
     if not context.executing_eagerly():
-        _save_graph(model, path, include_optimizer)
+        _save_graph(model, path)
         return
     from penstock.saved_model.object_saving import save as save_objects
     if _specs(model) is None:
@@ -141,7 +141,7 @@ def save(model: Any, path: str, include_optimizer: bool, signatures: Any = None)
     save_objects(model, path, signatures)
 
 
-def _save_graph(model: Any, path: str, include_optimizer: bool) -> None:
+def _save_graph(model: Any, path: str) -> None:
     from penstock.compat import v1 as tf
     if not model.inputs or not model.outputs:
         raise ValueError(f"Model {model} cannot be saved because its inputs are not known: call it, or `fit`, first.")
