@@ -4,12 +4,13 @@
 
 `servers`: a worker computes the gradients; a parameter server, in a process of its own, has the variables and applies them.
 `all_reduce`: two workers of a MultiWorkerMirroredStrategy, in processes of their own, take half of each batch. Bytes are
-counted twice: by the optimizer, of the tensors that its codec made when they were there, and by the links of the worker's
-server, of all that it sent to others. Accuracies are means over seeds, with the same data and initial values for each scheme.
+counted twice: by the optimizer, of the tensors that its codec made, and by the links of the worker's server, of all tensors
+that it sent to others (messages have heads, which neither counts). Accuracies are means over seeds, with the same data and
+initial values for each scheme.
 
-The language model predicts the next character of the pages in docs/: an embedding, an LSTM, a softmax over characters. It
-learns from 20,000 characters and is tested on 28,000 others, of which it gets about half right. `--table` writes the tables
-into a page.
+The language model predicts the next character of Python's own manual, as `pydoc_data.topics` has it: an embedding, an LSTM, a
+softmax over characters. It learns from 20,000 characters and is tested on 28,000 others, of which it gets about half right.
+`--table` writes the tables into a page, each with its command, what was trained and tested, and how sure the figures are.
 """
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pydoc_data.topics import topics
 
 import numpy as np
 
@@ -119,7 +122,7 @@ class Words:
     learnt, tested = 20_000, 28_000                  # characters
 
     def __init__(self) -> None:
-        text = "\n".join(p.read_text() for p in sorted((ROOT / "docs").glob("*.md")))[:self.learnt + self.tested]
+        text = "\n".join(topics[name] for name in sorted(topics))[:self.learnt + self.tested]
         self.characters = sorted(set(text), key=lambda c: (text.count(c), c), reverse=True)[:95]
         number = {c: i for i, c in enumerate(self.characters)}
         codes = np.array([number[c] for c in text if c in number], np.int32)
@@ -209,10 +212,13 @@ def worker(task_name: str, scheme: str, seeds: int) -> None:
                 some = order[at:at + task.batch][first * half:][:half]
                 step(tf.constant(task.train[0][some]), tf.constant(task.train[1][some]))
                 before = sent() if before is None else before           # the first step makes variables, which are broadcast
+        moved = sent() - before
         right = np.argmax(model(tf.constant(task.test[0])).numpy(), -1) == task.test[1]
         counted, dense = (int(strategy.experimental_local_results(opt.compressor.counter(w))[0].numpy())
                           for w in ("sent", "dense"))
-        print(json.dumps([float(right.mean()), counted, (sent() - before) * steps / (steps - 1), dense]), flush=True)
+        print(json.dumps([float(right.mean()), counted, moved * steps / (steps - 1), dense]), flush=True)
+    if first:
+        threading.Event().wait(600)      # until it is killed: if it left, the link of the first would be gone, and its count
     os._exit(0)
 
 
@@ -227,18 +233,39 @@ def all_reduced(task_name: str, scheme: str, seeds: int) -> np.ndarray:
         made.append(subprocess.Popen([sys.executable, __file__, "--worker", json.dumps([task_name, scheme, seeds])], env=env,
                                      stdout=subprocess.PIPE, text=True))
     try:
-        return np.array([json.loads(line) for line in made[0].communicate(timeout=3000)[0].splitlines()])
+        rows = [json.loads(line) for line in made[0].communicate(timeout=3000)[0].splitlines()]
+        if len(rows) != seeds:
+            raise RuntimeError(f"{task_name}, {scheme}: {len(rows)} of {seeds} seeds were trained to the end")
+        return np.array(rows)
     finally:
         for p in made:
             p.kill()
             p.wait()
 
 
+def caption(task: Digits | Words, seeds: int, accuracy: float) -> str:
+    """The sentence above a table: its command, what was trained and tested, and how far chance goes."""
+    tested = task.test[1].size
+    error = 100 * (accuracy * (1 - accuracy) / tested) ** 0.5
+    return (f"`{generated.command()}`: {task.epochs} epochs in batches of {task.batch}, rate {task.rate}, "
+            + (f"means of {seeds} seeds, ± the standard error over seeds; " if seeds > 1 else "one seed; ")
+            + f"{tested:,} predictions are tested, which leaves an accuracy a standard error of {error:.2f} points.")
+
+
+def row(scheme: str, runs: np.ndarray, dense: np.ndarray) -> str:
+    """A line of the table, of a row of numbers for each seed; seeds are compared with the same seed of the dense gradients."""
+    accuracy, counted, wire, _ = runs.mean(0)
+    points = 100 * (runs - dense)[:, 0]
+    doubt = f" ± {points.std(ddof=1) / len(points) ** 0.5:.2f}" if len(points) > 1 and runs is not dense else ""
+    return (f"| {scheme} | {accuracy:.4f} | {round(points.mean(), 2) + 0:+.2f}{doubt} | {counted / 1e6:.2f} | "
+            f"{100 * counted / dense[:, 1].mean():.2f}% | {wire / 1e6:.2f} |")
+
+
 def table(way: str, name: str, schemes: list[str], args: argparse.Namespace, cluster: Cluster | None) -> None:
     """Prints the rows of one task in one way, and writes those that are there into the page after each."""
     lines = [f"| {name}, {way} | accuracy | to dense, points | MB encoded | of dense | MB sent |", "|---|---|---|---|---|---|"]
     print("\n" + "\n".join(lines), flush=True)
-    task, first = TASKS[name](), None
+    task, dense = TASKS[name](), None
 
     def run(scheme: str) -> np.ndarray:
         if cluster is None:
@@ -246,13 +273,11 @@ def table(way: str, name: str, schemes: list[str], args: argparse.Namespace, clu
         return np.array([with_servers(cluster, task, *SCHEMES[scheme], seed) for seed in range(args.seeds)])
     pool = ThreadPoolExecutor(1 if cluster else args.at_once)
     for scheme, runs in zip(schemes, pool.map(run, schemes), strict=True):
-        accuracy, counted, wire, _ = runs.mean(0)
-        first = first or (accuracy, counted)
-        lines.append(f"| {scheme} | {accuracy:.4f} | {100 * (accuracy - first[0]):+.2f} | {counted / 1e6:.2f} | "
-                     f"{100 * counted / first[1]:.2f}% | {wire / 1e6:.2f} |")
+        dense = runs if dense is None else dense
+        lines.append(row(scheme, runs, dense))
         print(lines[-1], flush=True)
         if args.table:
-            generated.write(args.table, f"{name}, {way}", lines)
+            generated.write(args.table, f"{name}, {way}", [caption(task, args.seeds, dense[:, 0].mean()), "", *lines])
     pool.shutdown()
 
 
