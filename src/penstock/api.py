@@ -76,7 +76,10 @@ class Namespace(types.ModuleType):
         self.__path__ = []
 
     def __getattr__(self, name: str) -> Any:
-        value = resolve(self._api, self._prefix + name, self.__name__)
+        if name == "__all__":
+            value: Any = star_names(self._api, self._prefix, self.__name__)
+        else:
+            value = resolve(self._api, self._prefix + name, self.__name__)
         self.__dict__[name] = value
         return value
 
@@ -104,6 +107,17 @@ def names_under(api: str, prefix: str) -> list[str]:
     load(prefix.rstrip("."), api)
     waiting = [w.removeprefix(f"{api}:") for w in LAZY]
     return sorted({n[len(prefix):].split(".")[0] for n in (*TABLES[api], *waiting) if n.startswith(prefix) and ":" not in n})
+
+
+def star_names(api: str, prefix: str, module_name: str) -> list[str]:
+    """What `from module import *` gives: the names directly below `prefix` that there are."""
+    def there(name: str) -> bool:
+        try:
+            resolve(api, prefix + name, module_name)
+        except AttributeError:
+            return False
+        return True
+    return [n for n in names_under(api, prefix) if not n.startswith("_") and there(n)]
 
 
 class MissingName(AttributeError):
@@ -184,7 +198,7 @@ def install(module_name: str, api: str, prefix: str = "") -> None:
     module = sys.modules[module_name]
 
     def getattr_(name: str) -> Any:
-        value = resolve(api, prefix + name, module_name)
+        value = star_names(api, prefix, module_name) if name == "__all__" else resolve(api, prefix + name, module_name)
         module.__dict__.setdefault(name, value)
         return value
 

@@ -68,6 +68,31 @@ def test_classes_of_columns_and_heads_are_found(tf):
         optimizers.get_optimizer_instance("Adam")
 
 
+def star(module):
+    """What `from module import *` brings."""
+    found = {}
+    exec(f"from {module} import *", found)
+    return {n: v for n, v in found.items() if n != "__builtins__"}
+
+
+def test_everything_of_a_module(tf):
+    layers = star("tensorflow.keras.layers")
+    assert layers["Dense"] is tf.keras.layers.Dense and {"Input", "Conv2D", "LSTM", "Concatenate"} <= set(layers)
+    assert not {"AUTOTUNE", "tf", "Any"} & set(layers)
+    assert {"Sequential", "Model", "layers", "backend"} <= set(star("tensorflow.keras"))
+    assert {"constant", "Variable", "matmul", "nn", "train"} <= set(star("tensorflow"))
+    assert ("placeholder" in star("tensorflow")) == (tf._api == "v1") and "placeholder" in star("tensorflow.compat.v1")
+    cells = star("tensorflow.python.ops.rnn_cell_impl")
+    assert {"RNNCell", "GRUCell", "LSTMStateTuple", "assert_like_rnncell"} <= set(cells)
+    ops = star("tensorflow.python.framework.ops")
+    assert {"Graph", "Tensor", "convert_to_tensor", "name_scope"} <= set(ops) and not {"tf", "Any", "print", "range"} & set(ops)
+
+
+def test_everything_of_a_module_of_penstock():
+    assert "relu" in star("penstock.compat.v1.nn") and "dynamic_rnn" in star("penstock.compat.v1.nn")
+    assert {"constant", "function", "keras"} <= set(star("penstock")) and "placeholder" not in star("penstock")
+
+
 def test_put_back():
     with importer.in_place("v1"):
         importlib.import_module("tensorflow.python.framework.ops")

@@ -34,6 +34,9 @@ class PublicModule(types.ModuleType):
         self.__dict__["_api"], self.__dict__["_prefix"] = api, prefix
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":                           # `from tensorflow.keras.layers import *`
+            return [n for n in names.names_under(self._api, self._prefix)
+                    if not n.startswith("_") and self._find(n) is not NOTHING]
         if name.startswith("__") and name.endswith("__") and name not in ("__version__", "__git_version__",
                                                                           "__compiler_version__"):
             raise AttributeError(name)

@@ -6,6 +6,7 @@ that are not public. Ops of generated modules (`gen_math_ops`) are `tf.raw_ops`,
 """
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import inspect
@@ -73,6 +74,8 @@ class View(types.ModuleType):
         self.__dict__["_api"], self.__dict__["_rest"], self.__dict__["_where"] = api, rest, where.split() or ["."]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self._star_names()
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         full, inner = f"{self.__name__}.{name}", f"{self._rest}.{name}"
@@ -100,6 +103,19 @@ class View(types.ModuleType):
             if value is not NOTHING:
                 return value
         return NOTHING
+
+    def _star_names(self) -> list[str]:
+        """What `from module import *` gives: what the stated places have; of tf itself, nothing that hides what Python has."""
+        found: set[str] = set()
+        for where in self._where:
+            if where.startswith("@"):
+                found.update(n for n, v in vars(importlib.import_module(f"penstock.{where[1:]}")).items()
+                             if str(getattr(v, "__module__", None)).startswith("penstock."))
+            elif where == ".":
+                found.update(n for n in names.names_under("v1", "") if not hasattr(builtins, n))
+            else:
+                found.update(names.names_under("v1", where + "."))
+        return sorted(n for n in found if not n.startswith("_") and self._stated(n) is not NOTHING)
 
     def _find(self, name: str) -> Any:
         value = self._stated(name)
