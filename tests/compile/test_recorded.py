@@ -23,6 +23,8 @@ OPTIMIZERS = {
     "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
     "rmsprop": lambda: tf.train.RMSPropOptimizer(0.01),
     "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+    "falling rate": lambda: tf.train.GradientDescentOptimizer(tf.train.exponential_decay(0.1, tf.Variable(2.0), 2, 0.5)),
 }
 
 

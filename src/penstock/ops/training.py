@@ -151,10 +151,10 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
 
 
 def _number(value: torch.Tensor, name: str, device: bool) -> Any:
-    """A number for a rule; one on a GPU stays there if the rule takes it so."""
+    """A number for a rule; one on a GPU, or in a run that is recorded, stays a tensor if the rule takes it so."""
     if value.ndim:
         raise errors.invalid(f"{name} is not a scalar: {arrays.show(value.shape)}")
-    return value if device and not value.is_cpu else value.item()
+    return value if device and (not value.is_cpu or type(value) is not torch.Tensor) else value.item()
 
 
 def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
@@ -402,7 +402,7 @@ def _ratio(a: Any, b: Any) -> Any:
 @_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False", device=True)
 def _(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
     rate = _adam_rate(lr, beta1_power, beta2_power)
-    whole = None if use_nesterov or isinstance(rate, torch.Tensor) else _in_memory_order(var, grad, m, v)
+    whole = None if use_nesterov or isinstance(rate, torch.Tensor) and not rate.is_cpu else _in_memory_order(var, grad, m, v)
     if whole is not None:
         # ATen's kernel takes the bias out by the number of steps; after so many there is none, and the rate has it already
         torch._fused_adam_(*[[t] for t in whole], [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2, weight_decay=0.0,
