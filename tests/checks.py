@@ -1,7 +1,8 @@
-"""Assertions that several test files share."""
+"""Assertions and waits that several test files share."""
 import contextlib
 import re
 import threading
+import time
 
 import pytest
 
@@ -23,3 +24,11 @@ def no_new_threads(seconds=10.0):
     for thread in set(threading.enumerate()) - before:
         thread.join(seconds)
         assert not thread.is_alive(), f"{thread.name} is left over"
+
+
+def eventually(true, seconds=10.0):
+    """Whether something becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(true())

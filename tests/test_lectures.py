@@ -13,6 +13,7 @@ import pytest
 import penstock
 import penstock.compat.v1 as tf
 from penstock import digits
+from tests.checks import eventually
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
@@ -94,13 +95,12 @@ def test_queues_block_and_push_back():
                 done.append(i)
         thread = threading.Thread(target=produce)
         thread.start()
-        deadline = time.time() + 20
-        while sess.run(size) < 2 and time.time() < deadline:
-            time.sleep(0.01)
+        assert eventually(lambda: len(done) == 2, 20)
         time.sleep(0.1)
-        assert len(done) == 2                          # the third waits: back-pressure
+        assert len(done) == 2 == sess.run(size)        # the third waits: back-pressure
         assert [sess.run(get) for _ in range(6)] == list(range(6))
-        thread.join()
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 def test_switch_and_merge_pass_dead_tensors():

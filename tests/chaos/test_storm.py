@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.chaos import storm
-from tests.distributed.conftest import eventually
+from tests.checks import eventually
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
 

@@ -8,6 +8,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock.collective.algorithms import ALGORITHMS
 from penstock.ops import collective
+from tests.checks import eventually
 
 
 def session(graph, cpus=2, **options):
@@ -188,7 +189,7 @@ def test_cancelling():
                 error.append(e)
         thread = threading.Thread(target=run)
         thread.start()
-        time.sleep(0.2)
+        assert eventually(sess.running_steps)
         sess.close()
         thread.join(20)
         assert not thread.is_alive()

@@ -6,7 +6,8 @@ import pytest
 import penstock as tf
 import penstock.compat.v1 as v1
 from penstock.distribute import connect
-from tests.distributed.conftest import addresses, eventually
+from tests.checks import eventually
+from tests.distributed.conftest import addresses
 
 
 class Cluster:

@@ -7,7 +7,7 @@ import pytest
 import penstock as tf
 import penstock.compat.v1 as v1
 from penstock.distribute import connect
-from tests.distributed.conftest import eventually
+from tests.checks import eventually
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
 

@@ -10,8 +10,8 @@ from penstock.distribute import connect
 from penstock.distribute.coordinator import workers
 from penstock.distribute.coordinator.closures import Closure, ClosureQueue
 from penstock.distributed.peers import Peers
+from tests.checks import eventually
 from tests.distribute.coordinated import made  # noqa: F401
-from tests.distributed.conftest import eventually
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(120)]
 E = tf.errors

@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 import penstock.compat.v1 as tf
 from penstock.distributed.launch import free_addresses
+from tests.checks import eventually
 
 SOURCE = str(pathlib.Path(__file__).parents[2] / "src")
 SERVE = """
@@ -27,14 +27,6 @@ def addresses(**jobs):
     """A cluster as a dict: `addresses(ps=1, worker=2)`."""
     free = iter(free_addresses(sum(jobs.values()), "127.0.0.1"))
     return {job: [next(free) for _ in range(n)] for job, n in jobs.items()}
-
-
-def eventually(true, seconds=10.0):
-    """Whether something becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(true())
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import penstock.compat.v1 as tf
 from penstock.distributed import peers, remote
 from penstock.distributed.link import Link
 from penstock.graph import context
-from tests.distributed.conftest import Processes, addresses, eventually
+from tests.checks import eventually
+from tests.distributed.conftest import Processes, addresses
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(240)]
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)

@@ -4,7 +4,8 @@ import re
 import pytest
 
 from penstock.distributed.launch import surroundings
-from tests.distributed.conftest import addresses, eventually
+from tests.checks import eventually
+from tests.distributed.conftest import addresses
 from tests.distributed.nursery import ROOT
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]

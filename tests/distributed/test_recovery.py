@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.chaos.storm import Cluster
-from tests.distributed.conftest import eventually
+from tests.checks import eventually
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
 STEPS = 250

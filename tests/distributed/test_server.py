@@ -4,7 +4,6 @@ import random
 import socket
 import struct
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import torch
 import penstock.compat.v1 as tf
 from penstock.distributed import connection, security, wire
 from penstock.distributed import server as server_module
+from tests.checks import eventually
 
 pytestmark = pytest.mark.distributed
 
@@ -36,14 +36,6 @@ def as_from_elsewhere(monkeypatch):
 def graph():
     with tf.Graph().as_default():
         yield
-
-
-def eventually(true):
-    """Whether something becomes true within ten seconds."""
-    deadline = time.monotonic() + 10
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(true())
 
 
 def test_two_clients_share_one_variable_by_name(server):

@@ -3,7 +3,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock.distributed import view
-from tests.distributed.conftest import eventually
+from tests.checks import eventually
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
 

@@ -9,7 +9,8 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock.distributed import status
 from penstock.tools.main import main
-from tests.distributed.conftest import addresses, eventually
+from tests.checks import eventually
+from tests.distributed.conftest import addresses
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
 

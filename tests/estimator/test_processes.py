@@ -7,7 +7,8 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock.distributed.launch import surroundings
-from tests.distributed.conftest import addresses, eventually
+from tests.checks import eventually
+from tests.distributed.conftest import addresses
 from tests.distributed.nursery import ROOT
 
 pytestmark = pytest.mark.timeout(300)

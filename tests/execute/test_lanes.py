@@ -8,6 +8,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock import errors
 from penstock.graph import context
+from tests.checks import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -23,13 +24,6 @@ def session(cpus=3, **more):
 
 def lanes():
     return [t for t in threading.enumerate() if t.name == "penstock lane"]
-
-
-def within(seconds, condition):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def test_lanes_run_side_by_side():
@@ -137,7 +131,7 @@ def test_closing_the_session_cancels_its_steps():
             failed.append(e)
     thread = threading.Thread(target=run)
     thread.start()
-    assert within(5, lambda: sess._running)
+    assert eventually(lambda: sess._running)
     sess.close()
     thread.join(5)
     assert not thread.is_alive()
@@ -156,7 +150,7 @@ def test_threads_are_kept_between_steps_and_end_with_the_session():
         for _ in range(20):
             sess.run(c, {a: 0.0})
         assert len(lanes()) - before <= 3
-    assert within(5, lambda: len(lanes()) == before)
+    assert eventually(lambda: len(lanes()) == before)
 
 
 def test_threads_of_a_session_that_was_left_open_end(monkeypatch):
@@ -172,7 +166,7 @@ def test_threads_of_a_session_that_was_left_open_end(monkeypatch):
     for pause in (0, 0.1, 0.05, 0):
         time.sleep(pause)
         assert sess.run(c, {a: 0.0}) == 1
-    assert within(5, lambda: len(lanes()) == before)
+    assert eventually(lambda: len(lanes()) == before)
     sess.close()
 
 

@@ -6,7 +6,7 @@ import torch
 
 import penstock.compat.v1 as tf
 from penstock.execute import sharing
-from tests.distributed.conftest import eventually
+from tests.checks import eventually
 
 
 @pytest.fixture

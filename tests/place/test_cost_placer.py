@@ -16,7 +16,7 @@ from penstock.place.costs import CostModel, simulate
 from penstock.place.device_spec import parts_of
 from penstock.place.devices import DeviceSet, local_devices
 from penstock.place.placer import Placer
-from tests.distributed.conftest import eventually
+from tests.checks import eventually
 
 NAME = "/job:localhost/replica:0/task:0/device:"
 

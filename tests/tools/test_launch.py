@@ -13,6 +13,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock.distributed import launch, tf_config
 from penstock.tools.main import main
+from tests.checks import eventually
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(90)]
 
@@ -40,15 +41,13 @@ def gone(pid):
         return file.read().split(")")[1].split()[0] == "Z"
 
 
-def eventually(true, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(true())
-
-
 def test_everybody_knows_the_cluster_and_the_secret(script, capfd):
-    path = script("print(json.dumps(config), os.environ['PENSTOCK_SECRET'], sys.argv[1:])\nif job == 'ps': time.sleep(100)")
+    path = script("""
+print(json.dumps(config), os.environ['PENSTOCK_SECRET'], sys.argv[1:], flush=True)
+open(f"{folder}/{job}", "w").close()
+while job == "ps" or not os.path.exists(f"{folder}/ps"):       # which ends when the workers do
+    time.sleep(0.02)
+""")
     assert main(["launch", "--ps", "1", "--workers", "2", path, "--rate=1", "x"]) == 0
     lines = [ln for ln in capfd.readouterr().out.splitlines() if "cluster" in ln]
     assert sorted(ln.split("] ")[0].strip("[ ") for ln in lines) == ["ps 0", "worker 0", "worker 1"]
