@@ -376,10 +376,7 @@ class TensorShape:
 
     def most_specific_compatible_shape(self, other) -> "TensorShape":
         """The narrowest shape that describes both: sizes on which they differ become unknown."""
-        other = as_dims(other)
-        if self._dims is None or other is None or len(self._dims) != len(other):
-            return _wrap(None)
-        return _wrap(tuple(a if a == b else None for a, b in zip(self._dims, other, strict=True)))
+        return _wrap(common(self._dims, as_dims(other)))
 
     def most_specific_common_supertype(self, others) -> "TensorShape | None":
         """The narrowest shape that describes this one and all of `others`."""
@@ -507,6 +504,15 @@ def merge(a: Dims, b: Dims) -> Dims:
     if not compatible(a, b):
         raise ValueError(_contradiction(a, b))
     return tuple([y if x is None else x for x, y in zip(a, b, strict=True)])
+
+
+def common(a: Dims, b: Dims) -> Dims:
+    """What is true of both shapes: a tensor that has one of them has it."""
+    if a == b:
+        return a
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple([x if x == y else None for x, y in zip(a, b, strict=True)])
 
 
 def _contradiction(a: tuple, b: tuple) -> str:

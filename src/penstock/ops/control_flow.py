@@ -22,7 +22,7 @@ from penstock.graph.node import Tensor
 from penstock.graph.scopes import control_dependencies, name_scope
 from penstock.graph.while_context import WhileContext
 from penstock.ops.registry import get, op
-from penstock.static_shape import TensorShape
+from penstock.static_shape import TensorShape, common
 
 # -- the ops ------------------------------------------------------------------------------------------------------
 switch = op("Switch", "data: T, pred: bool -> output_false: T, output_true: T", "T: type", control_flow="switch")
@@ -62,17 +62,8 @@ loop_cond.shape(lambda input: input)
 loop_cond.kernel(lambda input: input)
 
 
-def _merged_shape(inputs: list) -> list:
-    first = inputs[0]
-    for s in inputs[1:]:
-        if first is None or s is None or len(first) != len(s):
-            return [None, ()]
-        first = tuple(a if a == b else None for a, b in zip(first, s, strict=True))
-    return [first, ()]
-
-
 for _op in (merge_op, ref_merge):
-    _op.shape(_merged_shape)
+    _op.shape(lambda inputs: [functools.reduce(common, inputs), ()])
     _op.gradient(control_flow_grad.merge_gradient)
 
 

@@ -62,6 +62,7 @@ def _numeric(name: str, reduce: Callable, wide: Callable | None = None) -> OpDef
     """A reduction of numbers; reduce(x, axes, keep) gets at least one axis."""
     made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{_NUMBERS}}}, ")
     made.kernel(_kernel(reduce))
+    made.reduces = True
 
     @made.prepare
     def _(known):

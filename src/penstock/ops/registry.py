@@ -183,6 +183,7 @@ class OpDef:
         # gives the elements of its first input in the same order, in another shape; that shape is its second input
         self.reshapes, self.takes_shape = reshapes or takes_shape, takes_shape
         self.neutral: dict[int, Any] | None = None      # numbers that, as that input, leave the other one as it is
+        self.reduces = False                            # along the axes of its second input; gives its first if there are none
         self.repeats: int | None = None                 # the input whose elements, and no others, it gives
         # whether, by its attributes, it gives its inputs on as they are
         self.forwards = (lambda attrs: True) if forwards is True else forwards or None
@@ -216,6 +217,11 @@ class OpDef:
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
         self.reads = False                         # looks at the variable that is its first input, and does nothing else
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
+        # an op on arrays or stacks of a step, whose handle is its first input: it "makes" one, "derives" one (of gradients),
+        # "puts" something in, "takes" something out, or "looks" at it
+        self.holder = ""
+        # (op, static shape of the elements) -> of what it takes out; of an element that it puts in, or that is there before
+        self.element: Callable | None = None
         self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
         self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
         self.flops: Callable | None = None         # see `cost`

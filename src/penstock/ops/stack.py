@@ -25,6 +25,9 @@ old_pop = op("StackPop", "handle: Ref(string) -> elem: elem_type", "elem_type: t
 old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradient()
 
 stack.saves, push.saves, pop.saves = "stack", "push", "pop"
+stack.holder, push.holder, pop.holder, close.holder = "makes", "puts", "takes", "looks"
+push.element = lambda op, dims: op._inputs[1]._dims
+pop.element = lambda op, dims: dims
 old_stack.shape(lambda: (2,))
 stack.shape(lambda max_size: ())
 for _push, _pop in ((push, pop), (old_push, old_pop)):

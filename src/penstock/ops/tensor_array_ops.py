@@ -60,6 +60,18 @@ def _(handle, flow_in, *, element_shape_except0):
     return [None if dims is None else (None, *dims), (None,)]
 
 
+make.holder, grad_op.holder = "makes", "derives"
+write.holder = scatter.holder = split.holder = "puts"
+read.holder = gather.holder = "takes"
+concat.holder = size.holder = close.holder = "looks"
+make.element = lambda op, dims: op.attrs["element_shape"]._dims
+write.element = lambda op, dims: op._inputs[2]._dims
+scatter.element = lambda op, dims: op._inputs[2]._dims[1:] if op._inputs[2]._dims else None
+split.element = lambda op, dims: (None, *op._inputs[1]._dims[1:]) if op._inputs[1]._dims else None
+read.element = lambda op, dims: dims
+gather.element = lambda op, dims: None if dims is None else ((op._inputs[1]._dims or (None,))[0], *dims)
+
+
 _FLOW = torch.zeros(())
 _NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 _LIMIT = 1 << 28

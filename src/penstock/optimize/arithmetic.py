@@ -3,6 +3,7 @@
 - an operand that changes nothing (`neutral`: x * 1, x - 0, x / 1), or that only repeats such a number (`repeats`), goes;
 - an op that undoes itself (`involution`: -(-x), not not x) goes with its twin;
 - a reshape of something that only has another shape (`reshapes`) takes the original, and one to the shape that is there goes;
+- a sum (and the like, `reduces`) along no axes goes;
 - transposes behind each other become one, or none.
 """
 from __future__ import annotations
@@ -59,6 +60,10 @@ def _same_as(op: Operation, step: StepGraph) -> Tensor | None:
     if opdef.reshapes and out._dims is not None and None not in out._dims and out._dims == op._inputs[0]._dims and (
             len(op._inputs) < 2 or _const(op._inputs[1], step) is not None):
         return op._inputs[0]
+    if opdef.reduces:
+        axes = _const(op._inputs[1], step)
+        if axes is not None and not axes.size:
+            return op._inputs[0]
     if opdef.permutes:
         perm = _const(op._inputs[1], step)
         if perm is not None and perm.tolist() == list(range(perm.size)):

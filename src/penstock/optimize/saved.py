@@ -1,14 +1,20 @@
-"""Saved values that travel together: what one op of a loop makes, and one op of its gradient takes, is saved as one array.
+"""Saved values: constants need not be saved, and what belongs together is saved as one array.
+
+Where shapes are left open, a loop saves them for its gradient. When they are known after all (shapes.py), the gradient takes
+them as constants.
 
 A joined op (pointwise.py) gives several arrays of one shape for the gradient to use, each on a stack of its own. Where one
 joined op of the gradient takes them all, they are parts of one array from the start: one allocation, one push and one pop.
 """
 from __future__ import annotations
 
+from penstock.graph.constant import constant_value
 from penstock.graph.frames import Frames
 from penstock.graph.node import Operation, Tensor
 from penstock.graph.prune import needed
 from penstock.ops.registry import get
+from penstock.optimize.folding import constant
+from penstock.optimize.holders import holders
 from penstock.optimize.loops import gradients_of_loops
 from penstock.optimize.step import StepGraph
 
@@ -37,6 +43,49 @@ def save_together(step: StepGraph) -> None:
         for op in step.ops:
             op._control_inputs = list(dict.fromkeys(instead.get(c, c) for c in op._control_inputs))
         step.ops = needed(step.fetches, step.targets, step.fed)
+
+
+def take_constants(step: StepGraph) -> set[int]:
+    """What is taken from a stack, and is always the same known value, becomes a constant; the ids of these constants."""
+    if any(t._op.opdef.value_rule is not None or constant_value(t) is not None for t in step.feeds):
+        return set()                                 # other values are fed than those that are known
+    pops: dict[Operation, list[Operation]] = {}
+    pushes: dict[Operation, list[Operation]] = {}
+    for op, stack in holders(step).items():
+        if op.opdef.saves == "pop":
+            pops.setdefault(stack, []).append(op)
+        elif op.opdef.saves == "push":
+            pushes.setdefault(stack, []).append(op)
+    kept, users = step.kept(), step.users()
+    by: dict[int, Tensor] = {}
+    instead: dict[Operation, list[Operation]] = {}             # of an op that goes: what those wait for that waited for it
+    for stack, takers in pops.items():
+        putters = pushes.get(stack, [])
+        value = constant_value(putters[0]._inputs[1]) if len(putters) == 1 and kept.isdisjoint(takers) else None
+        if value is None or any(id(pop.outputs[0]) in step.fed for pop in takers):
+            continue
+        for pop in takers:
+            made = by[id(pop.outputs[0])] = constant(step, value, pop.outputs[0], _waits(pop, step))
+            instead[pop] = [made._op]
+        push = putters[0]
+        if push not in kept and not users.get(id(push.outputs[0])) and push._inputs[0]._op.opdef.control_flow == "enter":
+            instead[push] = [push._inputs[1]._op, *push._control_inputs]
+    if by:
+        step.ops += [t._op for t in by.values()]
+        step.substitute(by)
+        for op in step.ops:
+            while any(c in instead for c in op._control_inputs):
+                op._control_inputs = list(dict.fromkeys(b for c in op._control_inputs for b in instead.get(c, (c,))))
+        step.ops = needed(step.fetches, step.targets, step.fed)
+    return {id(t) for t in by.values()}
+
+
+def _waits(pop: Operation, step: StepGraph) -> list[Operation]:
+    """What says in which iteration, and on which branch, a value is taken from a stack."""
+    handle = pop._inputs[0]
+    if handle._op.opdef.control_flow == "enter":
+        return list(pop._control_inputs) or [handle._op]
+    return [*pop._control_inputs, step.make("Identity", [handle], {"T": handle._dtype}, pop, [()], [handle._dtype], [])]
 
 
 def _is_whole(push: Operation, maker: Operation, pop: Operation, taker: Operation) -> bool:
