@@ -1,4 +1,4 @@
-"""Side by side with TensorFlow: graph construction, tf.gradients, a null step, the first run of a large step.
+"""Side by side with TensorFlow: graph construction, tf.gradients, a null step, the first run of a large step, loops.
 
     python -m benchmarks.core --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 
+import numpy as np
 import turns
 
 LAYERS = 2000
@@ -103,8 +104,58 @@ class CountingLoop:
         return (time.perf_counter() - t) / 20000
 
 
+class Cell:
+    """An LSTM with 64 units, as dynamic_rnn takes it."""
+
+    state_size, output_size = (64, 64), 64
+
+    def __init__(self, tf):
+        self.tf = tf
+
+    def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
+        """Zeros."""
+        return tuple(self.tf.zeros(self.tf.stack([batch_size, n]), dtype) for n in self.state_size)
+
+    def zero_state(self, batch_size, dtype):
+        """The same."""
+        return self.get_initial_state(None, batch_size, dtype)
+
+    def __call__(self, x, state, scope=None):
+        tf, (c, h) = self.tf, state
+        w, b = tf.get_variable("w", [32 + 64, 4 * 64]), tf.get_variable("b", [4 * 64])
+        i, j, f, o = tf.split(tf.nn.bias_add(tf.matmul(tf.concat([x, h], 1), w), b), 4, axis=1)
+        c = c * tf.sigmoid(f + 1.0) + tf.sigmoid(i) * tf.tanh(j)
+        h = tf.tanh(c) * tf.sigmoid(o)
+        return h, (c, h)
+
+
+class OpenLoop:
+    """Seconds of a training step of dynamic_rnn, where the graph leaves batch size (16) and time (20) open."""
+
+    def __init__(self):
+        self.sess = None
+
+    def __call__(self, tf):
+        if self.sess is None:
+            graph = tf.Graph()
+            with graph.as_default():
+                x = tf.placeholder(tf.float32, [None, None, 32])
+                loss = tf.reduce_mean(tf.square(tf.nn.dynamic_rnn(Cell(tf), x, dtype=tf.float32)[0] - 0.5))
+                self.fetch = [tf.train.GradientDescentOptimizer(0.1).minimize(loss), loss]
+                self.feed = {x: np.random.RandomState(0).randn(16, 20, 32)}
+                init = tf.global_variables_initializer()
+            self.sess = tf.Session(graph=graph)
+            self.sess.run(init)
+            for _ in range(5):
+                self.sess.run(self.fetch, self.feed)
+        t = time.perf_counter()
+        for _ in range(20):
+            self.sess.run(self.fetch, self.feed)
+        return (time.perf_counter() - t) / 20
+
+
 WORK = {"construction": construction, "gradients": gradients, "null step": NullStep(), "first run": FirstRun(),
-        "counting loop": CountingLoop()}
+        "counting loop": CountingLoop(), "open loop": OpenLoop()}
 
 
 def report(item, seen):
