@@ -190,3 +190,26 @@ def test_two_gradients_of_one_loop(parallel):
     out = tf.while_loop(lambda k, v: k < 3, lambda k, v: (k + 1, tf.tanh(tf.matmul(v, w, transpose_b=True)) * v),
                         [tf.constant(0), x], parallel_iterations=parallel)[1]
     agree([*tf.gradients(out, [x, w]), *tf.gradients(out[0], [x, w])], {x: numbers(5, 2, 2)})
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("made, right, slope", [
+    (lambda x: x * 0.5, lambda x: x * 0.5, lambda x: 0.5 + 0 * x),
+    (lambda x: tf.tanh(x * 0.5), lambda x: np.tanh(x * 0.5), lambda x: 0.5 / np.cosh(x * 0.5) ** 2),
+    (lambda x: x, lambda x: x, np.ones_like),
+    (lambda x: tf.identity(x) * tf.reduce_sum(x), lambda x: x * x.sum(), lambda x: x.sum() + x.sum() + 0 * x),
+], ids=["half", "tanh", "itself", "sum"])
+def test_a_variable_whose_next_value_is_always_the_same(made, right, slope, passes):
+    """A variable of another shape in each iteration keeps the loop from becoming a program: it runs on the executor."""
+    x = tf.placeholder(tf.float32, [None, None])
+    anything = tf.TensorShape([None, None])
+    _, turned, same = tf.while_loop(lambda i, *_: i < 3, lambda i, a, b: (i + 1, tf.transpose(a), made(x)), [0, x, x],
+                                    shape_invariants=[tf.TensorShape([]), anything, anything])
+    grad, = tf.gradients(tf.reduce_sum(same), [x])
+    given = numbers(3, 2, 3)
+    with tf.Session(config=config(all=passes)) as sess:
+        for _ in range(3):
+            found = sess.run([turned, same, grad], {x: given}, options=tf.RunOptions(timeout_in_ms=15000))
+    for a, b in zip(found, (given.T, right(given), slope(given)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

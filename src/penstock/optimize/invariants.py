@@ -2,6 +2,9 @@
 
 An op whose inputs stay the same gives the same result in every iteration: it moves in front of the loop, and the loop gets its
 result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are looked at.
+
+What enters a loop as a constant is there in every iteration, whether the loop goes on or not. So an op that takes nothing else
+waits for its iteration, as what was moved did: else the loop would go round for ever.
 """
 from __future__ import annotations
 
@@ -41,14 +44,36 @@ class _Loop:
                 made._counts = op._counts
                 self.outer.update({id(t): new for t, new in zip(op.outputs, made.outputs, strict=True)})
                 moved.append(op)
-        like = self.frame.enters[0]
-        used = {id(t) for op in self.frame.ops if op not in moved for t in op._inputs}
+        gone, waits = set(moved), self._waits(moved)
+        users: dict[int, list[Operation]] = {}
+        for user in self.frame.ops:
+            for t in () if user in gone else user._inputs:
+                users.setdefault(id(t), []).append(user)
         for op in moved:
             for t in op.outputs:
-                if id(t) in used:
-                    outside = self.outer[id(t)]
-                    attrs = {**like.attrs, "T": t._dtype, "is_constant": True}
-                    by[id(t)] = self.step.make(like.opdef, [outside], attrs, like, [t._dims], [t._dtype], []).outputs[0]
+                if id(t) in users:
+                    by[id(t)] = self._entered(t, op, [] if all(map(self._waits_itself, users[id(t)])) else waits[op])
+
+    def _entered(self, t: Tensor, op: Operation, waits: list[Operation]) -> Tensor:
+        """What the loop gets in the place of `t`, which `op` made; after `waits` in each iteration."""
+        like = self.frame.enters[0]
+        attrs = {**like.attrs, "T": t._dtype, "is_constant": True}
+        made = self.step.make(like.opdef, [self.outer[id(t)]], attrs, like, [t._dims], [t._dtype], [])
+        if waits:
+            made = self.step.make("Identity", made.outputs, {"T": t._dtype}, op, [t._dims], [t._dtype], waits)
+        return made.outputs[0]
+
+    def _waits(self, moved: list[Operation]) -> dict[Operation, list[Operation]]:
+        """What ops that are moved waited for in each iteration, themselves or through their inputs."""
+        waits: dict[Operation, list[Operation]] = {}
+        for op in moved:
+            before = [waits.get(t._op, t._op._control_inputs if t._op.opdef.constant else []) for t in op._inputs]
+            waits[op] = list(dict.fromkeys(c for some in (op._control_inputs, *before) for c in some))
+        return waits
+
+    def _waits_itself(self, op: Operation) -> bool:
+        """Whether an op takes something that differs between iterations, or waits for its iteration."""
+        return bool(op._control_inputs) or not all(id(t) in self.outer for t in op._inputs)
 
     def _outside(self, t: Tensor) -> Tensor:
         if id(t) in self.outer:
