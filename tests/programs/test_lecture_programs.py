@@ -161,6 +161,8 @@ def test_a_network_of_keras_layers(tmp_path):
         import tensorflow as tf
         from tensorflow.keras.models import Sequential
         from tensorflow.keras.layers import Conv2D, Dense, Dropout, Flatten, MaxPooling2D
+        tf.random.set_seed(0)
+        np.random.seed(0)
         model = Sequential()
         model.add(Conv2D(8, kernel_size=(3, 3), activation='relu', input_shape=(8, 8, 1)))
         model.add(MaxPooling2D(pool_size=(2, 2)))
