@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock.kernels import pointwise
+from penstock.optimize.options import ALL
+from penstock.optimize.pipeline import optimize
 from penstock.optimize.shapes import specialize_shapes
 
 from .steps import config, numbers, step_of
@@ -259,13 +262,9 @@ def test_dynamic_rnn(cell, lengths):
     agree(fetches, *feeds)
 
 
+@pytest.mark.skipif(not pointwise.available(), reason="penstock was installed without a compiler")
 def test_the_pointwise_ops_of_a_cell_are_joined():
     """One op for what an LSTM does to each element, forwards and backwards, as if the batch size were in the graph."""
-    from penstock.kernels import pointwise
-    from penstock.optimize.options import ALL
-    from penstock.optimize.pipeline import optimize
-    if not pointwise.available():
-        pytest.skip("there is no compiler")
     x, _, fetches, feeds = recurrent(tf.nn.rnn_cell.LSTMCell(H))
     step = step_of(fetches, feeds=[x])
     made = optimize([op._origin for op in step.ops], fetches, [], [x], ALL, None, [feeds[0][x].shape])

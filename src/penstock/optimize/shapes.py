@@ -12,6 +12,7 @@ those that are known become constants.
 """
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from penstock.graph.build import ruled_shapes
@@ -110,7 +111,7 @@ class _Known:
         shapes = [t._dims for t in op._inputs if not _comes_later(t, self.step)]
         if op in self._claims:
             shapes.append(self._claims[op])
-        self._entered[op] = dims = _all(shapes)
+        self._entered[op] = dims = functools.reduce(common, shapes)
         self._set(op, [dims])
 
     def _hold(self, op: Operation) -> None:
@@ -162,14 +163,6 @@ class _Known:
 def _outputs(op: Operation) -> list:
     out = ruled_shapes(op)
     return out if isinstance(out, list) else [out]
-
-
-def _all(shapes: list[Dims]) -> Dims:
-    """What is true of all of some shapes."""
-    dims = shapes[0]
-    for other in shapes[1:]:
-        dims = common(dims, other)
-    return dims
 
 
 def _goes_round(op: Operation) -> bool:
