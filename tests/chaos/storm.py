@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from penstock.distributed.launch import free_addresses
+from penstock.distributed.ports import free_addresses
 from tests.distributed.nursery import ROOT, Nursery
 from tests.distributed.proxy import Network
 
@@ -165,6 +165,7 @@ def main():
     args = parser.parse_args()
     folder = pathlib.Path(args.folder or tempfile.mkdtemp(prefix="storm"))
     how = ["--sync", f"--aggregate={args.sync}"] if args.sync else []
+    free_addresses(0)                               # opens the table of reserved ports, which stays open
     before = threading.active_count(), open_files()
     with Nursery() as nursery:
         calm, _, _ = run(nursery, folder / "calm", 0, args.steps, *how, limit=900)

@@ -147,7 +147,6 @@ def test_fed_numbers_and_shapes_are_not_constants():
             np.testing.assert_array_equal(sess.run(shaped, {dims: d}), (np.arange(6.0) + 1).reshape(d).sum(0))
 
 
-@pytest.mark.timeout(60)
 def test_no_update_of_a_thread_is_lost():
     """A sum of whole numbers: each step of each thread adds exactly one to each element."""
     with tf.Graph().as_default(), tf.Session() as sess:

@@ -271,7 +271,6 @@ def test_replicas_compress_their_own_gradients(kind):
 
 
 @pytest.mark.distributed
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", ["none", "bfloat16", "int8", "one_bit", "top_k"])
 def test_only_encoded_gradients_go_over_the_wire(cluster, kind):  # noqa: F811
     """Variable on a parameter server, gradient on the worker: the worker's links carry the counted bytes, and little more."""

@@ -9,7 +9,7 @@ import penstock.compat.v1 as v1
 from penstock.distribute import connect
 from tests.checks import eventually
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from penstock.distributed.peers import Peers
 from tests.checks import eventually
 from tests.distribute.coordinated import made  # noqa: F401
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.distributed
 E = tf.errors
 
 

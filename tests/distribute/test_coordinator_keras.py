@@ -11,7 +11,7 @@ from tests.distributed.conftest import addresses
 from tests.test_docs import ROOT
 from tests.test_examples import load
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.distributed
 X = np.random.RandomState(0).randn(96, 4).astype(np.float32)
 Y = X @ np.array([[1.0], [-2.0], [3.0], [0.5]], np.float32)
 QUICK = {("SGD", "dense", "float64"), ("Adam", "embedding", "float64")}

@@ -6,7 +6,7 @@ import penstock as tf
 from penstock.distribute import connect
 from tests.distribute.coordinated import made  # noqa: F401
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.distributed
 
 
 def words():

@@ -12,7 +12,7 @@ import pytest
 from tests.distribute.workers import Workers
 from tests.distributed.conftest import SOURCE, addresses
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 
 PROGRAM = """
 import json, os, sys

@@ -9,7 +9,7 @@ import penstock.compat.v1 as tf
 from penstock import digits
 from tests.distributed.conftest import cluster  # noqa: F401
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture

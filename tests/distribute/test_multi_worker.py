@@ -6,7 +6,7 @@ import pytest
 
 from tests.distribute.workers import ROOT, SOURCE, Workers
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 
 LECTURE = """
 import json, sys
@@ -134,7 +134,6 @@ print(json.dumps(out))
 """
 
 
-@pytest.mark.timeout(300)
 def test_encoded_gradients_are_what_workers_send_each_other():
     """What a codec makes goes over the links; all workers get the same variables, with enough bits about those without it."""
     with Workers(2, COMPRESSED, env={"PENSTOCK_SHARED_MEMORY": "0"}) as workers:

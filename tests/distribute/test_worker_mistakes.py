@@ -3,7 +3,7 @@ import pytest
 
 from tests.distribute.workers import Workers
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 ZERO, ONE = (f"/job:worker/replica:0/task:{i}" for i in (0, 1))
 MISTAKES = """
 import json, os, pathlib, time

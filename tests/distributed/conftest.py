@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.distributed.launch import free_addresses
+from penstock.distributed.ports import free_addresses
 from tests.checks import eventually
 
 SOURCE = str(pathlib.Path(__file__).parents[2] / "src")

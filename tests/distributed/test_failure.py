@@ -14,7 +14,7 @@ from penstock.graph import context
 from tests.checks import eventually
 from tests.distributed.conftest import Processes, addresses
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.distributed
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
 QUICK = {"PENSTOCK_HEARTBEAT_SECONDS": "0.5"}
 

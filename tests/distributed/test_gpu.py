@@ -5,7 +5,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock.distributed import shared
 
-pytestmark = [pytest.mark.gpu, pytest.mark.distributed, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.gpu, pytest.mark.distributed]
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 30])

@@ -16,7 +16,7 @@ from penstock.distributed.shared import LEAST, Outgoing
 from penstock.distributed.worker import Worker
 from tests.distributed.conftest import addresses
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.distributed
 PS = task_name("ps", 0)
 E = tf.errors
 

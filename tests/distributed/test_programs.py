@@ -8,7 +8,7 @@ from tests.checks import eventually
 from tests.distributed.conftest import addresses
 from tests.distributed.nursery import ROOT
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.distributed
 EXAMPLES = ROOT / "examples"
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.chaos.storm import Cluster
 from tests.checks import eventually
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.distributed
 STEPS = 250
 
 

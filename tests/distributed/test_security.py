@@ -8,7 +8,7 @@ import penstock.compat.v1 as tf
 from penstock.distributed import server as server_module
 from tests.distributed import fuzz
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import penstock.compat.v1 as tf
 from penstock.distributed import view
 from tests.checks import eventually
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import penstock.compat.v1 as tf
 from penstock import errors
 from penstock.distributed import shared
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.distributed
 needs_memory = pytest.mark.skipif(not shared.host(), reason="no shared memory of this kind on this system")
 
 

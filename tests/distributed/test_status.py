@@ -12,7 +12,7 @@ from penstock.tools.main import main
 from tests.checks import eventually
 from tests.distributed.conftest import addresses
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 import penstock.compat.v1 as tf
 from tests.distributed.nursery import ROOT
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.distributed
 STEPS, DELAY = 16, 0.04
 
 

@@ -8,7 +8,7 @@ import penstock.compat.v1 as tf
 from penstock.graph import context
 from tests.checks import eventually
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import penstock.compat.v1 as tf
 from penstock.graph import context
 from tests.distributed.conftest import Processes, addresses
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +168,6 @@ print(value)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_between_graph_workers_train_together():
     tasks = Processes(addresses(ps=2, worker=2))
     try:

@@ -11,8 +11,6 @@ from tests.checks import eventually
 from tests.distributed.conftest import addresses
 from tests.distributed.nursery import ROOT
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def start(nursery, tmp_path):

@@ -37,7 +37,6 @@ class Squares(K.utils.Sequence):
         self.epochs += 1
 
 
-@pytest.mark.timeout(30)
 def test_batches_are_read_ahead_in_order():
     before = threading.active_count()
     e = K.utils.OrderedEnqueuer(Squares(10))

@@ -1,13 +1,13 @@
 """Programs of the shapes that lectures about TensorFlow show, typed as their readers type them, under `penstock run`."""
 import gzip
 import os
-import socket
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from penstock.distributed.ports import free_addresses
 from tests.programs.running import SRC, output, program
 
 
@@ -178,7 +178,6 @@ def test_a_network_of_keras_layers(tmp_path):
     assert float(out.split()[-1]) > 0.6
 
 
-@pytest.mark.timeout(300)
 def test_estimators(tmp_path):
     """Those that come ready, a model function of keras layers, a keras model; trained and evaluated in one call."""
     out = output(tmp_path, """
@@ -229,7 +228,6 @@ def test_estimators(tmp_path):
         "both True", "own 60 True", "keras 5"]
 
 
-@pytest.mark.timeout(300)
 def test_a_model_mirrored_on_devices(tmp_path):
     out = output(tmp_path, """
         import numpy as np
@@ -275,9 +273,7 @@ SERVER = """
 
 @pytest.mark.distributed
 def test_clients_share_the_state_of_a_server(tmp_path):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address, = free_addresses(1, "127.0.0.1")
     env = {**os.environ, "PYTHONPATH": SRC, "PENSTOCK_SECRET": "a secret for this test"}
     server = subprocess.Popen([sys.executable, "-m", "penstock", "run", str(program(tmp_path, SERVER, "server.py")),
                                f"--address={address}"], env=env, stdout=subprocess.PIPE, text=True)

@@ -263,7 +263,6 @@ def test_names_from_before_1_0(tmp_path):
         """) == "[ 6.  4. -1.] True\n"
 
 
-@pytest.mark.timeout(300)
 def test_processes_that_a_program_starts_find_penstock_too(tmp_path):
     program(tmp_path, "import tensorflow as tf\nprint('worker', tf.Session().run(tf.constant(2) * 3), tf.__version__[0])\n",
             "worker.py")
@@ -284,7 +283,6 @@ def test_processes_that_a_program_starts_find_penstock_too(tmp_path):
     assert output(tmp_path, text, timeout=280).split("\n")[:4] == ["1", "worker 6 1", "[4, 9]", "False"]
 
 
-@pytest.mark.timeout(300)
 def test_a_sitecustomize_of_the_user_still_runs_in_children(tmp_path):
     program(tmp_path, "import builtins\nbuiltins.mine = 5\n", "site/sitecustomize.py")
     text = """

@@ -106,7 +106,6 @@ WAITING = frozenset((
     "TensorScatterMax TensorScatterMin TensorScatterUpdate TensorSummary Unique Where").split())
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_kernels_run_as_steps_call_them_and_do_not_make_the_host_wait():
     """Numbers of the sampled ops are on the GPU, but for what kernels read on the host; each runs once before it is watched."""

@@ -12,10 +12,11 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock.distributed import launch, tf_config
+from penstock.distributed.ports import free_addresses
 from penstock.tools.main import main
 from tests.checks import eventually
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ time.sleep(100)
 
 
 def test_a_server_from_the_command_line():
-    address = launch.free_addresses(1)[0]
+    address = free_addresses(1)[0]
     command = [sys.executable, "-m", "penstock", "server", "--cluster", f"ps={address}", "--job", "ps", "--task", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout.readline() == f"/job:ps/task:0 listens at grpc://{address}\n"
@@ -146,7 +147,6 @@ def test_tasks_do_not_outlive_a_launcher_that_is_killed(script):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore")                                # of Ray's own
 def test_the_same_on_ray(script, tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'penstock[ray]'")
@@ -166,7 +166,6 @@ if job == 'ps': time.sleep(1000)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_a_training_is_launched(tmp_path):
     """The digits on a cluster: while it trains, a parameter server is killed; it is started again, and the training ends."""
     example = pathlib.Path(__file__).parents[2] / "examples" / "digits_cluster.py"

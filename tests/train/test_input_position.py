@@ -113,7 +113,6 @@ with tf.train.MonitoredTrainingSession(checkpoint_dir=sys.argv[1], save_checkpoi
 
 
 @pytest.mark.distributed
-@pytest.mark.timeout(100)
 def test_a_worker_that_is_killed_again_and_again_reads_everything_in_order(nursery, tmp_path):
     """The model goes back to its checkpoint with every death; its input too, but for a batch that may come again."""
     program, log, folder = tmp_path / "counts.py", tmp_path / "log", tmp_path / "model"

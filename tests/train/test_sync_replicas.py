@@ -70,7 +70,6 @@ def together(*works):
     assert not any(t.is_alive() for t in threads)
 
 
-@pytest.mark.timeout(60)
 def test_the_mean_of_all_workers_is_applied_once(server):
     workers = [Worker(server, i, 2, 2, num_tokens=0) for i in range(2)]
     for _ in range(3):
@@ -83,7 +82,6 @@ def test_the_mean_of_all_workers_is_applied_once(server):
     together(*(w.sess.close for w in workers))
 
 
-@pytest.mark.timeout(60)
 def test_the_first_gradients_count_and_late_ones_are_dropped(server):
     workers = [Worker(server, i, 2, 3, num_tokens=3) for i in range(3)]
     together(*(lambda w=w: w.run(w.train_op) for w in workers[:2]))
@@ -98,7 +96,6 @@ def test_the_first_gradients_count_and_late_ones_are_dropped(server):
     together(*(w.sess.close for w in workers))
 
 
-@pytest.mark.timeout(60)
 def test_tokens_that_nobody_took_are_replaced(server):
     """Two workers of three do all the work: none of their gradients is stale, and the queue does not grow."""
     workers = [Worker(server, i, 2, 3, num_tokens=0) for i in range(3)]
@@ -114,7 +111,6 @@ def test_tokens_that_nobody_took_are_replaced(server):
     together(*(w.sess.close for w in workers))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("lengths", [(4, 9), (9, 4)], ids=["chief first", "chief last"])
 def test_a_worker_may_run_out_of_data_before_the_others(server, lengths, monkeypatch):
     monkeypatch.setattr(sync_replicas, "PATIENCE", 5.0)
@@ -126,7 +122,6 @@ def test_a_worker_may_run_out_of_data_before_the_others(server, lengths, monkeyp
     assert step == 9 and v == -(4 * 1.5 + 5 * alone)
 
 
-@pytest.mark.timeout(60)
 def test_averages_of_variables_follow(server):
     worker = Worker(server, 0, 1, 1, averages=True)
     for _ in range(3):
@@ -156,7 +151,6 @@ def test_mistakes():
         assert {v.name for v in opt.variables()} >= {"beta1_power:0", "beta2_power:0"} and opt.get_slot_names() == ["m", "v"]
 
 
-@pytest.mark.timeout(60)
 def test_a_chief_that_begins_again_at_an_earlier_step_takes_the_others_along(server):
     """The model goes back from step 3 to step 1 while the others wait for step 4."""
     workers = [Worker(server, i, 3, 3, num_tokens=0) for i in range(3)]

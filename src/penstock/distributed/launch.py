@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.distributed.ports import free_addresses
 from penstock.distributed.tf_config import tf_config
 
 SERVES = "ps"                       # the job whose tasks end when the others have
@@ -29,13 +29,6 @@ _TIED = [sys.executable, "-c", "import ctypes, os, sys; ctypes.CDLL(None).prctl(
 _PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)    # seconds before the first restart of a task, the second, …
 _FOR_TENSORFLOW = re.compile(r"^\s*(import|from)\s+tensorflow\b", re.MULTILINE)
 FLAGS = ("job_name", "task_index", "ps_hosts", "worker_hosts")
-
-
-def free_addresses(count: int, host: str = "localhost") -> list[str]:
-    """Addresses whose ports are free now, all different."""
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.create_server((host, 0))) for _ in range(count)]
-        return [f"{host}:{s.getsockname()[1]}" for s in held]
 
 
 def flags_for(source: str, cluster: dict[str, list[str]], job: str, index: int) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock import errors
 from penstock.distributed import launch as local
+from penstock.distributed.ports import free_addresses
 
 
 class _Runner:
@@ -23,7 +24,7 @@ class _Runner:
     def address(self) -> str:
         """An address of this machine whose port is free."""
         import ray
-        return local.free_addresses(1, ray.util.get_node_ip_address())[0]
+        return free_addresses(1, ray.util.get_node_ip_address())[0]
 
     def run(self, command: list[str], environment: dict[str, str], restarts: int) -> int:
         """Runs the script to its end, again if it dies; gives its exit status."""

@@ -14,7 +14,7 @@ def create_local_cluster(num_workers: int, num_ps: int, protocol: str = "grpc", 
     >>> workers, ps = tf.test.create_local_cluster(num_workers=2, num_ps=1)
     >>> with tf.Session(workers[0].target) as sess: ...
     """
-    from penstock.distributed.launch import free_addresses
+    from penstock.distributed.ports import free_addresses
     from penstock.distributed.server import Server
     addresses = free_addresses(num_workers + num_ps)
     jobs = {"worker": addresses[:num_workers], "ps": addresses[num_workers:]}
