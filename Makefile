@@ -33,8 +33,8 @@ help:
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
 	@echo "make clean        remove the environments and what tools left behind"
 
-$(READY): pyproject.toml constraints.txt src/penstock/io/_scanner.c src/penstock/kernels/_images.c \
-	src/penstock/kernels/_pointwise.c src/penstock/kernels/_pointwise_lanes.h src/penstock/kernels/_threads.h
+$(READY): pyproject.toml constraints.txt src/penstock/_src/io/_scanner.c src/penstock/_src/kernels/_images.c \
+	src/penstock/_src/kernels/_pointwise.c src/penstock/_src/kernels/_pointwise_lanes.h src/penstock/_src/kernels/_threads.h
 	@$(PYTHON) -c 'import sys; sys.exit("penstock needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	@echo "[1/3] making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
@@ -45,7 +45,7 @@ $(READY): pyproject.toml constraints.txt src/penstock/io/_scanner.c src/penstock
 	@touch $@
 
 demo: $(READY)
-	@$(RUN) -m penstock.demo $(ARGS)
+	@$(RUN) -m penstock._src.tools.demo $(ARGS)
 
 test: $(READY)
 	@OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n 2 $(ARGS)
@@ -69,7 +69,7 @@ oracle: $(READY) $(ORACLE_READY)
 
 models: $(READY) $(ORACLE_READY)
 	@test -n "$(MIRROR)" || { echo "set MIRROR to a folder with openai+gpt-2/repo and google-research+bert/repo, git directories"; exit 2; }
-	@PENSTOCK_MIRROR=$(MIRROR) PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/programs/test_published_models.py $(ARGS)
+	@PENSTOCK_MIRROR=$(MIRROR) PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/compat/programs/test_published_models.py $(ARGS)
 
 conformance: $(READY)
 	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }
@@ -83,5 +83,5 @@ chaos: $(READY)
 
 clean:
 	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
-	rm -f src/penstock/io/*.so src/penstock/kernels/*.so
+	rm -f src/penstock/_src/io/*.so src/penstock/_src/kernels/*.so
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

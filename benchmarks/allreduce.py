@@ -30,7 +30,7 @@ sys.path[:0] = [SOURCE, str(pathlib.Path(__file__).parent)]
 
 import generated  # noqa: E402
 
-from penstock.distributed.launch import free_addresses  # noqa: E402
+from penstock._src.cluster.launch import free_addresses  # noqa: E402
 
 LARGE = 1 << 20                     # bytes: smaller ones are timed some calls at a time
 LONG = 16 << 20                     # bytes: from here on, no call goes before
@@ -65,7 +65,7 @@ class Member:
         import torch.distributed as dist
 
         import penstock.compat.v1 as tf
-        from penstock.collective.group import Limit
+        from penstock._src.collective.group import Limit
         torch.set_num_threads(1)
         self.rank, self.size, self.dist = rank, len(spec["worker"]), dist
         self.meeting = Meeting(meeting, rank, self.size)
@@ -90,7 +90,7 @@ class Member:
 
     def chosen(self, x):
         """What AUTO has chosen for arrays like this, and whether it has tried often: another choice is not likely soon."""
-        from penstock.collective import tuner
+        from penstock._src.collective import tuner
         choice = self.group.tuner.choices[self.rank, min((x.nbytes - 1).bit_length(), tuner._LARGEST), ""]
         return choice.chosen, choice.trials >= TRIALS
 
@@ -106,7 +106,7 @@ class Size:
     def __init__(self, member: Member, elements: int):
         import torch
 
-        from penstock.collective.algorithms import ALGORITHMS
+        from penstock._src.collective.algorithms import ALGORITHMS
         self._member, self._x, self._rounds = member, torch.zeros(elements), 0
         self._large = self._x.nbytes >= LARGE
         self._many, self._first = (1, FIRST) if self._large else (MANY, SOME)
@@ -133,7 +133,7 @@ class Size:
 
     def _turn(self) -> list[str]:
         """Who is called in a round, in its order: the same for all processes."""
-        from penstock.collective.tuner import typical
+        from penstock._src.collective.tuner import typical
         names = list(self._times)
         if self._rounds > self._first:
             known = {name: typical(found) for name, found in self._times.items()}
@@ -151,7 +151,7 @@ class Size:
 
     def report(self) -> dict:
         """What was found."""
-        from penstock.collective.tuner import typical
+        from penstock._src.collective.tuner import typical
         return {"processes": self._member.size, "elements": self._x.numel(), "chosen": self._member.chosen(self._x)[0],
                 "rounds": self._rounds, "ms": {name: typical(found) * 1e3 for name, found in self._times.items()}}
 

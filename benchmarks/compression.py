@@ -67,7 +67,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         import penstock.compat.v1 as tf
-        from penstock.distributed.launch import free_addresses
+        from penstock._src.cluster.launch import free_addresses
         ps, worker = free_addresses(2, "127.0.0.1")
         spec = {"ps": [ps], "worker": [worker]}
         if self._one:
@@ -132,7 +132,7 @@ class Words:
         self.test, self.train = (rows[:cut, :-1], rows[:cut, 1:]), (rows[cut:, :-1], rows[cut:, 1:])
 
     def build(self, tf):
-        from penstock.contrib.rnn.block import LSTMBlockFusedCell
+        from penstock._src.compat.contrib.rnn.block import LSTMBlockFusedCell
         x = tf.placeholder(tf.int32, [None, self.length])
         y = tf.placeholder(tf.int32, [None, self.length])
         table = tf.get_variable("table", [len(self.characters), 16])
@@ -154,7 +154,7 @@ TASKS = {"digits": Digits, "words": Words}
 def with_servers(cluster: Cluster, task, codec, options: dict, seed: int) -> tuple[float, int, int, int]:
     """Accuracy on the test data; bytes counted by the optimizer, by the links, and of the gradients as they were."""
     import penstock.compat.v1 as tf
-    from penstock.distribute.compression import compress
+    from penstock._src.models.distribute.compression import compress
     name = f"{type(task).__name__} {codec} {options} {seed}"        # the worker keeps what codecs left out: each run its own
     with tf.Graph().as_default(), tf.container("".join(c if c.isalnum() else "_" for c in name)):
         tf.set_random_seed(seed)
@@ -182,7 +182,7 @@ def with_servers(cluster: Cluster, task, codec, options: dict, seed: int) -> tup
 def worker(task_name: str, scheme: str, seeds: int) -> None:
     """One of two processes that train together; prints its line of numbers for each seed."""
     import penstock as tf
-    from penstock.distribute.compression import compress
+    from penstock._src.models.distribute.compression import compress
     task, (codec, options) = TASKS[task_name](), SCHEMES[scheme]
     strategy = tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(implementation="RING"))
@@ -224,7 +224,7 @@ def worker(task_name: str, scheme: str, seeds: int) -> None:
 
 def all_reduced(task_name: str, scheme: str, seeds: int) -> np.ndarray:
     """The first of two workers' numbers, a row for each seed."""
-    from penstock.distributed.launch import free_addresses
+    from penstock._src.cluster.launch import free_addresses
     spec = {"worker": free_addresses(2, "127.0.0.1")}
     made = []
     for i in range(2):

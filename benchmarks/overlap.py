@@ -27,7 +27,7 @@ WAYS = {"afterwards": {}, "overlap": {"overlap": True}, "overlap, first layers f
 
 def slow_network(megabytes_per_second: float) -> None:
     """Makes what a hub sends to other tasks take its time."""
-    from penstock.collective.hub import Hub
+    from penstock._src.collective.hub import Hub
     put = Hub.put
 
     def slowly(self, group, key, said, data):
@@ -44,7 +44,7 @@ def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None
     import numpy as np
 
     import penstock as tf
-    from penstock.collective.mover import Bucket
+    from penstock._src.collective.mover import Bucket
     slow_network(speed)
     waits: list[tuple[float, float]] = []
     wait = Bucket.wait

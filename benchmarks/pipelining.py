@@ -26,7 +26,7 @@ import generated  # noqa: E402
 
 import penstock as tf  # noqa: E402
 import penstock.compat.v1 as tf1  # noqa: E402
-from penstock.distribute.pipelining import schedule as schedules  # noqa: E402
+from penstock._src.models.distribute.pipelining import schedule as schedules  # noqa: E402
 
 NAPS = []               # how long each took, really
 
@@ -77,7 +77,7 @@ def in_a_graph(stages, micro, name, nap, rounds, trace):
             if trace:
                 data = tf1.RunMetadata()
                 sess.run(step, options=tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE), run_metadata=data)
-                from penstock.execute.timeline import Timeline
+                from penstock._src.execute.timeline import Timeline
                 (trace / f"graph_{name}_{stages}_{micro}.json").write_text(
                     Timeline(data.step_stats).generate_chrome_trace_format())
     return min(found)

@@ -57,7 +57,7 @@ class Line:
 
 def over(line: Line) -> list[tuple[float, float]]:
     """Has what this process sends go over a line; gives the list to which the times of messages are added."""
-    from penstock.distributed.link import Link
+    from penstock._src.cluster.link import Link
     post, times = Link.post, []
 
     def slowly(self, header, values=None, number=0):
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--table", type=pathlib.Path)
     args = parser.parse_args()
-    from penstock.distributed.launch import free_addresses
+    from penstock._src.cluster.launch import free_addresses
     ps, *workers = free_addresses(args.workers + 1, "127.0.0.1")
     spec, made = {"ps": [ps], "worker": workers}, multiprocessing.get_context("spawn")
     pulls, pushes = (Line(made, args.megabytes_per_second) for _ in range(2))

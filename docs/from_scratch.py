@@ -209,7 +209,7 @@ def needed(fetches: list[Node], fed: set[Node]) -> list[Node]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# 6. Compile: a step becomes a program                                                          compile/program.py
+# 6. Compile: a step becomes a program                                                          step/compile/program.py
 # ----------------------------------------------------------------------------------------------------------------------
 # Interpreting a graph costs time per node, in every step. So the step is written out, once, as the Python that one would
 # have written by hand: a line per node, and a `del` after the last use of each value, so that its memory is free for the
@@ -262,7 +262,7 @@ def kernel_of(node: Node, session: Session) -> Callable:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# 7. The session: state, and programs that are kept                                                    session.py
+# 7. The session: state, and programs that are kept                                            session/session.py
 # ----------------------------------------------------------------------------------------------------------------------
 
 class Session:

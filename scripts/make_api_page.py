@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 
-from penstock.programs import check, importer
+from penstock._src.compat.programs import check, importer
 
 ROOT = pathlib.Path(__file__).parent.parent
 

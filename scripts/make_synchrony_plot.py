@@ -14,7 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from tests.chaos.storm import Cluster  # noqa: E402
-from tests.distributed.nursery import Nursery  # noqa: E402
+from tests.cluster.nursery import Nursery  # noqa: E402
 
 MODES = {"asynchronous": [], "synchronous": ["--sync"], "synchronous, one backup": ["--sync", "--aggregate=2"]}
 COLORS = dict(zip(MODES, ("#888888", "#c0392b", "#2471a3"), strict=True))

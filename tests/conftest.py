@@ -9,8 +9,9 @@ import torch
 from hypothesis import HealthCheck, settings
 
 import penstock
-from penstock import device_config, static_shape
-from penstock.graph import context
+from penstock._src.base import static_shape
+from penstock._src.graph import context
+from penstock._src.kernels.devices import device_config
 
 # Programs that tests start find the same package, installed or not.
 _SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
@@ -49,6 +50,6 @@ def _modes_and_default_graph():
 @pytest.fixture(scope="session")
 def nursery():
     """Processes that start quickly, for tests of clusters."""
-    from tests.distributed.nursery import Nursery
+    from tests.cluster.nursery import Nursery
     with Nursery() as made:
         yield made

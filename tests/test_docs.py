@@ -7,7 +7,7 @@ import pytest
 
 import penstock
 import penstock.compat.v1 as tf
-from penstock import errors
+from penstock._src.base import errors
 
 ROOT = pathlib.Path(__file__).parents[1]
 

@@ -8,8 +8,10 @@ import pytest
 
 BUDGET_MS = 170           # on a machine where torch and numpy take TORCH_MS to load; others are faster or slower in proportion
 TORCH_MS = 1000
-HEAVY = ("google.protobuf", "tensorboard", "absl", "fsspec", "PIL", "rich", "grpc", "numpy.polynomial", "penstock.io.bundle",
-         "penstock.linalg", "penstock.image", "penstock.metrics", "penstock.losses", "penstock.train", "penstock.testing")
+HEAVY = ("google.protobuf", "tensorboard", "absl", "fsspec", "PIL", "rich", "grpc", "numpy.polynomial",
+         "penstock._src.io.bundle",
+         "penstock._src.library.linalg", "penstock._src.library.image", "penstock._src.library.metrics",
+         "penstock._src.library.losses", "penstock._src.training.train", "penstock._src.library.testing")
 
 SCRIPT = """
 import json, sys, threading, time, warnings

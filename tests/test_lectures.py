@@ -13,6 +13,7 @@ import pytest
 import penstock
 import penstock.compat.v1 as tf
 from penstock import digits
+from penstock._src.graph import context
 from tests.checks import eventually
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -473,7 +474,7 @@ def test_constants_with_a_shape_on_a_device():
 
 
 def test_eager_tensors_print_and_say_where_they_are_computed(capfd):
-    context_mode = penstock.graph.context.process
+    context_mode = context.process
     context_mode.eager = True
     penstock.debugging.set_log_device_placement(True)
     try:

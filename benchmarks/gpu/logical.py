@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import penstock.compat.v1 as tf
-from penstock.compile import cuda_graph
+from penstock._src.step.compile import cuda_graph
 
 
 def step(devices: list[str], width: int, layers: int) -> tuple:

@@ -17,9 +17,9 @@ import tempfile
 import threading
 import time
 
-from penstock.distributed.ports import free_addresses
-from tests.distributed.nursery import ROOT, Nursery
-from tests.distributed.proxy import Network
+from penstock._src.cluster.ports import free_addresses
+from tests.cluster.nursery import ROOT, Nursery
+from tests.cluster.proxy import Network
 
 PROGRAM = ROOT / "examples" / "digits_cluster.py"
 

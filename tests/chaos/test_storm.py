@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from penstock.distributed.ports import free_addresses
+from penstock._src.cluster.ports import free_addresses
 from tests.chaos import storm
 from tests.checks import eventually
 

@@ -1,2 +1,2 @@
-"""The clusters of tests/distributed."""
-from tests.distributed.conftest import cluster  # noqa: F401
+"""The clusters of tests/cluster."""
+from tests.cluster.conftest import cluster  # noqa: F401

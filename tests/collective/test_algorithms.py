@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from penstock import errors
-from penstock.collective.algorithms import ALGORITHMS, ANY, Send, broadcast, gather
-from penstock.collective.channel import Counts, Queues, drive
-from penstock.collective.merge import MERGES, finish, merge_op
+from penstock._src.base import errors
+from penstock._src.collective.algorithms import ALGORITHMS, ANY, Send, broadcast, gather
+from penstock._src.collective.channel import Counts, Queues, drive
+from penstock._src.collective.merge import MERGES, finish, merge_op
 from tests.collective.formulas import sent_by
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64,

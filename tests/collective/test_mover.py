@@ -4,10 +4,10 @@ import threading
 import pytest
 import torch
 
-from penstock import errors
-from penstock.collective.group import Limit
-from penstock.collective.hub import Hub
-from penstock.collective.mover import Bucket
+from penstock._src.base import errors
+from penstock._src.collective.group import Limit
+from penstock._src.collective.hub import Hub
+from penstock._src.collective.mover import Bucket
 
 
 def together(n, work):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.collective.algorithms import ALGORITHMS
-from penstock.ops import collective
+from penstock._src.collective.algorithms import ALGORITHMS
+from penstock._src.ops.comm import collective
 from tests.checks import eventually
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tests.cluster.conftest import SOURCE, addresses
 from tests.collective.formulas import sent_by
-from tests.distributed.conftest import SOURCE, addresses
 
 pytestmark = pytest.mark.distributed
 PROGRAM = """
@@ -16,9 +16,9 @@ import json, os, pathlib, sys, time, traceback
 import torch
 import torch.distributed
 import penstock.compat.v1 as tf
-import penstock.distributed.server
-from penstock.collective.algorithms import ALGORITHMS
-from penstock.collective.group import Limit
+import penstock._src.cluster.server
+from penstock._src.collective.algorithms import ALGORITHMS
+from penstock._src.collective.group import Limit
 spec, folder = json.loads(sys.argv[1]), pathlib.Path(sys.argv[2])
 most = len(spec["worker"])
 torch.set_num_threads(1)

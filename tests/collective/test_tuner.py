@@ -5,10 +5,10 @@ import threading
 import pytest
 import torch
 
-from penstock import errors
-from penstock.collective import tuner
-from penstock.collective.group import Limit
-from penstock.collective.tuner import _Choice, typical
+from penstock._src.base import errors
+from penstock._src.collective import tuner
+from penstock._src.collective.group import Limit
+from penstock._src.collective.tuner import _Choice, typical
 
 
 def test_the_quickest_quarter_counts():

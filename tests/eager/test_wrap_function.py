@@ -4,7 +4,7 @@ import pytest
 
 import penstock
 import penstock.compat.v1 as tf
-from penstock.graph import context
+from penstock._src.graph import context
 
 
 @pytest.fixture(autouse=True)

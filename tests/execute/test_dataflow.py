@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import penstock.compat.v1 as tf
-from penstock.compile.program import Program, compile_program
-from penstock.execute import dataflow
-from penstock.execute.context import ResourceManager, StepContext
-from penstock.execute.dataflow import Executor
-from penstock.graph import context
-from penstock.graph.prune import needed
-from penstock.ops.registry import get
+from penstock._src.execute import dataflow
+from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.execute.dataflow import Executor
+from penstock._src.graph import context
+from penstock._src.graph.prune import needed
+from penstock._src.ops.registry import get
+from penstock._src.step.compile.program import Program, compile_program
 
 
 @pytest.fixture(autouse=True, params=["program", "executor"])
@@ -22,7 +22,7 @@ def graph(request, monkeypatch):
     """A v1 graph; whatever can be a program is one, or nothing with control flow is."""
     context.process.v2_control_flow = False
     if request.param == "executor":
-        monkeypatch.setattr("penstock.compile.structured.write_structured", lambda *_: None)
+        monkeypatch.setattr("penstock._src.step.compile.structured.write_structured", lambda *_: None)
     with tf.Graph().as_default() as g:
         yield g
 

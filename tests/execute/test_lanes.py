@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock import errors
-from penstock.graph import context
+from penstock._src.base import errors
+from penstock._src.graph import context
 from tests.checks import eventually
 
 
@@ -154,7 +154,7 @@ def test_threads_are_kept_between_steps_and_end_with_the_session():
 
 
 def test_threads_of_a_session_that_was_left_open_end(monkeypatch):
-    monkeypatch.setattr("penstock.execute.lanes.IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("penstock._src.execute.lanes.IDLE_SECONDS", 0.05)
     before = len(lanes())
     with tf.device("/cpu:0"):
         a = tf.placeholder(tf.float32)

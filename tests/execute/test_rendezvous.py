@@ -7,10 +7,10 @@ import weakref
 import pytest
 import torch
 
-from penstock import errors
-from penstock.execute.context import ResourceManager, StepContext
-from penstock.execute.rendezvous import LocalRendezvous, parse_key
-from penstock.ops.sendrecv import edge_key
+from penstock._src.base import errors
+from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.execute.rendezvous import LocalRendezvous, parse_key
+from penstock._src.ops.comm.sendrecv import edge_key
 
 TASK = "/job:localhost/replica:0/task:0"
 KEY = edge_key(f"{TASK}/device:CPU:0", 255, f"{TASK}/device:CPU:1", "edge_1_x:0")

@@ -4,7 +4,7 @@ import json
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.execute.timeline import Timeline
+from penstock._src.execute.timeline import Timeline
 
 
 def traced():

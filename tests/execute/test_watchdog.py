@@ -6,8 +6,8 @@ import time
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock import errors
-from penstock.execute import watchdog
+from penstock._src.base import errors
+from penstock._src.execute import watchdog
 
 
 @pytest.fixture

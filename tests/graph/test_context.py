@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock import nest
+from penstock._src.base import nest
 
 
 def test_leaving_a_graph_that_is_entered_twice_goes_back_to_eager_execution():
@@ -28,7 +28,7 @@ def test_leaving_another_graph_than_the_innermost_is_an_error():
     with pytest.raises(AssertionError, match="Nesting violated"):
         first.__exit__(None, None, None)
     second.__exit__(None, None, None)
-    from penstock.graph import context
+    from penstock._src.graph import context
     context.state.graphs.clear()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.graph import context
+from penstock._src.graph import context
 
 
 class Mode:
@@ -25,7 +25,7 @@ class Mode:
         if self.name in ("eager", "function"):
             return self._eager(tf.function(f) if self.name == "function" else f, arrays, grads)
         context.process.v2_control_flow = self.name == "v2"
-        executor = mock.patch("penstock.compile.structured.write_structured", lambda *_: None)
+        executor = mock.patch("penstock._src.step.compile.structured.write_structured", lambda *_: None)
         with tf.Graph().as_default(), executor if self.name == "executor" else contextlib.nullcontext():
             xs = [tf.placeholder(np.asarray(a).dtype, np.shape(a)) for a in arrays]
             y = f(*xs)
@@ -389,7 +389,7 @@ def test_contexts_as_messages_keep_an_imported_loop_differentiable(scope):
     assert len(loops) == 1 and len(loops[0].nested_contexts) == 2
     with tf.Graph().as_default(), tf.Session() as sess:
         x, y = tf.import_graph_def(message, return_elements=["x:0", "y:0"], name=scope)
-        from penstock.graph.while_context import WhileContext
+        from penstock._src.graph.while_context import WhileContext
         made = WhileContext.from_proto(type(loops[0]).FromString(loops[0].SerializeToString()), scope or None)
         assert made.to_proto(scope or None) == loops[0]
         g, = tf.gradients(y, x)

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock.graph import context
-from penstock.graph.functions import GraphFunction, as_function
+from penstock._src.graph import context
+from penstock._src.graph.functions import GraphFunction, as_function
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,9 @@ import pytest
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue, NameAttrList
 
 import penstock.compat.v1 as tf
-from penstock import dtypes
-from penstock.graph.graphdef import (
+from penstock._src.base import dtypes
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.graphdef import (
     attr_from_message,
     attr_to_message,
     func_message,
@@ -14,8 +15,7 @@ from penstock.graph.graphdef import (
     opdef_from_message,
     strip_default_attrs,
 )
-from penstock.ops.registry import OPS
-from penstock.static_shape import TensorShape
+from penstock._src.ops.registry import OPS
 
 
 @pytest.mark.parametrize("value, kind", [

@@ -8,8 +8,8 @@ from google.protobuf import text_format
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 
 import penstock.compat.v1 as tf
-from penstock.graph.graphdef import attr_to_message
-from penstock.graph.importer import import_graph_def
+from penstock._src.graph.graphdef import attr_to_message
+from penstock._src.graph.importer import import_graph_def
 
 
 def graph_def(text):

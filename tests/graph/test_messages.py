@@ -4,7 +4,7 @@ import pytest
 
 import penstock
 import penstock.compat.v1 as tf
-from penstock.graph.messages import CheckpointState
+from penstock._src.graph.messages import CheckpointState
 
 
 def test_an_example_is_tensorflows_byte_for_byte():

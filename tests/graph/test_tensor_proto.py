@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
-from penstock import dtypes
-from penstock.graph.tensor_proto import array_of, decode, make_ndarray, make_tensor_proto
-from penstock.static_shape import Dimension, TensorShape
+from penstock._src.base import dtypes
+from penstock._src.base.static_shape import Dimension, TensorShape
+from penstock._src.graph.tensor_proto import array_of, decode, make_ndarray, make_tensor_proto
 
 NUMERIC = [d for d in (
     dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int8, dtypes.int16, dtypes.int32,

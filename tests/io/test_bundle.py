@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import penstock as tf
-from penstock import dtypes, errors
-from penstock.io import bundle, slices
-from penstock.io.bundle_v1 import SliceReader, SliceWriter
-from penstock.io.table import Table, TableWriter, _unsnap
-from penstock.kernels import strings
+from penstock._src.base import dtypes, errors
+from penstock._src.io import bundle, slices
+from penstock._src.io.bundle_v1 import SliceReader, SliceWriter
+from penstock._src.io.table import Table, TableWriter, _unsnap
+from penstock._src.kernels import strings
 
 NUMBERS = ["float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
            "uint64", "bool", "complex64", "complex128", "qint8", "quint8", "qint16", "quint16", "qint32"]

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from PIL import Image
 
 import penstock as tf
-from penstock import errors
+from penstock._src.base import errors
 
 v1 = tf.compat.v1
 CASES = int(os.environ.get("PENSTOCK_FUZZ", 60))

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
-from penstock.io.lmdb_file import pairs
+from penstock._src.io.lmdb_file import pairs
 
 DATA = gzip.decompress((pathlib.Path(__file__).parent / "pairs.mdb.gz").read_bytes())
 EXPECTED = [(b"key %05d" % i, b"value %d" % i if i % 100 else b"long " * 3000) for i in range(400)]

@@ -6,8 +6,8 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
-from penstock import errors
-from penstock.io import paths
+from penstock._src.base import errors
+from penstock._src.io import paths
 
 
 @pytest.fixture(params=["local", "memory"])

@@ -9,8 +9,8 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
-from penstock import errors
-from penstock.io.record import RecordReader
+from penstock._src.base import errors
+from penstock._src.io.record import RecordReader
 
 RECORDS = [b"", b"a", b"\x00" * 3000, bytes(range(256)) * 5000, b"end"]
 
@@ -93,7 +93,7 @@ def test_damage_is_a_typed_error(tmp_path, kind):
 def test_a_huge_announced_length_allocates_nothing(tmp_path):
     import struct
 
-    from penstock.io import crc
+    from penstock._src.io import crc
     length = struct.pack("<Q", 1 << 60)
     (tmp_path / "r").write_bytes(length + struct.pack("<I", crc.masked(length)) + b"abc")
     with pytest.raises(errors.DataLossError, match="truncated"):
@@ -112,7 +112,7 @@ def test_checksums_without_the_library():
     program = """
 import sys
 sys.modules["google_crc32c"] = None
-from penstock.io import crc
+from penstock._src.io import crc
 assert crc.value(b"123456789") == 0xE3069283
 assert crc.extend(crc.value(b"1234"), b"56789") == crc.value(b"123456789")
 """

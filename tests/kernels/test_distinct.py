@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from penstock.kernels.distinct import distinct_numbers, first_places
+from penstock._src.kernels.distinct import distinct_numbers, first_places
 
 
 def by_hand(x):

@@ -1,8 +1,8 @@
 """Large pages under large values."""
 import torch
 
-from penstock.kernels import host_memory
-from penstock.ops.state import VariableResource
+from penstock._src.kernels import host_memory
+from penstock._src.ops.state.state import VariableResource
 
 
 def test_large_values_are_advised_in_whole_pages(monkeypatch):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from penstock.kernels import images
+from penstock._src.kernels import images
 
 pytestmark = pytest.mark.skipif(not images.available(), reason="penstock was installed without a compiler")
 aten = torch.ops.aten

@@ -4,9 +4,9 @@ import math
 import pytest
 import torch
 
-from penstock import errors
-from penstock.kernels import pointwise
-from penstock.kernels.pointwise import Columns, Plan, Step
+from penstock._src.base import errors
+from penstock._src.kernels import pointwise
+from penstock._src.kernels.pointwise import Columns, Plan, Step
 
 pytestmark = pytest.mark.skipif(not pointwise.available(), reason="penstock was installed without a compiler")
 REFERENCE = {

@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from penstock.kernels import triton_nn
+from penstock._src.kernels import triton_nn
 
 aten = torch.ops.aten
 ready = pytest.mark.skipif(not torch.cuda.is_available() or not triton_nn.available(), reason="needs a GPU and Triton")

@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock.kernels import philox
+from penstock._src.kernels import philox
 
 TRUE = np.array([[1], [0], [4]], np.int64)
 

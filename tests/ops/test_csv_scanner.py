@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock.io import examples
+from penstock._src.io import examples
 
 TYPES = [tf.float32, tf.float64, tf.int32, tf.int64, tf.string]
 ODD = ["", "NA", "nan", "-inf", " 5", "abc", "\"q\"", "+5", "-", ".", "1.", ".5", "1e3", "0x10", "1_0", "9" * 12, "9" * 19,

@@ -6,7 +6,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock.kernels import ctc
+from penstock._src.kernels import ctc
 
 rng = np.random.RandomState(8)
 

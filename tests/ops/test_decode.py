@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock.kernels import strings
+from penstock._src.kernels import strings
 
 v1 = tf.compat.v1
 Invalid = tf.errors.InvalidArgumentError

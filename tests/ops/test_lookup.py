@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock.kernels.tables import DenseTable, StaticTable, Table
+from penstock._src.kernels.tables import DenseTable, StaticTable, Table
 
 Invalid = tf.errors.InvalidArgumentError
 Failed = tf.errors.FailedPreconditionError

@@ -4,8 +4,8 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock.ops.math import unbroadcast
-from penstock.ops.registry import get
+from penstock._src.ops.math.math import unbroadcast
+from penstock._src.ops.registry import get
 
 
 def grads(build, *arrays, unknown=False):

@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock.ops.registry import get
+from penstock._src.ops.registry import get
 
 rng = np.random.RandomState(4)
 X, SCALE, OFFSET = (rng.randn(*s).astype(np.float32) for s in ((3, 4, 2, 5), (5,), (5,)))

@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock.graph import context
+from penstock._src.graph import context
 
 X = np.array([[1., 2.], [3., 4.]], np.float32)
 BINARY = [lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a // b,

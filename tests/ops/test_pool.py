@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock.ops.registry import get
+from penstock._src.ops.registry import get
 from tests.registry.samples.pool import distinct, pool
 
 X = distinct(2, 7, 6, 3)

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock import tf_logging
-from penstock.graph import context
+from penstock._src.base import tf_logging
+from penstock._src.graph import context
 
 
 def test_print_eagerly(capsys, tmp_path):

@@ -4,8 +4,8 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock.execute.context import eager_context
-from penstock.ops.registry import get
+from penstock._src.execute.context import eager_context
+from penstock._src.ops.registry import get
 from tests.checks import raises_op
 
 SEEDS = {"seed": 3, "seed2": 9}

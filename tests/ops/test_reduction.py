@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock.ops.reduction import reduced_shape
+from penstock._src.ops.math.reduction import reduced_shape
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 

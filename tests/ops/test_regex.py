@@ -4,7 +4,7 @@ import time
 import pytest
 
 import penstock as tf
-from penstock.kernels import re2
+from penstock._src.kernels import re2
 
 
 def replaced(text, pattern, rewrite="-"):

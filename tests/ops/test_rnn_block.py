@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock.graph import context
-from penstock.ops.registry import get
+from penstock._src.graph import context
+from penstock._src.ops.registry import get
 
 _rng = np.random.RandomState(3)
 

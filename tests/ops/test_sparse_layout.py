@@ -4,8 +4,8 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock.kernels import sparse
-from penstock.ops.registry import get
+from penstock._src.kernels import sparse
+from penstock._src.ops.registry import get
 
 
 def random_sparse(shape, count, seed=0):

@@ -2,7 +2,7 @@
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.ops import sparse_map
+from penstock._src.ops.sparse import sparse_map
 
 
 @pytest.fixture

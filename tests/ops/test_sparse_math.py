@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock.ops.registry import get
+from penstock._src.ops.registry import get
 from tests.ops.test_sparse_layout import dense, random_sparse
 
 

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock.graph.tensor_proto import decode
-from penstock.ops.registry import get
+from penstock._src.graph.tensor_proto import decode
+from penstock._src.ops.registry import get
 
 
 def two_rows(values=(1.5, 2.5)):

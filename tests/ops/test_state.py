@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import penstock.compat.v1 as tf
-from penstock.graph import context
-from penstock.ops.registry import get
-from penstock.ops.state import VariableResource
+from penstock._src.graph import context
+from penstock._src.ops.registry import get
+from penstock._src.ops.state.state import VariableResource
 from tests.checks import raises_op
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock.kernels import hashing, summarize
+from penstock._src.kernels import hashing, summarize
 
 v1 = tf.compat.v1
 Invalid = tf.errors.InvalidArgumentError

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.graph import context
-from penstock.ops.registry import get
+from penstock._src.graph import context
+from penstock._src.ops.registry import get
 from tests.graph.test_control_flow import F, Mode, graphs, modes
 
 Mode.__test__ = False

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.ops.registry import OPS, get
+from penstock._src.ops.registry import OPS, get
 
 PROGRAMS: list[Callable[[], list]] = []
 raw = tf.raw_ops

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.ops.registry import get
+from penstock._src.ops.registry import get
 from tests.oracle.programs import PROGRAMS, after, program
 
 raw = tf.raw_ops

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.ops.registry import get
+from penstock._src.ops.registry import get
 from tests.oracle.programs import after, program
 
 raw = tf.raw_ops

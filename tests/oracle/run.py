@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.graph.gradients import is_trainable
-from penstock.ops.registry import GRADIENTS, OPS
+from penstock._src.graph.gradients import is_trainable
+from penstock._src.ops.registry import GRADIENTS, OPS
 from tests.oracle import programs_data, programs_shared, records  # noqa: F401
 from tests.oracle.differences import EXPLAINED, WITHOUT_EVIDENCE, unset
 from tests.oracle.programs import PROGRAMS, BuiltProgram, OlderProgram

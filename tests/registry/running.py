@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock.graph import context
-from penstock.ops.registry import get
+from penstock._src.graph import context
+from penstock._src.ops.registry import get
 from tests.registry.sample import Sample
 
 

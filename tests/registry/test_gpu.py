@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from penstock import dtypes
-from penstock.compile.adapt import loosely
-from penstock.graph.build import group_inputs
-from penstock.kernels.bridge import to_numpy, to_torch
-from penstock.ops.registry import OPS
-from penstock.place import cuda
+from penstock._src.base import dtypes
+from penstock._src.graph.build import group_inputs
+from penstock._src.kernels.bridge import to_numpy, to_torch
+from penstock._src.kernels.devices import cuda
+from penstock._src.ops.registry import OPS
+from penstock._src.step.compile.adapt import loosely
 from tests.registry.load import all_samples, ids
 from tests.registry.running import Built
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.ops.registry import OPS
-from penstock.ops.signature import REQUIRED
+from penstock._src.ops.registry import OPS
+from penstock._src.ops.signature import REQUIRED
 from tests.registry.load import all_samples, ids
 from tests.registry.running import eager
 from tests.registry.sample import SAMPLES

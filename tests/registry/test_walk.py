@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.graph.gradients import is_trainable
-from penstock.ops.registry import GRADIENTS, OPS
+from penstock._src.graph.gradients import is_trainable
+from penstock._src.ops.registry import GRADIENTS, OPS
 from tests.oracle.differences import unset
 from tests.registry import recorded
 from tests.registry.compare import TOLERANCE, differs

@@ -1,7 +1,7 @@
 """`penstock check`: the names of TensorFlow's that a program uses."""
-from penstock.programs import guess, symbols
-from penstock.programs.check import check, report
-from tests.programs.running import penstock, program
+from penstock._src.compat.programs import guess, symbols
+from penstock._src.compat.programs.check import check, report
+from tests.compat.programs.running import penstock, program
 
 PROGRAM = """
     import tensorflow as tf

@@ -11,9 +11,9 @@ import time
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock.distributed import launch, tf_config
-from penstock.distributed.ports import free_addresses
-from penstock.tools.main import main
+from penstock._src.cluster import launch, tf_config
+from penstock._src.cluster.ports import free_addresses
+from penstock._src.tools.main import main
 from tests.checks import eventually
 
 pytestmark = pytest.mark.distributed

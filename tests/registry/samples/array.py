@@ -1,7 +1,7 @@
 """Samples of shapes and of changes of shape."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, i, s, sample
 
 N = np.array

@@ -1,7 +1,7 @@
 """Samples of bitcasts."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, i, sample
 
 sample("Bitcast", f(2, 3), type=dtypes.int32, expect=lambda x: x.view(np.int32))

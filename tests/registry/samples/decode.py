@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, i, s, sample
 
 NUMBERS = f(2, 3)

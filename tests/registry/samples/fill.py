@@ -1,7 +1,7 @@
 """Samples of tensors made of one value."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import b, f, s, sample
 
 sample("Fill", np.array([2, 3], np.int32), np.float32(4.5), expect=lambda d, v: np.full(d, v))

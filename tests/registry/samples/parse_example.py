@@ -1,9 +1,9 @@
 """Samples of parsing Example and SequenceExample messages."""
 import numpy as np
 
-from penstock import dtypes
-from penstock.graph.messages import Example, SequenceExample
-from penstock.static_shape import TensorShape
+from penstock._src.base import dtypes
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.messages import Example, SequenceExample
 from tests.registry.sample import s, sample, scalar_string
 
 FLOAT, INT, STRING = dtypes.float32, dtypes.int64, dtypes.string

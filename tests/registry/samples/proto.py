@@ -2,7 +2,7 @@
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import s, sample
 
 _F = descriptor_pb2.FieldDescriptorProto

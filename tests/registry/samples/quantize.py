@@ -1,7 +1,7 @@
 """Samples of quantization."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, sample
 
 LOW, HIGH = np.float32(-2), np.float32(3)

@@ -1,7 +1,7 @@
 """Samples of arithmetic on quantized tensors."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, i, sample
 
 LOW, HIGH = np.float32(-3), np.float32(5)

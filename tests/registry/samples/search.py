@@ -1,7 +1,7 @@
 """Samples of searches."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, i, sample
 
 ROWS = np.sort(f(2, 5), 1)

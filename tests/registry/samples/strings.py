@@ -3,7 +3,7 @@ import base64
 
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import b, f, i, s, sample
 
 WORDS = s("hello", "wörld", "", " a b ").reshape(2, 2)

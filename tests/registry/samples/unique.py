@@ -1,7 +1,7 @@
 """Samples of sets, permutations and one-hot rows."""
 import numpy as np
 
-from penstock import dtypes
+from penstock._src.base import dtypes
 from tests.registry.sample import f, i, s, sample
 
 MATRIX = np.array([[1, 2, 1], [1, 2, 1], [0, 3, 0]], np.int32)

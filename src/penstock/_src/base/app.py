@@ -1,0 +1,24 @@
+"""tf.app.run: parses the flags and runs the program's main function."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import absl.app
+
+from penstock._src.base.api import export
+from penstock._src.base.flags import FLAGS
+
+
+@export(v1=["app.run"])
+def run(main: Callable | None = None, argv: list[str] | None = None) -> None:
+    """Parses flags, calls `main` with the arguments that are left, and exits with what it returns.
+
+    >>> if __name__ == "__main__":
+    ...     tf.app.run()
+    """
+    def parse(arguments: Any) -> list[str]:
+        return FLAGS(sys.argv if arguments is None else arguments, known_only=True)
+
+    absl.app.run(main or sys.modules["__main__"].main, argv=argv, flags_parser=parse)

@@ -1,0 +1,286 @@
+"""Errors of running operations.
+
+Each class stands for one of the status codes that gRPC and TensorFlow share, so that a failure keeps its
+meaning across processes and languages. An error carries the operation that failed, where known; its text then
+ends in the lines of the user's program that created it.
+
+Mistakes in building a graph are Python's own `ValueError` and `TypeError`; these classes are for what can
+only be seen when values flow. Kernels write `raise errors.invalid("...")`; the executor fills in the
+operation.
+"""
+
+import traceback
+import warnings
+from typing import Any
+
+from penstock._src.base.api import export
+
+
+class InaccessibleTensorError(ValueError):
+    """A tensor of a function's body was used outside of the function."""
+
+
+@export("errors.OperatorNotAllowedInGraphError")
+class OperatorNotAllowedInGraphError(TypeError):
+    """A Python operator that needs a value was applied to a tensor that has none yet."""
+
+
+@export("errors.OpError", v1=["OpError"])
+class OpError(Exception):
+    """The failure of an operation at run time, the base of all classes in `tf.errors`.
+
+    Args:
+      node_def: the `NodeDef` of the operation that failed, or None.
+      op: the `Operation` that failed, or None.
+      message: what went wrong.
+      error_code: one of the codes in `tf.errors`.
+    """
+
+    def __init__(self, node_def, op, message, error_code):
+        super().__init__()
+        self._node_def = node_def
+        self._op = op
+        self._message = message
+        self._error_code = error_code
+
+    @property
+    def message(self) -> str:
+        """What went wrong."""
+        return self._message
+
+    @property
+    def op(self):
+        """The `Operation` that failed, or None if it is not one of the user's graph."""
+        return self._op
+
+    @property
+    def node_def(self):
+        """The `NodeDef` of the operation that failed, or None."""
+        return self._node_def
+
+    @property
+    def error_code(self) -> int:
+        """The number of this kind of error."""
+        return self._error_code
+
+    def __str__(self) -> str:
+        if self._op is None:
+            return str(self._message)
+        return "".join([str(self._message), *_origin(self._op)])
+
+    def __reduce__(self):
+        return _rebuild, (type(self), self._node_def, None, self._message, self._error_code)
+
+
+def _origin(op) -> list[str]:
+    """The lines that say where `op`, and the ops it was derived from, were created."""
+    lines, heading = [], f"\n\nOriginal stack trace for {op.name!r}:\n"
+    while op is not None:
+        lines.append(heading)
+        lines.extend(traceback.format_list(getattr(op, "traceback", None) or []))
+        op = getattr(op, "_original_op", None)
+        if op is not None:
+            heading = f"\n...which was originally created as op {op.name!r}, defined at:\n"
+    return lines
+
+
+def _rebuild(cls, node_def, op, message, error_code):
+    """Unpickle: subclasses fix the code, and their own subclasses may take other arguments."""
+    error = cls.__new__(cls)
+    OpError.__init__(error, node_def, op, message, error_code)
+    return error
+
+
+_CLASS_OF: dict[int, Any] = {}
+_CODE_OF: dict[type[OpError], int] = {}
+
+
+def _code(number: int):
+    """Register a class for a code."""
+
+    def register(cls):
+        _CLASS_OF[number] = cls
+        _CODE_OF[cls] = number
+        return export("errors." + cls.__name__)(cls)
+
+    return register
+
+
+OK = 0
+CANCELLED = 1
+UNKNOWN = 2
+INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
+NOT_FOUND = 5
+ALREADY_EXISTS = 6
+PERMISSION_DENIED = 7
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+ABORTED = 10
+OUT_OF_RANGE = 11
+UNIMPLEMENTED = 12
+INTERNAL = 13
+UNAVAILABLE = 14
+DATA_LOSS = 15
+UNAUTHENTICATED = 16
+
+for _name in [name for name, value in list(globals().items()) if name.isupper() and type(value) is int]:
+    export.value(globals()[_name], "errors." + _name)
+
+
+@_code(CANCELLED)
+class CancelledError(OpError):
+    """The step, queue or session was cancelled or closed while the operation ran or waited."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, CANCELLED)
+
+
+@_code(UNKNOWN)
+class UnknownError(OpError):
+    """An error of a kind that has no class, for example one from another address space."""
+
+    def __init__(self, node_def, op, message, error_code=UNKNOWN):
+        super().__init__(node_def, op, message, error_code)
+
+
+@_code(INVALID_ARGUMENT)
+class InvalidArgumentError(OpError):
+    """An operation received a value or a shape that it cannot work with."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, INVALID_ARGUMENT)
+
+
+@_code(DEADLINE_EXCEEDED)
+class DeadlineExceededError(OpError):
+    """The time allowed for the step ran out."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, DEADLINE_EXCEEDED)
+
+
+@_code(NOT_FOUND)
+class NotFoundError(OpError):
+    """A file, a resource or an entry that was asked for does not exist."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, NOT_FOUND)
+
+
+@_code(ALREADY_EXISTS)
+class AlreadyExistsError(OpError):
+    """What was to be created exists."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, ALREADY_EXISTS)
+
+
+@_code(PERMISSION_DENIED)
+class PermissionDeniedError(OpError):
+    """The caller may not do this."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, PERMISSION_DENIED)
+
+
+@_code(UNAUTHENTICATED)
+class UnauthenticatedError(OpError):
+    """The caller did not prove who it is."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, UNAUTHENTICATED)
+
+
+@_code(RESOURCE_EXHAUSTED)
+class ResourceExhaustedError(OpError):
+    """Memory, disk or a quota ran out."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, RESOURCE_EXHAUSTED)
+
+
+@_code(FAILED_PRECONDITION)
+class FailedPreconditionError(OpError):
+    """The system is not in the state the operation needs: most often, a variable was not initialized."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, FAILED_PRECONDITION)
+
+
+@_code(ABORTED)
+class AbortedError(OpError):
+    """The operation was aborted by something that happened at the same time; trying again may succeed."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, ABORTED)
+
+
+@_code(OUT_OF_RANGE)
+class OutOfRangeError(OpError):
+    """An operation went past the end of its input: how a queue or an iterator says that it is done."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, OUT_OF_RANGE)
+
+
+@_code(UNIMPLEMENTED)
+class UnimplementedError(OpError):
+    """The operation does not support these arguments."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, UNIMPLEMENTED)
+
+
+@_code(INTERNAL)
+class InternalError(OpError):
+    """Something that the system takes for granted does not hold: a bug of the system."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, INTERNAL)
+
+
+@_code(UNAVAILABLE)
+class UnavailableError(OpError):
+    """A task cannot be reached at the moment."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, UNAVAILABLE)
+
+
+@_code(DATA_LOSS)
+class DataLossError(OpError):
+    """Data is corrupt or cut short beyond repair."""
+
+    def __init__(self, node_def, op, message):
+        super().__init__(node_def, op, message, DATA_LOSS)
+
+
+@export(v1=["errors.exception_type_from_error_code"])
+def exception_type_from_error_code(error_code: int) -> type[OpError]:
+    """The class that stands for `error_code`; KeyError if none does."""
+    return _CLASS_OF[error_code]
+
+
+@export(v1=["errors.error_code_from_exception_type"])
+def error_code_from_exception_type(cls):
+    """The code for which the class `cls` stands (an `UnknownError`, and a warning, if it stands for none)."""
+    try:
+        return _CODE_OF[cls]
+    except KeyError:
+        warnings.warn("Unknown class exception", stacklevel=2)
+        return UnknownError(None, None, "Unknown class exception", None)
+
+
+def make_error(node_def, op, message, error_code: int) -> OpError:
+    """The error of the class that stands for `error_code`."""
+    cls = _CLASS_OF.get(error_code)
+    if cls is None:
+        warnings.warn(f"Unknown error code: {error_code}", stacklevel=2)
+        return UnknownError(node_def, op, message, error_code)
+    return cls(node_def, op, message)
+
+
+def invalid(message: str) -> InvalidArgumentError:
+    """The error for a kernel to raise when an argument is wrong; the executor adds the operation."""
+    return InvalidArgumentError(None, None, message)

@@ -1,0 +1,33 @@
+"""tf.sysconfig: how to compile against TensorFlow's C++ library, which there is none of here."""
+from __future__ import annotations
+
+import pathlib
+
+from penstock._src.base.api import export
+
+export.value(1, "sysconfig.CXX11_ABI_FLAG", v1=["CXX11_ABI_FLAG"])
+export.value(0, "sysconfig.MONOLITHIC_BUILD", v1=["MONOLITHIC_BUILD"])
+
+
+@export("sysconfig.get_include")
+def get_include() -> str:
+    """The folder of the package; it holds no headers."""
+    return str(pathlib.Path(__file__).parents[2])
+
+
+@export("sysconfig.get_lib")
+def get_lib() -> str:
+    """The folder of the package; it holds no library."""
+    return str(pathlib.Path(__file__).parents[2])
+
+
+@export("sysconfig.get_compile_flags")
+def get_compile_flags() -> list[str]:
+    """No flags: there is nothing to compile against."""
+    return []
+
+
+@export("sysconfig.get_link_flags")
+def get_link_flags() -> list[str]:
+    """No flags: there is nothing to link."""
+    return []

@@ -1,0 +1,64 @@
+"""partial_run over several tasks: each call is a step of its own, over the ops that no call before has run.
+
+What later calls will need of it is fetched along with what was asked for, and fed to them.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes, errors
+from penstock._src.execute.partial import PartialRun
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.prune import needed
+
+
+class TaskPartialRun(PartialRun):
+    """One partial step of a ClusterSession."""
+
+    def __init__(self, elements: list, feeds: list[Tensor], session: Any):
+        super().__init__(elements, feeds, session._context(None))
+        self._session = session
+        tensors, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
+        self._all = needed(tensors, targets, {id(t) for t in feeds})
+
+    def _compute(self, elements: list) -> None:
+        ops = self._ready(elements)
+        if not ops:
+            return
+        inside = set(ops)
+        later = {id(t) for op in self._all if op not in inside and op not in self._done for t in op._inputs}
+        wanted = {id(t): t for t in elements if isinstance(t, Tensor) and id(t) not in self._values}
+        wanted.update({id(t): t for op in ops for t in op.outputs if id(t) in later and not _is_handle(t)})
+        used = {id(t): t for op in ops for t in op._inputs if id(t) in self._values}
+        fetches, feeds = list(wanted.values()), list(used.values())
+        targets = [op for op in ops if op in elements]
+        step = self._session.task_step(ops, fetches, targets, feeds)
+        results = step.run(self.ctx, *[self._values[id(t)] for t in feeds])
+        self._values.update(zip(wanted, results, strict=True))
+        self._done.update(op for op in ops if not any(_is_handle(t) for t in op.outputs))
+
+    def _ready(self, elements: list) -> list[Operation]:
+        """The ops that `elements` still need, inputs first."""
+        found: dict[Operation, None] = {}
+        stack: list[tuple[Operation, bool]] = [(e.op if isinstance(e, Tensor) else e, False) for e in elements
+                                               if id(e) not in self._values]
+        while stack:
+            op, ready = stack.pop()
+            if op in found or op in self._done:
+                continue
+            if ready:
+                found[op] = None
+                continue
+            stack.append((op, True))
+            stack.extend((c, False) for c in op._control_inputs)
+            for t in op._inputs:
+                if id(t) in self._feedable and id(t) not in self._values:
+                    raise errors.InvalidArgumentError(None, None, f"Must feed {t.name} before fetching what depends on it.")
+                if id(t) not in self._values:
+                    stack.append((t.op, False))
+        return list(found)
+
+
+def _is_handle(t: Tensor) -> bool:
+    """Whether a tensor stands for a resource: it means nothing elsewhere, and its op may run again."""
+    return t.dtype is dtypes.resource or t.dtype._is_ref_dtype and not t.op._inputs

@@ -1,0 +1,280 @@
+"""The other tasks of a cluster, as one task sees them: links that are opened when they are needed, and whether they live.
+
+Beside each link that a task opens there is a second connection over which it says, every `BEAT` seconds, that it is alive, and
+hears the same. Who says nothing for `LOST` seconds counts as lost, be he dead, stopped or cut off: links to him end, and with
+them all that waits for him. A task that comes back is another one: it has a new incarnation. A task that was only stopped is
+the same one, and is dialed anew: each dial has a number, which its link, its beats and the links for steps carry, so that
+beats which end late do not take the links of the next dial with them.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.cluster import shared, wire
+from penstock._src.cluster.cluster import ClusterSpec
+from penstock._src.cluster.connection import connect
+from penstock._src.cluster.link import Link, made_error
+
+BEAT = float(os.environ.get("PENSTOCK_HEARTBEAT_SECONDS", "1"))
+LOST = 4 * BEAT
+
+
+def task_name(job: str, index: int) -> str:
+    """The name of a task in device names: "/job:worker/replica:0/task:1"."""
+    return f"/job:{job}/replica:0/task:{index}"
+
+
+class Peers:
+    """The links of one task. `handle(link, header, values)` gets the messages of all of them."""
+
+    def __init__(self, task: str, incarnation: int, cluster: ClusterSpec,
+                 handle: Callable[[Link, dict[str, Any], list[Any]], None], spoken: Any = None):
+        self.task, self.incarnation, self._handle = task, incarnation, handle
+        self._spoken = spoken                        # the cluster, if the others may not know it
+        self.addresses = {task_name(job, i): cluster.task_address(job, i) for job in cluster.jobs
+                          for i in cluster.task_indices(job)}
+        self._links: dict[str, Link] = {}            # the one to use for each task
+        self._all: set[Link] = set()
+        self._free: dict[tuple[str, int], list[Link]] = {}       # links for steps that no step uses now
+        self._lock = threading.Lock()
+        self._dialing: dict[str, threading.Lock] = {}
+        self._ended = threading.Event()
+        self._threads: set[threading.Thread] = set()
+
+    # -- finding ------------------------------------------------------------------------------------------------------
+    def get(self, task: str) -> Link:
+        """The link to a task that was reached before; UnavailableError if there is none now."""
+        link = self._links.get(task)
+        if link is None or link.error is not None:
+            raise errors.UnavailableError(None, None, f"{self.task} has no connection to {task}.")
+        return link
+
+    def reach(self, task: str, timeout: float) -> Link:
+        """The link to a task, opened if there is none; UnavailableError names the task that did not answer in time. A link that
+        has ended is none, though it may not have been forgotten yet."""
+        link = self._links.get(task)
+        if link is not None and link.error is None:
+            return link
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            dialing = self._dialing.setdefault(task, threading.Lock())
+        if not dialing.acquire(timeout=max(timeout, 0)):     # another thread, which may have more patience, dials
+            raise errors.UnavailableError(None, None, f"{task} did not answer in {timeout:g} seconds.")
+        try:
+            link = self._links.get(task)
+            return link if link is not None and link.error is None else self._dial(task, max(deadline - time.monotonic(), 0))
+        finally:
+            dialing.release()
+
+    def borrow(self, task: str, incarnation: int) -> Link:
+        """A link to one life of a task for one step: the thread that runs the step reads it, here and there."""
+        with self._lock:
+            free = self._free.get((task, incarnation))
+            while free:
+                link = free.pop()
+                if link.error is None:
+                    return link
+        used = self.get(task)
+        sock, reader, found, same_host = self._open(task, "step", used.dial, LOST)
+        if found != incarnation:
+            sock.close()
+            raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
+        link = Link(sock, task, incarnation, used.dial, reader, same_host)
+        self.watch(link)
+        if used.error is not None:                               # it ended meanwhile, and the links of its dial that were known
+            link.end(used.error)
+        return link
+
+    def give_back(self, link: Link) -> None:
+        """Keeps a link whose step is over for another one."""
+        with self._lock:
+            if not self._ended.is_set() and link.error is None:
+                self._free.setdefault((link.peer, link.incarnation), []).append(link)
+                return
+        link.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._ended.is_set()
+
+    def links(self) -> list[Link]:
+        """All that are open."""
+        with self._lock:
+            return list(self._all)
+
+    def _dial(self, task: str, timeout: float) -> Link:
+        if task not in self.addresses:
+            raise errors.invalid(f"There is no task {task} in the cluster of {self.task}, which has: "
+                                 f"{', '.join(sorted(self.addresses))}.")
+        dial = secrets.randbits(48)
+        sock, reader, incarnation, same_host = self._open(task, "link", dial, timeout)
+        try:
+            with self._named(task):
+                watch = connect(self.addresses[task], timeout, self._ended)
+        except BaseException:
+            sock.close()
+            raise
+        link = Link(sock, task, incarnation, dial, reader, same_host)
+        self._start(self._read, link)
+        self._start(self._beat, link, watch, task)
+        self.add(link)
+        return link
+
+    def _open(self, task: str, do: str, dial: int, timeout: float) -> tuple[Any, wire.Reader, int, bool]:
+        """A connection to a task for some purpose, its reader, the task's incarnation, and whether it is on this machine."""
+        with self._named(task):
+            sock = connect(self.addresses[task], timeout, self._ended)
+            try:
+                reader = wire.Reader(sock)
+                return sock, reader, *self._introduce(sock, reader, do, task, dial, timeout)
+            except BaseException:
+                sock.close()
+                raise
+
+    @contextlib.contextmanager
+    def _named(self, task: str) -> Iterator[None]:
+        """Whatever keeps a task from answering becomes an UnavailableError that names it, unless it has refused to."""
+        try:
+            yield
+        except (errors.PermissionDeniedError, errors.InvalidArgumentError):
+            raise
+        except errors.OpError as e:
+            raise errors.UnavailableError(None, None, f"{task} did not answer at {self.addresses[task]}: {e.message}") from None
+
+    def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, dial: int, timeout: float) -> tuple[int, bool]:
+        """Says who we are and to whom we want to talk; gives the other's incarnation, and whether it is on this machine."""
+        sock.settimeout(timeout)
+        try:
+            wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
+                             "lost": LOST, "host": shared.host(), "cluster": self._spoken})
+            message = reader.message()
+        except OSError as e:
+            raise errors.UnavailableError(None, None, str(e)) from None
+        if message is None:
+            raise errors.UnavailableError(None, None, "the connection was closed.")
+        if "error" in message[0]:
+            raise made_error(message[0]["error"])
+        sock.settimeout(None)
+        return int(message[0]["incarnation"]), bool(message[0].get("same_host"))
+
+    # -- living -------------------------------------------------------------------------------------------------------
+    def add(self, link: Link) -> None:
+        """Takes a link in, whoever opened it. It is used, unless there is one to the same life of the task."""
+        with self._lock:
+            old = self._links.get(link.peer)
+            if old is None or old.error is not None or old.incarnation != link.incarnation:
+                self._links[link.peer] = link
+        self.watch(link)
+
+    def watch(self, link: Link) -> None:
+        """Ends a link when the task at its other end is lost."""
+        with self._lock:
+            self._all.add(link)
+        link.on_end(self._forget)
+        if self._ended.is_set():
+            link.end()
+
+    def _forget(self, link: Link) -> None:
+        with self._lock:
+            self._all.discard(link)
+            free = self._free.get((link.peer, link.incarnation))
+            if free and link in free:
+                free.remove(link)
+                idle = True
+            else:
+                idle = False
+            shared = self._links.get(link.peer) is link
+            if shared:
+                del self._links[link.peer]
+        if idle:
+            link.close()
+        if shared:
+            self.lose(link.peer, link.dial, link.error.message if link.error is not None else "")
+
+    def lose(self, task: str, dial: int, why: str) -> None:
+        """Ends all links of one dial to a task."""
+        for link in self.links():
+            if link.peer == task and link.dial == dial:
+                link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
+
+    def _start(self, work: Callable, *args: Any) -> None:
+        def run() -> None:
+            try:
+                work(*args)
+            finally:
+                self._threads.discard(threading.current_thread())
+        thread = threading.Thread(target=run, name=f"penstock {self.task}", daemon=True)
+        with self._lock:                             # who closes joins only what has been started
+            self._threads.add(thread)
+            thread.start()
+
+    def _read(self, link: Link) -> None:
+        link.serve(self._handle)
+
+    def _beat(self, link: Link, sock: Any, task: str) -> None:
+        """Says that we live, and listens whether the other does."""
+        over = threading.Event()
+        link.on_end(lambda _: (over.set(), shut(sock)))        # type: ignore[func-returns-value]
+        try:
+            same = self._introduce(sock, wire.Reader(sock), "watch", task, link.dial, LOST)[0] == link.incarnation
+            why = beat(sock, over) if same else "it has been restarted"
+        except errors.OpError as e:
+            why = e.message
+        finally:
+            sock.close()
+        if not over.is_set():
+            self.lose(link.peer, link.dial, why)
+
+    def watched(self, sock: Any, task: str, dial: int, lost: float) -> None:
+        """The other end of `_beat`: returns when the task that opened the connection is lost, or its links have ended."""
+        self.lose(task, dial, hear(sock, lost))
+
+    def close(self) -> None:
+        """Ends all links."""
+        self._ended.set()
+        for link in self.links():
+            link.end(errors.CancelledError(None, None, f"The server {self.task} was stopped."))
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(5.0)
+
+
+def beat(sock: Any, over: threading.Event) -> str:
+    """Says every BEAT seconds that we live, until `over`; gives the reason if the other does not say the same."""
+    try:
+        sock.settimeout(LOST)
+        while not over.wait(BEAT):
+            sock.sendall(b".")
+            if not sock.recv(1):
+                return "it has ended the connection"
+    except OSError as e:
+        return f"it has said nothing for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
+    return ""
+
+
+def hear(sock: Any, lost: float) -> str:
+    """The other end of `beat`: gives the reason when nothing more is heard."""
+    try:
+        sock.settimeout(max(0.1, min(lost, 600.0)))
+        while sock.recv(1):
+            sock.sendall(b".")
+    except OSError as e:
+        return f"it has said nothing for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
+    return "it has ended the connection"
+
+
+def shut(sock: Any) -> None:
+    """Ends a connection that another thread may be reading."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,190 @@
+"""The client's side of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+from typing import Any, NamedTuple
+
+from penstock._src.base import errors
+from penstock._src.cluster import peers, wire
+from penstock._src.cluster.connection import Connections, split_address
+from penstock._src.cluster.link import made_error
+from penstock._src.graph.node import Operation
+from penstock._src.kernels import bridge
+
+SCHEME = "grpc://"
+MOST_GRAPH = (1 << 31) - 1          # bytes that a GraphDef can have
+
+
+class DeviceAttributes(NamedTuple):
+    """A device of a server."""
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
+
+
+class _Direct:
+    """In place of connections, where the server is in this process."""
+
+    def __init__(self, server: Any):
+        self._server = server
+
+    @staticmethod
+    def prepared(header: dict[str, Any]) -> dict[str, Any]:
+        """A header for many calls."""
+        return header
+
+    def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
+        """Has the server answer a message on this thread."""
+        answer, back = self._server.answer(None, header, list(values or ()))
+        if "error" in answer:
+            raise made_error(answer["error"])
+        return answer, back
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+def _connections(target: str, timeout: float | None) -> Any:
+    """How to talk to the server that a target names."""
+    address = target.removeprefix(SCHEME)
+    servers = sys.modules.get("penstock._src.cluster.server")
+    server = servers.serving(*split_address(address)) if servers is not None else None
+    return Connections(address, timeout) if server is None else _Direct(server)
+
+
+class RemoteSession:
+    """What a Session with the target of a server hands its work to."""
+
+    def __init__(self, target: str, graph: Any, config: Any):
+        from penstock._src.graph.messages import ConfigProto
+        config = config if config is not None else ConfigProto()
+        timeout = config.operation_timeout_in_ms / 1000 or None
+        self._connections = _connections(target, timeout)
+        self._graph, self._lock = graph, threading.Lock()
+        self._sent = -1                     # the number of the last op that the server has
+        self._version: int | None = None    # of the graph when it was sent
+        self._steps: dict[tuple, Any] = {}  # what to ask for, by fetches and feeds
+        self._closed = False
+        self._over = threading.Event()
+        client = f"{secrets.randbits(62):x}"
+        if isinstance(self._connections, Connections):
+            self._watch(client)
+        try:
+            answer, _ = self._connections.call({"do": "create", "client": client}, [config.SerializeToString()])
+        except BaseException:
+            self._over.set()
+            self._connections.close()
+            raise
+        self._session = answer["session"]
+
+    def _watch(self, client: str) -> None:
+        """Tells the server that this client lives, and ends all calls when the server does not say the same."""
+        connections, over = self._connections, self._over
+        sock = connections.connect()
+        wire.send(sock, {"do": "client", "client": client, "lost": peers.LOST})
+
+        def watch() -> None:
+            why = peers.beat(sock, over)
+            sock.close()
+            if not over.is_set():
+                connections.close(why)
+        threading.Thread(target=watch, name="penstock client", daemon=True).start()
+
+    def _call(self, do: str, header: dict[str, Any], values: list) -> tuple[dict, list]:
+        return self._send({"do": do, "session": self._session, **header}, values)
+
+    def _send(self, header: Any, values: list) -> tuple[dict, list]:
+        try:
+            return self._connections.call(header, values)
+        except errors.OpError as e:
+            if self._closed:
+                raise errors.CancelledError(None, None, "Session::Close was called while the step ran.") from None
+            raise self._located(e) from None
+
+    def _located(self, e: errors.OpError) -> errors.OpError:
+        """An error of the server with the op of this graph that it is about."""
+        name = getattr(e, "remote_op", None)
+        if name:
+            try:
+                e._op = self._graph.get_operation_by_name(name)
+                e._node_def = e._op.node_def
+            except (KeyError, ValueError):
+                pass
+        return e
+
+    def _extend(self) -> None:
+        """Sends what the server does not have of the graph yet."""
+        ops, version = self._graph._ops, self._graph._version
+        if version == self._version and (ops[-1]._id if ops else -1) == self._sent:
+            return
+        with self._lock:
+            last = self._graph._ops[-1]._id if self._graph._ops else -1
+            fresh = self._version != self._graph._version
+            if not fresh and last == self._sent:
+                return
+            message = self._graph.as_graph_def(from_version=None if fresh else self._sent)
+            if message.ByteSize() > MOST_GRAPH:
+                raise errors.invalid(f"The graph has {message.ByteSize()} bytes: {MOST_GRAPH} are the most that can be sent. "
+                                     "Feed or restore large arrays, in place of having them in the graph as constants.")
+            self._call("extend", {"fresh": fresh}, [message.SerializeToString()])
+            self._sent, self._version = last, self._graph._version
+
+    def run(self, elements: list, feeds: list, values: list, options: Any, metadata: Any) -> list:
+        """A step; gives numpy values."""
+        self._extend()
+        key = (*map(id, elements), None, *map(id, feeds))
+        header = self._steps.get(key) if options is None and metadata is None else None
+        if header is None:
+            said = {"do": "run", "session": self._session, "fetches": [e.name for e in elements],
+                    "feeds": [t.name for t in feeds], "options": options is not None, "metadata": metadata is not None}
+            header = self._connections.prepared(said)
+            if options is None and metadata is None:
+                self._steps[key] = header
+        _, results = self._send(header, [options.SerializeToString(), *values] if options is not None else values)
+        if metadata is not None:
+            metadata.ParseFromString(results.pop())
+        return _fetched(elements, results)
+
+    def partial_run_setup(self, elements: list, feeds: list) -> str:
+        """Prepares a step in pieces."""
+        self._extend()
+        answer, _ = self._call("partial_setup", {"fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}, [])
+        return answer["handle"]
+
+    def partial_run(self, handle: str, elements: list, feeds: list, values: list) -> list:
+        """Goes on with a step in pieces."""
+        header = {"handle": handle, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}
+        return _fetched(elements, self._call("partial_run", header, values)[1])
+
+    def list_devices(self) -> list:
+        """The devices of the server."""
+        return [DeviceAttributes(*row) for row in self._call("devices", {}, [])[0]["devices"]]
+
+    def close(self) -> None:
+        """Ends the session on the server, and with it the steps that run."""
+        self._closed = True
+        self._over.set()
+        try:
+            self._connections.call({"do": "close", "session": self._session})
+        except errors.OpError:
+            pass                            # it is gone already
+        self._connections.close()
+
+
+def _fetched(elements: list, values: list) -> list:
+    return [None if isinstance(e, Operation) else bridge.fetched(v)
+            for e, v in zip(elements, values, strict=True)]
+
+
+def reset(target: str, containers: Any, config: Any) -> None:
+    """Forgets the resources of containers on a server (of all, if none are named), and ends its sessions."""
+    timeout = (config.operation_timeout_in_ms / 1000 or None) if config is not None else None
+    connections = _connections(target, timeout)
+    try:
+        names = [c if isinstance(c, str) else c.decode() for c in containers or ()]
+        connections.call({"do": "reset", "containers": names})
+    finally:
+        connections.close()

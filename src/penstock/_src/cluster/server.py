@@ -1,0 +1,404 @@
+"""Server: a task that runs steps for clients.
+
+It listens on its address of the cluster; each connection has a thread. The first message says what a connection is: that of a
+client, whose messages are answered one after the other; a link of another task (link.py), for everything or for one step at a
+time; or one over which another task says that it lives (peers.py). When a client goes away in the middle of a step, the step
+is cancelled.
+"""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import secrets
+import select
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors, tf_logging
+from penstock._src.base.api import export
+from penstock._src.cluster import security, shared, wire
+from penstock._src.cluster.cluster import ClusterSpec
+from penstock._src.cluster.connection import split_address
+from penstock._src.cluster.link import Link, described
+from penstock._src.cluster.master import MasterSession, config_of
+from penstock._src.cluster.peers import Peers, hear, task_name
+from penstock._src.cluster.status import StatusBoard
+from penstock._src.cluster.view import View, Views
+from penstock._src.collective.hub import Hub
+from penstock._src.execute.context import ResourceManager
+from penstock._src.graph.messages import ServerDef
+from penstock._src.kernels.devices.device_config import use_threads
+
+_HANDSHAKE_SECONDS = 10.0
+_LOOK_SECONDS = 0.5                 # how often busy connections are looked at
+_servers: weakref.WeakSet = weakref.WeakSet()
+
+
+def _server_def(given: Any, job_name: str | None, task_index: int | None, protocol: str | None, config: Any) -> Any:
+    made = ServerDef()
+    if isinstance(given, ServerDef):
+        made.CopyFrom(given)
+    else:
+        made.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
+    if job_name is not None:
+        made.job_name = job_name
+    if task_index is not None:
+        made.task_index = task_index
+    cluster = ClusterSpec(made.cluster)
+    if not made.job_name:
+        if len(cluster.jobs) != 1:
+            raise ValueError("Must specify an explicit `job_name`.")
+        made.job_name = cluster.jobs[0]
+    if task_index is None and not isinstance(given, ServerDef):
+        indices = cluster.task_indices(made.job_name)
+        if len(indices) != 1:
+            raise ValueError("Must specify an explicit `task_index`.")
+        made.task_index = indices[0]
+    made.protocol = protocol or made.protocol or "grpc"
+    if config is not None:
+        made.default_session_config.MergeFrom(config)
+    return made
+
+
+@export(v1=["train.Server", "distribute.Server"], v2=["distribute.Server"])
+class Server:
+    """A task of a cluster, in this process.
+
+    >>> server = tf.train.Server({"local": ["localhost:0"]})
+    >>> with tf.Session(server.target) as sess: ...
+    """
+
+    def __init__(self, server_or_cluster_def: Any, job_name: str | None = None, task_index: int | None = None,
+                 protocol: str | None = None, config: Any = None, start: bool = True):
+        self._server_def = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        cluster = ClusterSpec(self._server_def.cluster)
+        address = cluster.task_address(self._server_def.job_name, self._server_def.task_index)
+        host, port = split_address(address)
+        _check_addresses(cluster)
+        self._credentials = security.Credentials(serving=True)
+        self._credentials.check_address(host)
+        self._resources = ResourceManager()
+        task, self.incarnation = task_name(self._server_def.job_name, self._server_def.task_index), secrets.randbits(62)
+        defaults = self._server_def.default_session_config
+        self._views = Views(task, self.incarnation, cluster, self._resources, defaults)
+        self._peers, self._worker = self._views.own.peers, self._views.own.worker
+        self._resources.hub = Hub(task, self._peers, defaults.experimental.collective_group_leader)
+        self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with client and connection that made each
+        self._clients: set[str] = set()              # those that say that they live
+        self._next = 1
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._busy: dict[Any, MasterSession] = {}
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        try:
+            self._listener = _listener(host, port, self._credentials)
+        except OSError as e:
+            raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
+        self._host, self._port = host, self._listener.getsockname()[1]
+        self._threads_before = _share_cores(cluster, host, defaults.intra_op_parallelism_threads)
+        self._status: StatusBoard = StatusBoard(self)
+        self._page: Any = None
+        self._worker.add_call("status", lambda: {"status": self._status.own()})
+        _servers.add(self)
+        if start:
+            self.start()
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """A server of one task on a free port of this machine."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+    @property
+    def server_def(self) -> Any:
+        """What this server was made from."""
+        return self._server_def
+
+    @property
+    def target(self) -> str:
+        """What a session is told to run here."""
+        return f"grpc://{self._host}:{self._port}"
+
+    def start(self) -> None:
+        """Begins to answer."""
+        if not self._threads:
+            for work in (self._accept, self._look):
+                thread = threading.Thread(target=work, name=f"penstock server {self._port}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def join(self) -> None:
+        """Waits until the server is stopped: for ever, in most programs."""
+        while not self._ended.wait(1.0):
+            pass
+
+    def stop(self) -> None:
+        """Ends all sessions and connections, and the server."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        if self._page is not None:
+            self._page.close()
+        self._close_sessions()
+        with self._lock:
+            connections = list(self._connections.items())
+        self._views.close(self._resources.hub.close)
+        for sock, _ in connections:
+            _end(sock)
+        for thread in (*self._threads, *(t for _, t in connections)):
+            if thread is not threading.current_thread():
+                thread.join(5.0)
+        self._resources.clear()
+        if self._threads_before:
+            torch.set_num_threads(self._threads_before)
+
+    def peers(self, cluster_def: Any) -> Peers:
+        """The other tasks of a cluster that a session of this server brings."""
+        return self._views.of_session(cluster_def, self._host, self._port).peers
+
+    def _close_sessions(self) -> None:
+        with self._lock:
+            sessions, self._sessions = list(self._sessions.values()), {}
+        for session, *_ in sessions:
+            session.close()
+
+    # -- connections --------------------------------------------------------------------------------------------------
+    def _accept(self) -> None:
+        while not self._ended.is_set():
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(sock,), name=f"penstock connection {self._port}", daemon=True)
+            with self._lock:                             # `stop` joins only what has been started
+                self._connections[sock] = thread
+                thread.start()
+
+    def _serve(self, raw: socket.socket) -> None:
+        sock = None
+        try:
+            raw.settimeout(_HANDSHAKE_SECONDS)
+            sock = self._credentials.open(raw)
+            sock.settimeout(None)
+            reader = wire.Reader(sock)
+            while not self._ended.is_set():
+                message = reader.message()
+                if message is None:
+                    break
+                if message[0].get("do") in ("link", "step", "watch"):
+                    self._meet(sock, reader, message[0])
+                    break
+                if message[0].get("do") == "client":
+                    self._hear_client(sock, str(message[0]["client"]), float(message[0]["lost"]))
+                    break
+                wire.send(sock, *self.answer(sock, *message))
+        except Exception as e:                       # whatever was sent here: it ends this connection, and nothing else
+            if not self._ended.is_set():
+                tf_logging.debug("A connection has ended: %r", e)
+        finally:
+            with self._lock:
+                self._connections.pop(raw, None)
+            raw.close()
+            if sock is not None:
+                self._leave(lambda client, made_by: made_by is sock and client not in self._clients)
+
+    def _hear_client(self, sock: Any, client: str, lost: float) -> None:
+        """Listens whether a client lives."""
+        self._clients.add(client)
+        try:
+            hear(sock, lost)
+        finally:
+            self._clients.discard(client)
+            self._leave(lambda owner, _: owner == client)
+
+    def _leave(self, whose: Callable[[str, Any], bool]) -> None:
+        """Ends the sessions that a client which is gone has left open."""
+        with self._lock:
+            left = [n for n, (_, client, made_by) in self._sessions.items() if whose(client, made_by)]
+        for number in left:
+            self._close({"session": number}, [])
+
+    def _meet(self, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
+        """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
+        task, wanted = str(header["task"]), str(header["to"])
+        view = self._views.of_peer(header.get("cluster"), wanted)
+        peers = view.peers
+        if task not in peers.addresses:
+            wire.send(sock, {"error": described(errors.invalid(
+                f"{task} is not in the cluster of {peers.task}: {', '.join(sorted(peers.addresses))}."))})
+            return
+        if wanted != peers.task:
+            wire.send(sock, {"error": described(errors.invalid(
+                f"The server at {self.target} is {peers.task}, and {task} takes it for {wanted}: their cluster "
+                "specifications differ."))})
+            return
+        view.visitors.add(sock)
+        try:
+            self._serve_task(view, sock, reader, header)
+        finally:
+            view.visitors.discard(sock)
+
+    def _serve_task(self, view: View, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
+        """What another task says over a connection that it has opened."""
+        peers, task, incarnation, dial = view.peers, str(header["task"]), int(header["incarnation"]), int(header["dial"])
+        same_host = bool(shared.host()) and header.get("host") == shared.host()
+        wire.send(sock, {"incarnation": self.incarnation, "same_host": same_host})
+        if header["do"] == "watch":
+            peers.watched(sock, task, dial, float(header["lost"]))
+            return
+        link = Link(sock, task, incarnation, dial, reader, same_host)
+        if header["do"] == "step":
+            peers.watch(link)
+            view.worker.serve_steps(link)
+        else:
+            peers.add(link)
+            link.serve(view.worker.handle)
+
+    def _look(self) -> None:
+        """Cancels the steps of clients that have gone away."""
+        while not self._ended.wait(_LOOK_SECONDS):
+            with self._lock:
+                busy = dict(self._busy)
+            readable = select.select(list(busy), [], [], 0)[0] if busy else []
+            for sock in readable:
+                with contextlib.suppress(OSError):
+                    if not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                        busy[sock].close()
+            self._views.sweep()
+            self._status.tick()
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+    def answer(self, sock: Any, header: dict, values: list) -> tuple[dict, list]:
+        """What a client gets for a message; `sock` is None for a client in this process."""
+        try:
+            do = header.get("do")
+            if do == "create":
+                return self._create(header, values, sock)
+            if do in ("reset", "close"):
+                return getattr(self, "_" + do)(header, values)
+            if do == "status":
+                return {"tasks": self._status.cluster()}, []
+            if do == "page":
+                return {"url": self._page_url()}, []
+            session, *_ = self._sessions.get(header.get("session", 0), (None,))
+            if session is None:
+                raise errors.AbortedError(
+                    None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
+            if do not in ("extend", "run", "partial_setup", "partial_run", "devices", "cancel", "lost"):
+                raise errors.invalid(f"This server does not know what {do!r} is.")
+            if sock is None:
+                return getattr(session, do)(header, values)
+            with self._lock:
+                self._busy[sock] = session
+            try:
+                return getattr(session, do)(header, values)
+            finally:
+                with self._lock:
+                    self._busy.pop(sock, None)
+        except Exception as e:
+            return {"error": described(e)}, []
+
+    def _page_url(self) -> str:
+        """The address of the status page, which is served from now on."""
+        from penstock._src.cluster.status_page import StatusPage
+        with self._lock:
+            if self._page is None:
+                self._page = StatusPage(self._host, self._status.cluster)
+            return self._page.url
+
+    def _create(self, header: dict, values: list, sock: Any) -> tuple[dict, list]:
+        config = config_of(values[0])
+        config.MergeFrom(self._server_def.default_session_config)
+        view = self._views.of_session(config.cluster_def, self._host, self._port)
+        if view is not self._views.own and not config.experimental.share_session_state_in_clusterspec_propagation:
+            config.isolate_session_state = True
+        session = MasterSession(config, view.worker, trusted=sock is None)
+        with self._lock:
+            number, self._next = self._next, self._next + 1
+            self._sessions[number] = session, str(header.get("client", "")), sock
+        return {"session": number}, []
+
+    def _close(self, header: dict, values: list) -> tuple[dict, list]:
+        with self._lock:
+            session, *_ = self._sessions.pop(header["session"], (None,))
+        if session is not None:
+            session.close()
+        return {}, []
+
+    def _reset(self, header: dict, values: list) -> tuple[dict, list]:
+        self._close_sessions()
+        names = [str(n) for n in header["containers"]]
+        for view in self._views.all():
+            view.worker.reset(names)
+        for task in self._peers.addresses:
+            if task != self._peers.task:
+                with contextlib.suppress(errors.UnavailableError):          # who is not there has nothing to forget
+                    self._peers.reach(task, 1.0).ask({"do": "reset", "containers": names}, timeout=10.0)
+        return {}, []
+
+
+def _check_addresses(cluster: ClusterSpec) -> None:
+    """InvalidArgumentError if two tasks have one address, or one is no address."""
+    tasks: dict[tuple[str, int], str] = {}
+    for job in cluster.jobs:
+        for i in cluster.task_indices(job):
+            address = split_address(cluster.task_address(job, i))
+            other = tasks.setdefault(address, f"/job:{job}/task:{i}")
+            if address[1] and other != f"/job:{job}/task:{i}":
+                raise errors.invalid(f"{other} and /job:{job}/task:{i} have the same address, "
+                                     f"{cluster.task_address(job, i)}: each task needs one of its own.")
+
+
+def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
+    """Tasks on one machine share its cores, unless OMP_NUM_THREADS or the configuration says how many threads to use: those of
+    PyTorch spin while they wait for each other. Gives the number of threads before, if it was changed."""
+    if asked:
+        use_threads(asked)
+        return 0
+    if "OMP_NUM_THREADS" in os.environ:
+        return 0
+    addresses = [cluster.task_address(job, i) for job in cluster.jobs for i in cluster.task_indices(job)]
+    here = sum(split_address(a)[0] == host for a in addresses)
+    before, share = torch.get_num_threads(), max(1, (os.cpu_count() or 1) // max(1, here))
+    if share >= before:
+        return 0
+    torch.set_num_threads(share)
+    return before
+
+
+def _listener(host: str, port: int, credentials: security.Credentials) -> socket.socket:
+    """A socket that listens. A name that is of a service, and not of this machine, stands for all addresses."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as e:
+        if e.errno != errno.EADDRNOTAVAIL and not isinstance(e, socket.gaierror):
+            raise
+        credentials.check_address("")
+        return socket.create_server(("", port))
+
+
+def serving(host: str, port: int) -> Server | None:
+    """The server of this process that answers at an address, if there is one."""
+    return next((s for s in list(_servers) if s._port == port and not s._ended.is_set() and s._threads
+                 and (s._host == host or {s._host, host} <= {"localhost", "127.0.0.1"})), None)
+
+
+def _end(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+@atexit.register
+def _stop_all() -> None:
+    for server in list(_servers):
+        server.stop()

@@ -1,0 +1,159 @@
+"""Large tensors between tasks on one machine go through shared memory: copied once, by the sender, and used where they lie.
+
+Memory comes in blocks. A block is a memfd: it has no name in any file system, belongs to its maker, and is gone with the last
+process that has it. The other side opens it through /proc, which only processes of the same user can, checks who owns it, its
+size, and that it is sealed against shrinking, and keeps it mapped. A tensor there is a view of its block; when the last one
+has gone, the number of the block travels back with the next message, and the sender uses it again. Where there is no memory
+left for blocks (this process makes PENSTOCK_SHARED_MEMORY GB of them, or 2, at most), tensors go over the connection.
+"""
+from __future__ import annotations
+
+import collections
+import fcntl
+import functools
+import math
+import mmap
+import os
+import threading
+import weakref
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+
+LEAST = 128 << 10                   # bytes of a tensor that is worth it
+_MOST = int(float(os.environ.get("PENSTOCK_SHARED_MEMORY", "2")) * (1 << 30))      # bytes of all blocks that this process makes
+_PAGE = mmap.PAGESIZE
+_SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0)
+_made = [0]                         # bytes of all blocks now
+_lock = threading.Lock()
+
+
+@functools.cache
+def host() -> str:
+    """What two processes have in common that can open each other's blocks; empty where there are none."""
+    if not hasattr(os, "memfd_create") or not _SEALS or _MOST <= 0:
+        return ""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            return f"{f.read().strip()} {os.readlink('/proc/self/ns/pid')} {os.geteuid()}"
+    except OSError:
+        return ""
+
+
+class _Block:
+    __slots__ = ("fd", "size", "memory")
+
+    def __init__(self, fd: int, size: int):
+        self.fd, self.size = fd, size
+        self.memory = mmap.mmap(fd, size)
+
+    def view(self, dtype: torch.dtype, shape: Any) -> tuple[torch.Tensor, memoryview]:
+        """A tensor that lies in the block, and what lives as long as its memory is used."""
+        buffer = memoryview(self.memory)
+        return torch.frombuffer(buffer, dtype=dtype, count=math.prod(shape)).reshape(tuple(shape)), buffer
+
+
+class Outgoing:
+    """The blocks that one end of a link has made."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}
+        self._free: dict[int, list[int]] = {}                # by size
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def put(self, value: torch.Tensor) -> list[Any] | None:
+        """Copies a tensor into a block; gives the block as the other side needs it, or None if there is none to be had."""
+        size = _rounded(value.nbytes)
+        with self._lock:
+            if self._closed:
+                return None
+            free = self._free.get(size)
+            number = free.pop() if free else self._make(size)
+            if number is None:
+                return None
+            block = self._blocks[number]
+        block.view(value.dtype, value.shape)[0].copy_(value)
+        return [number, size, os.getpid(), block.fd]
+
+    def _make(self, size: int) -> int | None:
+        with _lock:
+            if _made[0] + size > _MOST:
+                return None
+            _made[0] += size
+        fd = -1
+        try:
+            fd = os.memfd_create("penstock", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.posix_fallocate(fd, 0, size)                  # now or never: no surprises when it is written
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+            block = _Block(fd, size)
+        except OSError:
+            if fd >= 0:
+                os.close(fd)
+            with _lock:
+                _made[0] -= size
+            return None
+        number = len(self._blocks)
+        self._blocks[number] = block
+        return number
+
+    def free(self, numbers: Any) -> None:
+        """The other side does not use these blocks any more."""
+        with self._lock:
+            for number in numbers:
+                block = self._blocks.get(number)
+                if block is not None:
+                    self._free.setdefault(block.size, []).append(number)
+
+    def close(self) -> None:
+        """Gives all blocks up."""
+        with self._lock:
+            blocks, self._blocks, self._free, self._closed = self._blocks, {}, {}, True
+        for block in blocks.values():
+            os.close(block.fd)
+            with _lock:
+                _made[0] -= block.size
+
+
+class Incoming:
+    """The blocks of the other end of a link."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}
+        self.unused: collections.deque[int] = collections.deque()      # blocks whose tensors have gone
+
+    def get(self, where: Any, dtype: torch.dtype, shape: Any) -> torch.Tensor:
+        """The tensor that lies in a block."""
+        number, size, pid, fd = (int(n) for n in where)
+        block = self._blocks.get(number)
+        if block is None:
+            block = self._blocks[number] = _open(pid, fd, size)
+        if math.prod(shape) * dtype.itemsize > block.size:
+            raise errors.invalid("A tensor does not fit into the shared memory that it is said to be in.")
+        tensor, buffer = block.view(dtype, shape)
+        weakref.finalize(buffer, self.unused.append, number).atexit = False
+        return tensor
+
+
+def _open(pid: int, fd: int, size: int) -> _Block:
+    mine = -1
+    try:
+        mine = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+        status = os.fstat(mine)
+        if status.st_uid != os.geteuid() or status.st_size != size or fcntl.fcntl(mine, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+            raise errors.invalid("Shared memory of another task is not what it is said to be.")
+        return _Block(mine, size)
+    except OSError as e:
+        raise errors.UnavailableError(None, None, f"Shared memory of another task cannot be opened: {e}. "
+                                      "Set PENSTOCK_SHARED_MEMORY=0 to do without.") from None
+    finally:
+        if mine >= 0:
+            os.close(mine)                                   # the map stays
+
+
+def _rounded(size: int) -> int:
+    """A size of blocks: few different ones, and not much larger than what is put there."""
+    step = max(_PAGE, 1 << max(0, size.bit_length() - 3))
+    return -(-size // step) * step

@@ -1,0 +1,163 @@
+"""What a task knows of itself, and what one task can say of the whole cluster: for `penstock status`, and as a page.
+
+A server has a StatusBoard. It notes counters twice a second, so that rates are there when somebody asks; the rest is
+collected then. `cluster` asks the other tasks over the links that exist, or opens them, for a short time only.
+"""
+from __future__ import annotations
+
+import collections
+import os
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.execute import watchdog
+
+_SAMPLES = 21                       # counters of the last ten seconds
+_PATIENCE = 2.0                     # seconds that another task has to answer
+_MOST = 200                         # queues, sessions and waits that are listed
+SLOW = 0.5                          # a straggler does less than this part of what the others of its job do
+
+
+class StatusBoard:
+    """The counters of one server."""
+
+    def __init__(self, server: Any):
+        self._server, self._began = server, time.time()
+        self._samples: collections.deque[tuple[float, int, int, int]] = collections.deque(maxlen=_SAMPLES)
+        self.tick()
+
+    def tick(self) -> None:
+        """Notes the counters; called now and then."""
+        self._samples.append(self._sample())
+
+    def _sample(self) -> tuple[float, int, int, int]:
+        links = self._server._peers.links()
+        return (time.monotonic(), self._server._worker.steps_run, sum(lk.sent for lk in links),
+                sum(lk.received for lk in links))
+
+    def own(self) -> dict[str, Any]:
+        """This task, as plain data."""
+        server, now, then = self._server, self._sample(), self._samples[0]
+        seconds = max(now[0] - then[0], 1e-3)
+        return {"task": server._peers.task, "address": f"{server._host}:{server._port}", "pid": os.getpid(),
+                "incarnation": f"{server.incarnation:x}", "up": time.time() - self._began,
+                "devices": [[d.name, d.device_type, d.memory_limit_bytes] for d in server._worker.devices.all],
+                "steps": now[1], "steps_per_second": (now[1] - then[1]) / seconds,
+                "sent_per_second": max(0, now[2] - then[2]) / seconds,
+                "received_per_second": max(0, now[3] - then[3]) / seconds,
+                "sessions": self._sessions(), "queues": self._queues(), "waits": self._waits()}
+
+    def _sessions(self) -> list[dict[str, Any]]:
+        with self._server._lock:
+            masters = list(self._server._sessions.items())
+        return [{"number": n, "steps": s.steps, "running": len(s.running_steps())} for n, (s, *_) in masters[:_MOST]]
+
+    def _queues(self) -> list[dict[str, Any]]:
+        found = []
+        for (container, name, _), item in self._server._resources.items():
+            if hasattr(item, "capacity") and hasattr(item, "size"):
+                found.append({"kind": item.kind, "name": name, "container": container, "size": item.size(),
+                              "capacity": item.capacity, "closed": item.closed,
+                              "waiting": sum(map(len, item.waiting.lines))})
+            elif hasattr(item, "tallies"):
+                found.append({"kind": item.kind, "name": name, "container": container, "size": item.count, "step": item.step,
+                              "waiting": sum(map(len, item.waiting.lines)), "tallies": dict(item.tallies)})
+        return found[:_MOST]
+
+    def _waits(self) -> list[dict[str, Any]]:
+        """What waits here, the oldest first."""
+        mine = [w for w in list(watchdog._waits.values()) if w.ctx.resources is self._server._resources]
+        mine.sort(key=lambda w: w.since)
+        return [{"seconds": time.monotonic() - w.since, "what": _line(w)} for w in mine[:20]]
+
+    def cluster(self) -> list[dict[str, Any]]:
+        """All tasks of the cluster; one that does not answer is there with its error."""
+        peers = self._server._peers
+        others = [t for t in peers.addresses if t != peers.task]
+        answers = [self.own()]
+        if others:
+            with ThreadPoolExecutor(len(others), "penstock status") as pool:
+                answers += pool.map(self._ask, others)
+        return sorted(answers, key=lambda a: _order(a["task"]))
+
+    def _ask(self, task: str) -> dict[str, Any]:
+        peers = self._server._peers
+        try:
+            return peers.reach(task, _PATIENCE).ask({"do": "status"}, timeout=_PATIENCE)[0]["status"]
+        except errors.OpError as e:
+            return {"task": task, "address": peers.addresses[task], "error": e.message}
+
+
+def _line(wait: Any) -> str:
+    op = wait.operation()
+    name = (op._origin or op).name if op is not None else "a step"
+    return f"{name} waits for {wait.about()}"
+
+
+def _order(task: str) -> tuple[str, int]:
+    job, _, index = task.rpartition("/task:")
+    return job, int(index) if index.isdigit() else 0
+
+
+def stragglers(tasks: list[dict[str, Any]]) -> list[str]:
+    """Tasks that do much less than the others of their job, and workers whose gradients come too late."""
+    found = []
+    by_job: dict[str, list[dict[str, Any]]] = {}
+    for task in tasks:
+        if "error" not in task:
+            by_job.setdefault(_order(task["task"])[0], []).append(task)
+    for mine in by_job.values():
+        usual = statistics.median(t["steps_per_second"] for t in mine)
+        found += [f"{t['task']}: {t['steps_per_second']:.1f} steps/s, where {usual:.1f} are usual" for t in mine
+                  if len(mine) > 1 and t["steps_per_second"] < SLOW * usual]
+    tallies: dict[str, tuple[int, int]] = {}
+    for task in tasks:
+        for queue in task.get("queues", ()):
+            for worker, (applied, stale) in queue.get("tallies", {}).items():
+                if stale > tallies.get(worker, (0, 0))[1]:
+                    tallies[worker] = applied, stale
+    found += [f"{worker}: {stale} of {applied + stale} gradients came too late" for worker, (applied, stale) in
+              sorted(tallies.items()) if stale > SLOW * (applied + stale)]
+    return found
+
+
+# -- for people -----------------------------------------------------------------------------------------------------------
+def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """The status as tables: title, headers, rows."""
+    made = [("Tasks", ["task", "address", "up", "steps", "steps/s", "sent/s", "received/s", "sessions"],
+             [[t["task"], t["address"], t["error"], "", "", "", "", ""] if "error" in t else
+              [t["task"], t["address"], f"{t['up']:.0f} s", str(t["steps"]), f"{t['steps_per_second']:.1f}",
+               _bytes(t["sent_per_second"]), _bytes(t["received_per_second"]), str(len(t["sessions"]))] for t in tasks]),
+            ("Devices", ["device", "memory"],
+             [[name, _bytes(memory)] for t in tasks for name, _, memory in t.get("devices", ())]),
+            ("Sessions", ["task", "session", "steps", "running now"],
+             [[t["task"], str(s["number"]), str(s["steps"]), str(s["running"])] for t in tasks for s in t.get("sessions", ())]),
+            ("Queues", ["task", "name", "kind", "size", "waiting", ""],
+             [[t["task"], q["name"], q["kind"], str(q["size"]), str(q["waiting"]),
+               "closed" if q.get("closed") else f"step {q['step']}" if "step" in q else ""]
+              for t in tasks for q in t.get("queues", ())]),
+            ("Oldest waits", ["task", "since", "what"],
+             [[t["task"], f"{w['seconds']:.1f} s", w["what"]] for t in tasks for w in t.get("waits", ())[:3]]),
+            ("Stragglers", ["who"], [[line] for line in stragglers(tasks)])]
+    return [table for table in made if table[2] or table[0] == "Tasks"]
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def ask(target: str, do: str = "status", timeout: float = 10.0) -> dict[str, Any]:
+    """What the server at a target answers."""
+    from penstock._src.cluster.connection import Connections
+    connections = Connections(target.removeprefix("grpc://"), timeout)
+    try:
+        return connections.call({"do": do})[0]
+    finally:
+        connections.close()

@@ -1,0 +1,70 @@
+"""The status of a cluster as a page for browsers: read-only, served by a task that was asked for it, at an address with a key.
+
+Whoever asks has shown that he knows the cluster's secret, and is given the address; without the key that is in it nothing is
+answered but "403 Forbidden". The page ends with the server.
+"""
+from __future__ import annotations
+
+import hmac
+import html
+import http.server
+import json
+import secrets
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.cluster import status
+
+_STYLE = ("body{font:14px system-ui,sans-serif;margin:2em;color:#222}h2{font-size:1.05em;margin:1.4em 0 .3em}"
+          "table{border-collapse:collapse}td,th{padding:.2em .9em .2em 0;text-align:left;border-bottom:1px solid #ddd}")
+
+
+def render(tasks: list[dict[str, Any]]) -> str:
+    """The page."""
+    parts = ["<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=2><title>penstock</title>"
+             f"<style>{_STYLE}</style><h1>penstock</h1>"]
+    for title, headers, rows in status.tables(tasks):
+        head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+        parts.append(f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>")
+    return "".join(parts)
+
+
+class StatusPage:
+    """A small web server in a thread."""
+
+    def __init__(self, host: str, collect: Callable[[], list[dict[str, Any]]]):
+        key = secrets.token_urlsafe(24)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            timeout = 10.0
+
+            def do_GET(self) -> None:  # noqa: N802
+                """The page, or its data as JSON."""
+                where = urllib.parse.urlsplit(self.path)
+                given = urllib.parse.parse_qs(where.query).get("key", [""])[0]
+                if not hmac.compare_digest(given.encode(), key.encode()) or where.path not in ("/", "/status.json"):
+                    self.send_error(403)
+                    return
+                data = json.dumps(collect()) if where.path != "/" else render(collect())
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html; charset=utf-8" if where.path == "/" else "application/json")
+                self.send_header("Cache-Control", "no-store")
+                self.send_header("Referrer-Policy", "no-referrer")
+                self.end_headers()
+                self.wfile.write(data.encode())
+
+            def log_message(self, *args: Any) -> None:
+                """Says nothing."""
+        self._server = http.server.ThreadingHTTPServer((host, 0), Handler)
+        self.url = f"http://{host}:{self._server.server_address[1]}/?key={key}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="penstock status", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5.0)

@@ -1,0 +1,155 @@
+"""A session over the devices and resources of one task, which also compiles the part of a step that a master gives it."""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.execute import waiting
+from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.execute.dataflow import Executor
+from penstock._src.execute.failure import typed
+from penstock._src.execute.lanes import compile_lanes
+from penstock._src.execute.trace import TracedRun
+from penstock._src.graph import verify
+from penstock._src.graph.graph import Graph
+from penstock._src.graph.importer import import_graph_def
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.ops.registry import OPS
+from penstock._src.session.session import Session
+from penstock._src.step.compile.program import Program, compile_lane
+from penstock._src.step.optimize.pipeline import optimize, paused_collector
+from penstock._src.step.partition.joined import join
+from penstock._src.step.partition.schedule import is_cut, lanes, ordered
+from penstock._src.step.partition.split import Partition, partition, received
+from penstock._src.step.place.cost_placer import CostPlacer
+from penstock._src.step.place.placer import Placer, to_stderr
+
+
+def refuse_client_code(nodes: Any) -> None:
+    """FailedPreconditionError if nodes call Python functions, which are in the program of whoever made the graph."""
+    for node in nodes:
+        opdef = OPS.get(node.op)
+        if opdef is not None and opdef.client_code:
+            raise errors.FailedPreconditionError(
+                None, None, f"{node.name} ({node.op}) calls a Python function of the client's program, which a server does "
+                "not have, and would not run. Run it in a local session, or express it with ops.")
+
+
+class Part:
+    """What a task runs of a step that other tasks take part in."""
+
+    def __init__(self, runnable: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], session: TaskSession):
+        self.runnable, self._ops, self._fetches, self._feeds, self._session = runnable, ops, fetches, feeds, session
+        self.feeds = len(feeds)
+        self.on_one_thread = isinstance(runnable, Program) and not any(op.opdef.calls for op in ops)
+        self.blocks = any(op.opdef.blocking for op in ops)
+        self.joins, self.begins_lightly = _joined(list(runnable.lines.values())) if self.on_one_thread else (frozenset(), False)
+        self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
+        self.seconds = 1.0                           # that a run takes, about; the first one says nothing
+        self.runs = 0
+
+    def run(self, ctx: StepContext, values: Any) -> tuple:
+        """One step; gives what is fetched."""
+        waiting.look()
+        try:
+            results = self.runnable.run(ctx, *values)
+            if ctx.deadline is not None:
+                ctx.remaining()
+            return results
+        except BaseException as e:
+            op = self.runnable.failing_op(e.__traceback__)
+            raise typed(e, op, op.device if op is not None else "") from None
+
+    def run_traced(self, ctx: StepContext, values: Any, metadata: Any) -> tuple:
+        """One step op by op, with times and costs for RunMetadata."""
+        by_name = self._session._devices.by_name
+        run = TracedRun(self._ops, self._fetches, self._feeds, ctx, {op: by_name[op._device] for op in self._ops})
+        results = run.run(ctx, list(values))
+        run.step_stats(metadata.step_stats)
+        run.cost_graph(metadata.cost_graph)
+        return results
+
+
+def _joined(ops: list[Operation]) -> tuple[frozenset[str], bool]:
+    """The edges whose values may travel with what is sent after them: nothing that takes time comes in between. And whether
+    the ops wait for a value before they do anything that takes time."""
+    edges, soon, first = set(), True, False
+    for op in reversed(ops):
+        transfer, opdef = op.opdef.transfer, op.opdef
+        if transfer == "send":
+            if soon:
+                edges.add(op.attrs["tensor_name"])
+            soon = True
+        elif transfer == "recv":
+            soon = first = True
+        elif not (opdef.light or opdef.per_session or opdef.constant or opdef.forwards and opdef.forwards(op.attrs)):
+            soon = first = False
+    return frozenset(edges), first
+
+
+class TaskSession(Session):
+    """A session over the devices and resources of a task, or of all the tasks that it can place ops on."""
+
+    def __init__(self, config: Any, resources: ResourceManager, devices: DeviceSet, graph: Graph | None = None):
+        super().__init__("", graph or Graph(), config)
+        self._resources = resources
+        self._devices = devices
+        log = to_stderr if config.log_device_placement else None
+        self._period = config.placement_period if len(devices) > 1 else 0
+        self._placer = (CostPlacer if self._period > 0 else Placer)(devices, config.allow_soft_placement, log)
+        self._receiving = threading.Lock()
+
+    def step_context(self, timeout: float | None) -> StepContext:
+        """The context of a step."""
+        return StepContext(self._resources, self, timeout, devices=self._devices)
+
+    # -- parts of steps across tasks ----------------------------------------------------------------------------------
+    def receive_part(self, message: Any, fetches: list, targets: list[str], by_tokens: bool, trusted: bool = False) -> Part:
+        """A part of a master's. It may call Python functions if it was made in this process."""
+        if not trusted:
+            for nodes in (message.node, *(f.node_def for f in message.library.function)):
+                refuse_client_code(nodes)
+        with paused_collector():
+            graph = Graph()
+            with graph.as_default():
+                import_graph_def(message, name="", validate_colocation_constraints=False)
+            part = received(graph, self._devices.host, [(int(i), str(name)) for i, name in fetches])
+            return self.compile_part(part, [graph.get_operation_by_name(n) for n in targets], by_tokens)
+
+    def compile_part(self, part: Partition, targets: list[Operation], by_tokens: bool) -> Part:
+        """A runnable for a part: optimized and, if this task has several devices, cut again. What other tasks wait for keeps
+        its place before what this one waits for."""
+        feeds = [t for _, t in sorted(part.feeds, key=lambda f: f[0])]
+        fetches = [t for _, t in sorted(part.fetches, key=lambda f: f[0])]
+        ops = [op for op in part.ops if op.opdef.transfer != "arg"]
+        keep = [*targets, *(op for op in ops if op.opdef.transfer == "send")]
+        if len(self._devices) > 1:
+            placed = {op: self._device_named(op) for op in ops}
+        else:
+            placed = None
+        made = optimize(ops, fetches, keep, feeds, self._passes, placed)
+        verify.runnable_order(made.ops, made.fed, "optimize")
+        ctx = self.step_context(None)
+        where, host = made.placed, self._devices.host
+        if where is not None and is_cut(made.ops, where, host, self._inter_op):
+            parts = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
+            verify.partitioned(parts)
+            run: Any = compile_lanes(lanes(parts, host, self._inter_op), ctx, self._threads, by_tokens=True)
+        else:
+            where = join(made, where, host) if where is not None and self._devices.mixed else None
+            by_tokens = by_tokens or any(op.opdef.control_flow for op in made.ops)
+            run = (Executor if by_tokens else compile_lane)(made.ops, made.fetches, made.feeds, ctx, where)
+        return Part(run, ops, fetches, feeds, self)
+
+    def _device_named(self, op: Operation) -> Any:
+        found = self._devices.by_name.get(op._device)
+        if found is None:
+            raise errors.invalid(f"{op.name} was placed on {op._device}, which is not here. There are: {self._devices.names}.")
+        return found
+
+    def leave(self) -> None:
+        """Ends the session and leaves its resources to others."""
+        self._resources = ResourceManager()
+        self.close()

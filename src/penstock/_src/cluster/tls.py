@@ -1,0 +1,158 @@
+"""Mutual TLS: every task and client shows a certificate of the cluster's own authority, and what they say is encrypted.
+
+PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY name the files of this process's certificate and key, PENSTOCK_TLS_CA the authority's.
+Whoever has a certificate of the authority belongs to the cluster; names in certificates are not compared with addresses.
+"""
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+from typing import Any
+
+from penstock._src.base import errors
+
+_NAMES = ("PENSTOCK_TLS_CERT", "PENSTOCK_TLS_KEY", "PENSTOCK_TLS_CA")
+_PIECE = 256 << 10
+_BUFFER = 64 << 10
+
+
+def files() -> tuple[str, str, str] | None:
+    """The files of certificate, key and authority; None if none is named. FailedPreconditionError if some are missing."""
+    found = [os.environ.get(n, "") for n in _NAMES]
+    if not any(found):
+        return None
+    if not all(found):
+        raise errors.FailedPreconditionError(None, None, f"Mutual TLS needs all of {', '.join(_NAMES)}.")
+    return found[0], found[1], found[2]
+
+
+def context(serving: bool) -> ssl.SSLContext | None:
+    """What connections are secured with; None if no files for it are named."""
+    named = files()
+    if named is None:
+        return None
+    certificate, key, authority = named
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if serving else ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        made.check_hostname = False
+        made.load_cert_chain(certificate, key)
+        made.load_verify_locations(authority)
+    except (OSError, ssl.SSLError) as e:
+        raise errors.FailedPreconditionError(None, None, f"The files for mutual TLS cannot be used: {e}") from None
+    made.verify_mode = ssl.CERT_REQUIRED
+    return made
+
+
+def secured(sock: socket.socket, how: ssl.SSLContext, serving: bool) -> TlsSocket:
+    """A connection under TLS; PermissionDeniedError if the other side has no certificate of the cluster."""
+    made = TlsSocket(sock, how, serving)
+    try:
+        made.handshake()
+    except ssl.SSLError as e:
+        raise errors.PermissionDeniedError(None, None, f"The other side has no certificate of this cluster: {e}") from None
+    return made
+
+
+class TlsSocket:
+    """A connection under TLS that one thread may read while another one writes."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, serving: bool):
+        self._sock = sock
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_side=serving)
+        self._lock = threading.Lock()                # of the TLS object, which knows nothing of threads
+        self._writing = threading.Lock()             # so that what it made is sent in order
+
+    def handshake(self) -> None:
+        """Both sides show their certificates."""
+        while True:
+            try:
+                self._tls.do_handshake()
+                self._flush()
+                return
+            except ssl.SSLWantReadError:
+                self._flush()
+                self._feed()
+            except ssl.SSLError:
+                self._flush()                        # the other side learns why
+                raise
+
+    def _flush(self) -> None:
+        if self._out.pending:
+            with self._writing:
+                with self._lock:
+                    data = self._out.read()
+                self._sock.sendall(data)
+
+    def _feed(self) -> bool:
+        data = self._sock.recv(_BUFFER)
+        if not data:
+            self._in.write_eof()
+            return False
+        self._in.write(data)
+        return True
+
+    # -- as a socket does it ------------------------------------------------------------------------------------------
+    def sendmsg(self, parts: Any, ancillary: Any = (), flags: int = 0) -> int:
+        """Sends a beginning of the parts; gives how many bytes. It may wait, so that who must not leaves it to another."""
+        if flags & socket.MSG_DONTWAIT:
+            raise BlockingIOError
+        piece = parts[0][:_PIECE]
+        if len(piece) < _PIECE and len(parts) > 1:
+            piece = b"".join([piece, *(p[:_PIECE] for p in parts[1:])])[:_PIECE]
+        with self._writing:
+            with self._lock:
+                sent = self._tls.write(piece)
+                data = self._out.read()
+            self._sock.sendall(data)
+        return sent
+
+    def sendall(self, data: Any) -> None:
+        """Sends all of it."""
+        view = memoryview(data)
+        while len(view):
+            view = view[self.sendmsg([view]):]
+
+    def recv_into(self, view: memoryview) -> int:
+        """Reads something into `view`; gives how many bytes, 0 at the end of the connection."""
+        while True:
+            try:
+                with self._lock:
+                    return self._tls.read(len(view), view)      # type: ignore[arg-type]
+            except ssl.SSLWantReadError:
+                self._flush()
+                if not self._feed():
+                    return 0
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return 0
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Reads up to `size` bytes; with flags, what lies below TLS."""
+        if flags:
+            return self._sock.recv(size, flags)
+        data = bytearray(size)
+        return bytes(data[:self.recv_into(memoryview(data))])
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was received that nobody has read yet."""
+        return self._in.pending > 0 or self._tls.pending() > 0
+
+    def fileno(self) -> int:
+        """The system's number of the connection."""
+        return self._sock.fileno()
+
+    def settimeout(self, seconds: float | None) -> None:
+        """How long a call may wait."""
+        self._sock.settimeout(seconds)
+
+    def shutdown(self, how: int) -> None:
+        """Ends the connection, whoever uses it."""
+        self._sock.shutdown(how)
+
+    def close(self) -> None:
+        """Gives the connection up."""
+        self._sock.close()

@@ -1,0 +1,284 @@
+"""The worker's side of a task: it compiles the partitions that masters register, and runs them step by step.
+
+A master opens a session here, registers the part of each (fetches, feeds) pair that this task runs, once, and then asks for
+steps by name. A step's values meet in an Exchange. When the link to the master ends, so do its sessions and its steps.
+"""
+from __future__ import annotations
+
+import collections
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.cluster import formats
+from penstock._src.cluster.exchange import Exchange
+from penstock._src.cluster.link import Link, described
+from penstock._src.cluster.peers import Peers
+from penstock._src.cluster.pump import Pump
+from penstock._src.cluster.step_server import QUICK, StepServer
+from penstock._src.cluster.task_session import Part, TaskSession
+from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.execute.lanes import Threads
+from penstock._src.graph.messages import ConfigProto, GraphDef
+from penstock._src.kernels.devices.devices import DeviceSet
+
+_WARM, _TIMED = 8, 256              # of a part, the first runs are timed, and then one of so many
+_REMEMBERED = 4096                  # steps that failed: what still comes for them is dropped
+_ORPHANED = 60.0                    # seconds that values wait for a step which does not begin
+
+
+class WorkerSession:
+    """What one session of one master has here."""
+
+    def __init__(self, config: Any, shared: ResourceManager, devices: DeviceSet, master: Link | None):
+        self.isolated = config.isolate_session_state
+        self.resources = ResourceManager() if self.isolated else shared
+        self.resources.hub = shared.hub
+        self.session = TaskSession(config, self.resources, devices)
+        self.parts: dict[int, Part] = {}
+        self.master, self.format = master, formats.chosen(config)
+
+    def close(self) -> None:
+        """Ends the session; state of its own goes with it."""
+        self.session.leave()
+        if self.isolated:
+            self.resources.clear()
+
+
+class Worker:
+    """The worker service of a server."""
+
+    def __init__(self, peers: Peers, resources: ResourceManager, devices: DeviceSet, defaults: Any):
+        self.peers, self.resources, self.devices, self._defaults = peers, resources, devices, defaults
+        self.sessions: dict[str, WorkerSession] = {}
+        self.steps_run = 0
+        self._steps: dict[str, Exchange] = {}
+        self._running: dict[str, tuple[StepContext, tuple[str, int] | None]] = {}        # with the master of each
+        self._failed: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._masters: weakref.WeakSet[Link] = weakref.WeakSet()
+        self._threads = Threads()
+        self._calls: dict[Any, Callable] = {"devices": self._devices, "open": self._open, "register": self._register,
+                                            "close": self._close, "reset": self._reset}
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+    def handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
+        """A message of another task. Returns at once: what takes time is done on another thread."""
+        do = header.get("do")
+        if do == "tensor":
+            self.tensor(header, values)
+        elif do == "abort":
+            self.abort(f"{header['master']}:{header['number']}", errors.AbortedError(None, None, str(header["why"])))
+        elif do == "collective":
+            self.resources.hub.handle(link, header, values)
+        elif do in self._calls:
+            self._threads.start(lambda: self._answer(link, header, values))
+        else:
+            raise errors.invalid(f"This task does not know what {do!r} is.")
+
+    def add_call(self, do: str, answer: Callable[[], dict[str, Any]]) -> None:
+        """Has calls of other tasks answered by a function."""
+        self._calls[do] = lambda *_: answer()
+
+    def _answer(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
+        try:
+            answer = self._calls[header["do"]](link, header, values)
+        except Exception as e:
+            answer = {"error": described(e)}
+        self._reply(link, header, answer, [])
+
+    @staticmethod
+    def _reply(link: Link, header: dict[str, Any], answer: dict[str, Any], values: Any) -> None:
+        number = header.get("id")
+        if number is None:                           # nobody waits for it
+            return
+        try:
+            link.post({"re": number, **answer}, values)
+        except errors.OpError:
+            pass                                     # whoever asked is gone
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+    def _devices(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        return {"devices": [[d.name, d.device_type, d.memory_limit_bytes, d.incarnation] for d in self.devices.all]}
+
+    def _open(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        config = ConfigProto.FromString(values[0])
+        self.open(str(header["session"]), config, link)
+        if link not in self._masters:
+            self._masters.add(link)
+            link.on_end(self._master_gone)
+        return {}
+
+    def open(self, name: str, config: Any, master: Link | None = None) -> WorkerSession:
+        """A session of a master: another task, or this one."""
+        made = WorkerSession(config, self.resources, self.devices, master)
+        with self._lock:
+            self.sessions[name] = made
+        return made
+
+    def session(self, name: Any) -> WorkerSession:
+        """The session of that name; AbortedError if there is none."""
+        found = self.sessions.get(name)
+        if found is None:
+            raise errors.AbortedError(None, None, f"Session {name} is not found on {self.peers.task}. "
+                                      "Possibly this task was restarted, or the session was reset: make a new session.")
+        return found
+
+    def _close(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        self.close_session(str(header["session"]))
+        return {}
+
+    def close_session(self, name: str) -> None:
+        """Ends a session; nothing happens if it is not there."""
+        with self._lock:
+            session = self.sessions.pop(name, None)
+        if session is not None:
+            session.close()
+
+    def _master_gone(self, link: Link) -> None:
+        """The sessions and steps of a master that is lost end."""
+        with self._lock:
+            names = [n for n, s in self.sessions.items() if s.master is link]
+            steps = [n for n, (_, master) in self._running.items() if master == (link.peer, link.incarnation)]
+        for step in steps:
+            self.abort(step, errors.AbortedError(None, None, f"The master of the step, {link.peer}, is lost."))
+        for name in names:
+            self.close_session(name)
+
+    def _reset(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        self.reset([str(c) for c in header["containers"]])
+        return {}
+
+    def reset(self, containers: list[str]) -> None:
+        """Ends all sessions, and forgets the resources of containers: of all, if none are named."""
+        with self._lock:
+            names, steps = list(self.sessions), list(self._running)
+        for step in steps:
+            self.abort(step, errors.AbortedError(None, None, f"{self.peers.task} was reset."))
+        for name in names:
+            self.close_session(name)
+        self.resources.clear(set(containers) if containers else None)
+
+    def _register(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
+        session = self.session(header["session"])
+        for task in header["peers"]:
+            self.peers.reach(task, 10.0)
+        session.parts[header["part"]] = session.session.receive_part(
+            GraphDef.FromString(values[0]), header["fetches"], header["targets"], header["by_tokens"])
+        return {}
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+    def serve_steps(self, link: Link) -> None:
+        """Runs the steps that a master asks for over a link of its own, one after the other."""
+        StepServer(self, link).serve()
+
+    def run_beside(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:
+        """Runs a part on other threads, while this one pumps."""
+        done: list[Any] = []
+
+        def work() -> None:
+            try:
+                done.append((self.run(exchange, part, ctx, values, stats), None))
+            except BaseException as e:
+                done.append((None, e))
+            pump.wake()
+        self._threads.start(work)
+        while not done:
+            pump.once(None)
+        results, error = done[0]
+        if error is not None:
+            raise error
+        return results
+
+    def begin(self, step: str, ctx: StepContext, master: tuple[str, int] | None) -> Exchange:
+        """A step begins here: gives what has come for it already, and what will."""
+        with self._lock:
+            exchange = self._exchange(step)
+            if exchange is None:
+                raise errors.AbortedError(None, None, "The step was aborted before it began.")
+            self._running[step] = (ctx, master)
+        ctx.rendezvous = exchange
+        return exchange
+
+    def run(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any = None) -> tuple:
+        """One part of a step that has begun, on this thread; gives what it fetches."""
+        release = ctx.cancellation.on_cancel(lambda: exchange.abort(ctx.cancellation.error))  # type: ignore[arg-type]
+        failed = True
+        timed = part.runs < _WARM or not part.runs % _TIMED
+        part.runs += 1
+        began = time.thread_time() if timed else 0.0
+        try:
+            results = part.run(ctx, values) if stats is None else part.run_traced(ctx, values, stats)
+            failed = False
+            return results
+        finally:
+            if timed:
+                part.seconds = 0.5 * (part.seconds + time.thread_time() - began) if part.seconds < 1.0 else QUICK
+            release()
+            self.steps_run += 1
+            with self._lock:
+                self._running.pop(exchange.step, None)
+                self._drop(exchange.step, failed)
+            for call in tuple(ctx.at_end.values()):
+                call()
+
+    def end(self, step: str, failed: bool) -> None:
+        """A step is over of which nothing runs here."""
+        with self._lock:
+            self._running.pop(step, None)
+            self._drop(step, failed)
+
+    def _exchange(self, step: str) -> Exchange | None:
+        """The values of a step; None if it has failed. The lock is held."""
+        found = self._steps.get(step)
+        if found is None and step not in self._failed:
+            if len(self._steps) - len(self._running) > _REMEMBERED:
+                self._drop(next(s for s in self._steps if s not in self._running), True)
+            found = self._steps[step] = Exchange(step, self.peers)
+        return found
+
+    def _drop(self, step: str, failed: bool) -> None:
+        self._steps.pop(step, None)
+        if failed:
+            self._failed[step] = None
+            while len(self._failed) > _REMEMBERED:
+                self._failed.popitem(last=False)
+
+    def tensor(self, header: dict[str, Any], values: list[Any]) -> None:
+        """Values that another task has sent for a step that may not have begun."""
+        with self._lock:
+            exchange = self._exchange(f"{header['master']}:{header['number']}")
+        if exchange is not None:
+            exchange.take(header["keys"], values)
+
+    def abort(self, step: str, error: errors.OpError) -> None:
+        """Ends a step here: what runs of it, and what waits for it."""
+        with self._lock:
+            running = self._running.get(step)
+            exchange = self._steps.get(step)
+            if running is None:
+                self._drop(step, True)
+        if running is not None:
+            running[0].cancellation.cancel(error)
+        if exchange is not None:
+            exchange.abort(error)
+
+    def sweep(self) -> None:
+        """Drops values whose step does not begin: their master was lost before it could say so."""
+        now = time.monotonic()
+        with self._lock:
+            for step in [s for s, e in self._steps.items() if s not in self._running and now - e.since > _ORPHANED]:
+                self._drop(step, True)
+
+    def close(self) -> None:
+        """Ends all sessions."""
+        with self._lock:
+            names, steps = list(self.sessions), list(self._running)
+        for step in steps:
+            self.abort(step, errors.CancelledError(None, None, f"The server {self.peers.task} was stopped."))
+        for name in names:
+            self.close_session(name)
+        self._threads.close()

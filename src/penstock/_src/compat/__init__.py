@@ -1,0 +1,1 @@
+"""What older programs need: tf.contrib, and `import tensorflow` finding penstock."""

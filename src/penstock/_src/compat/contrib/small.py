@@ -1,0 +1,111 @@
+"""Packages of tf.contrib that are a few names each: staging, stateless, memory_stats, util, checkpoint, nn, compiler,
+resampler."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._src.base.api import export, resolve
+from penstock._src.graph.node import Tensor
+from penstock._src.ops.state import staging
+from penstock._src.state.checkpoint import containers
+from penstock.compat import v1 as tf
+
+
+def _moved(**names: str) -> None:
+    """Old names for what is elsewhere now; two underscores stand for a dot."""
+    for old, new in names.items():
+        api, _, path = new.rpartition(":")
+        export.later(lambda api=api, path=path: resolve(api or "v1", path, "tf"), v1=["contrib." + old.replace("__", ".")])
+
+
+_moved(
+    stateless__stateless_random_uniform="random.stateless_uniform",
+    stateless__stateless_random_normal="random.stateless_normal",
+    stateless__stateless_truncated_normal="random.stateless_truncated_normal",
+    stateless__stateless_multinomial="random.stateless_multinomial", util__constant_value="get_static_value",
+    nn__sampled_softmax_loss="nn.sampled_softmax_loss", checkpoint__Checkpointable="v2:Module",
+    proto__decode_proto="io.decode_proto",
+    proto__encode_proto="io.encode_proto",
+)
+
+
+@export(v1=["contrib.staging.StagingArea"])
+class StagingArea(staging.StagingArea):
+    """A place for the values of the next step: `put` them, `get` them later.
+
+    >>> area = tf.contrib.staging.StagingArea([tf.float32], shapes=[[2]])
+    """
+
+
+export.later(lambda: containers.List, v1=["contrib.checkpoint.List"])
+export.later(lambda: containers.Mapping, v1=["contrib.checkpoint.Mapping"])
+export.later(lambda: containers.NoDependency, v1=["contrib.checkpoint.NoDependency"])
+
+
+@export(v1=["contrib.memory_stats.BytesInUse"])
+def BytesInUse() -> Tensor:
+    """The bytes that the GPU's allocator has handed out; 0 without a GPU."""
+    return tf.py_func(lambda: _memory("memory_allocated"), [], tf.int64)
+
+
+@export(v1=["contrib.memory_stats.MaxBytesInUse"])
+def MaxBytesInUse() -> Tensor:
+    """The most that it ever was."""
+    return tf.py_func(lambda: _memory("max_memory_allocated"), [], tf.int64)
+
+
+@export(v1=["contrib.memory_stats.BytesLimit"])
+def BytesLimit() -> Tensor:
+    """How much there is."""
+    import torch
+    return tf.constant(torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0, tf.int64)
+
+
+def _memory(what: str) -> Any:
+    import numpy as np
+    import torch
+    return np.int64(getattr(torch.cuda, what)() if torch.cuda.is_initialized() else 0)
+
+
+@export(v1=["contrib.compiler.jit.experimental_jit_scope"])
+@contextlib.contextmanager
+def experimental_jit_scope(compile_ops: Any = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
+    """Steps are compiled in any case: nothing to choose."""
+    yield
+
+
+@export(v1=["contrib.nn.alpha_dropout"])
+def alpha_dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Dropout that keeps mean and variance of self-normalizing networks (https://arxiv.org/abs/1706.02515)."""
+    with tf.name_scope(name, "alpha_dropout", [x]):
+        x = tf.convert_to_tensor(x, name="x")
+        if isinstance(keep_prob, float) and not 0 < keep_prob <= 1.0:
+            raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob:g}")
+        alpha = -1.7580993408473766
+        keep = tf.convert_to_tensor(keep_prob, dtype=x.dtype)
+        kept = tf.floor(keep + tf.random_uniform(tf.shape(x) if noise_shape is None else noise_shape, seed=seed, dtype=x.dtype))
+        a = tf.rsqrt(keep + alpha**2 * keep * (1.0 - keep))
+        b = -a * alpha * (1.0 - keep)
+        return a * (x * kept + alpha * (1 - kept)) + b
+
+
+@export(v1=["contrib.resampler.resampler"])
+def resampler(data: Any, warp: Any, name: str = "resampler") -> Tensor:
+    """The values of images at points `warp` (x, y), between pixels by linear interpolation, zero outside."""
+    with tf.name_scope(name, "resampler", [data, warp]):
+        data, warp = tf.convert_to_tensor(data), tf.convert_to_tensor(warp)
+        height, width = tf.shape(data)[1], tf.shape(data)[2]
+        x, y = warp[..., 0], warp[..., 1]
+        x0, y0 = tf.floor(x), tf.floor(y)
+        rows = tf.reshape(tf.range(tf.shape(data)[0]), [-1, *[1] * (warp.shape.ndims - 2)]) * tf.ones_like(x, dtype=tf.int32)
+        total = 0.0
+        for dx in (0, 1):
+            for dy in (0, 1):
+                cx, cy = tf.cast(x0, tf.int32) + dx, tf.cast(y0, tf.int32) + dy
+                inside = (cx >= 0) & (cx < width) & (cy >= 0) & (cy < height)
+                weight = (1.0 - tf.abs(x - x0 - dx)) * (1.0 - tf.abs(y - y0 - dy)) * tf.cast(inside, data.dtype)
+                where = tf.stack([rows, tf.clip_by_value(cy, 0, height - 1), tf.clip_by_value(cx, 0, width - 1)], -1)
+                total = total + tf.gather_nd(data, where) * weight[..., tf.newaxis]
+        return total

@@ -1,0 +1,32 @@
+"""Programs that were written for TensorFlow, run as they are.
+
+`penstock run program.py` (`tools/run.py`) is `runner.py`: it guesses which API the program was written for (`guess.py`), lets
+`import tensorflow` and everything below it find penstock (`importer.py`, with `reach_in.py` for TensorFlow's own folders and
+`earlier.py` for names from before 1.0), supplies what Python and NumPy have removed since (`removed.py`) and the package
+`keras` (`standalone_keras.py`), waits for nobody to press keys in plots (`plots.py`), tells processes that the program starts
+(`children.py`), and runs the file or notebook as `__main__`. `penstock check program.py` reads the names that it uses
+(`symbols.py`) without running it.
+
+    >>> import penstock
+    >>> penstock.install()                    # the same, inside a process of your own
+    >>> import tensorflow as tf               # is penstock
+"""
+from __future__ import annotations
+
+from penstock._src.base.api import export
+
+
+@export(v2=["install"])
+def install(api: str = "v1") -> None:
+    """Lets `import tensorflow` find penstock in this process, with the names of one API (`"v1"` or `"v2"`).
+
+    A TensorFlow that is installed is left alone, but hidden until the process ends. With `"v1"`, graphs are built by default.
+
+    >>> penstock.install("v1")
+    >>> import tensorflow as tf
+    >>> tf.Session().run(tf.constant(3) + 4)
+    7
+    """
+    from penstock._src.compat.programs import importer, removed
+    importer.install(api)
+    removed.install()

@@ -1,0 +1,33 @@
+"""Processes that a program starts: `import tensorflow` finds penstock in them, too.
+
+`penstock run` leaves three things in the environment, which children inherit, however they are started (subprocess, a shell,
+multiprocessing that spawns): the folder `hook` on PYTHONPATH, the API of the program, and Python 2's functions that it uses.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+from penstock._src.compat.programs import importer, removed, standalone_keras
+
+HOOK = pathlib.Path(__file__).parent / "hook"
+
+
+def pass_on(api: str, supplied: Iterable[str]) -> None:
+    """Tells the children of this process."""
+    root = HOOK.parents[4]
+    wanted = [str(HOOK)] if root.name in ("site-packages", "dist-packages") else [str(HOOK), str(root)]
+    before = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p not in wanted]
+    os.environ.update(PYTHONPATH=os.pathsep.join([*wanted, *before]), PENSTOCK_RUN_API=api,
+                      PENSTOCK_RUN_SUPPLIES=",".join(sorted(set(supplied) & removed.BUILTINS.keys())))
+
+
+def take_over(fullname: str, path: Any, target: Any) -> Any:
+    """In a child: puts penstock in TensorFlow's place, and finds the module that was asked for."""
+    api = os.environ["PENSTOCK_RUN_API"]
+    importer.install(api)
+    standalone_keras.install(api)
+    removed.install(frozenset(filter(None, os.environ.get("PENSTOCK_RUN_SUPPLIES", "").split(","))))
+    return importer.Finder(api).find_spec(fullname, path, target)

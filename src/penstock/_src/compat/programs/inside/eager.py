@@ -1,0 +1,66 @@
+"""Of `eager.context` and `eager.backprop`."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import penstock
+import penstock.compat.v1 as tf
+from penstock._src.graph import context as _context
+
+
+def in_eager_mode() -> bool:
+    """Whether operations run at once."""
+    return tf.executing_eagerly()
+
+
+def in_graph_mode() -> bool:
+    """Whether operations build a graph."""
+    return not tf.executing_eagerly()
+
+
+@contextlib.contextmanager
+def eager_mode() -> Iterator[None]:
+    """Inside of it, operations run at once."""
+    with _context.enter(None):
+        yield
+
+
+@contextlib.contextmanager
+def graph_mode() -> Iterator[None]:
+    """Inside of it, operations build a graph of its own."""
+    with tf.Graph().as_default():
+        yield
+
+
+class _Context:
+    """What programs ask TensorFlow's eager context for."""
+
+    executing_eagerly = staticmethod(tf.executing_eagerly)
+
+    @staticmethod
+    def num_gpus() -> int:
+        """How many GPUs there are."""
+        return num_gpus()
+
+    @staticmethod
+    def devices() -> list[str]:
+        """The names of the devices."""
+        return list_devices()
+
+
+def context() -> Any:
+    """The eager context."""
+    return _Context()
+
+
+def num_gpus() -> int:
+    """How many GPUs there are."""
+    return len(penstock.config.experimental.list_physical_devices("GPU"))
+
+
+def list_devices() -> list[str]:
+    """The names of the local devices."""
+    from penstock._src.kernels.devices.device_lib import list_local_devices
+    return [f"/job:localhost/replica:0/task:0{d.name}" for d in list_local_devices()]

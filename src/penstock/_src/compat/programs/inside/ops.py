@@ -1,0 +1,71 @@
+"""Of `framework.ops`, `framework.smart_cond`, `ops.control_flow_ops`, `ops.variables` and `ops.resource_variable_ops`."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import penstock.compat.v1 as tf
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Variable", "VariableV1"):
+        return tf.Variable
+    if name == "RefVariable":
+        from penstock._src.state.variables.reference import RefVariable
+        return RefVariable
+    if name == "EagerTensor":
+        from penstock._src.eager.tensor import EagerTensor
+        return EagerTensor
+    if name == "executing_eagerly_outside_functions":
+        from penstock._src.graph.context import eager_outside_functions
+        return eager_outside_functions
+    raise AttributeError(name)
+
+
+def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:
+    """The tensor, computed after `dependencies`."""
+    with tf.control_dependencies(dependencies):
+        return tf.identity(output_tensor, name=name)
+
+
+def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """The tensor on one of two ways: (where `pred` is false, where it is true)."""
+    return tf.raw_ops.Switch(data=tf.convert_to_tensor(data, dtype), pred=pred, name=name)
+
+
+def merge(inputs: Sequence[Any], name: str | None = None) -> Any:
+    """The one of several tensors that is computed, and which one that is."""
+    return tf.raw_ops.Merge(inputs=list(inputs), name=name)
+
+
+def smart_cond(pred: Any, true_fn: Callable | None = None, false_fn: Callable | None = None, name: str | None = None,
+               fn1: Callable | None = None, fn2: Callable | None = None) -> Any:
+    """tf.cond, or one of the two functions where the condition is known now."""
+    true_fn, false_fn = true_fn or fn1, false_fn or fn2
+    known = smart_constant_value(pred)
+    if known is None:
+        return tf.cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
+    chosen = true_fn if known else false_fn
+    if not callable(chosen):
+        raise TypeError("true_fn and false_fn must be functions")
+    return chosen()
+
+
+def smart_constant_value(pred: Any) -> bool | None:
+    """The condition as a Python bool where it is known now, else None."""
+    if isinstance(pred, (bool, int)):
+        return bool(pred)
+    known = tf.get_static_value(tf.convert_to_tensor(pred))
+    return None if known is None else bool(known)
+
+
+def convert_n_to_tensor(values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> list:
+    """Each of `values` as a tensor."""
+    return [tf.convert_to_tensor(v, dtype=dtype, name=None if name is None else f"{name}_{i}", preferred_dtype=preferred_dtype)
+            for i, v in enumerate(values)]
+
+
+def is_resource_variable(variable: Any) -> bool:
+    """Whether a variable is a resource, not a reference."""
+    from penstock._src.state.variables.resource import BaseResourceVariable
+    return isinstance(variable, BaseResourceVariable)

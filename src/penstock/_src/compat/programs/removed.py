@@ -1,0 +1,248 @@
+"""Names that Python and NumPy have removed since, supplied to programs that use them; each is said once, on stderr.
+
+A module gets a `__getattr__`, so nothing that is there changes, and nothing is said unless a program really asks. Methods of
+arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last; a
+few functions of NumPy take calls again that they refuse since (rows that differ in length).
+"""
+from __future__ import annotations
+
+import builtins
+import collections
+import collections.abc
+import ctypes
+import fractions
+import functools
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import itertools
+import math
+import os
+import pathlib
+import string
+import sys
+import time
+import types
+import unittest
+import urllib
+import urllib.parse
+import urllib.request
+from typing import Any
+
+import numpy as np
+
+
+def _asscalar(a: Any) -> Any:
+    return a.item()
+
+
+def _asfarray(a: Any, dtype: Any = np.float64) -> Any:
+    return np.asarray(a, dtype=dtype)
+
+
+NUMPY: dict[str, Any] = {
+    "bool": bool, "int": int, "float": float, "complex": complex, "object": object, "str": str, "long": int, "unicode": str,
+    "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "int0": np.intp,
+    "NaN": np.nan, "NAN": np.nan, "Inf": np.inf, "Infinity": np.inf, "infty": np.inf, "PINF": np.inf, "NINF": -np.inf,
+    "PZERO": 0.0, "NZERO": -0.0, "product": np.prod, "cumproduct": np.cumprod, "alltrue": np.all, "sometrue": np.any,
+    "row_stack": np.vstack, "asscalar": _asscalar, "asfarray": _asfarray, "round_": np.round,
+    "msort": functools.partial(np.sort, axis=0),
+    "in1d": np.isin, "trapz": np.trapezoid, "mat": np.asmatrix, "cast": {}, "float128": np.longdouble,
+}
+MODULES: dict[types.ModuleType, dict[str, Any]] = {
+    collections: {n: getattr(collections.abc, n) for n in collections.abc.__all__},
+    inspect: {"getargspec": inspect.getfullargspec, "ArgSpec": inspect.FullArgSpec},
+    time: {"clock": time.perf_counter},
+    itertools: {"izip": zip, "imap": map, "ifilter": filter, "izip_longest": itertools.zip_longest,
+                "ifilterfalse": itertools.filterfalse},
+    string: {"maketrans": str.maketrans, "letters": string.ascii_letters, "lowercase": string.ascii_lowercase,
+             "uppercase": string.ascii_uppercase, "join": lambda words, sep=" ": sep.join(words)},
+    fractions: {"gcd": math.gcd},
+    urllib: {n: getattr(urllib.request, n, None) or getattr(urllib.parse, n) for n in (
+        "urlretrieve", "urlopen", "FancyURLopener", "URLopener", "urlencode", "quote", "quote_plus", "unquote", "unquote_plus")
+        if hasattr(urllib.request, n) or hasattr(urllib.parse, n)},
+    os: {"getcwdu": os.getcwd, "errno": __import__("errno")},
+    sys: {"maxint": sys.maxsize, "setdefaultencoding": lambda name: None},
+}
+BUILTINS: dict[str, Any] = {"xrange": range, "raw_input": input, "unicode": str, "long": int, "basestring": str, "unichr": chr,
+                            "reduce": functools.reduce, "reload": importlib.reload}
+ASSERTIONS = {"assertItemsEqual": "assertCountEqual", "assertEquals": "assertEqual", "assertNotEquals": "assertNotEqual",
+              "assertRegexpMatches": "assertRegex", "assertNotRegexpMatches": "assertNotRegex",
+              "assertRaisesRegexp": "assertRaisesRegex", "assertAlmostEquals": "assertAlmostEqual",
+              "assertNotAlmostEquals": "assertNotAlmostEqual", "assert_": "assertTrue", "failUnless": "assertTrue"}
+MOVED = {"cPickle": "pickle", "Queue": "queue", "ConfigParser": "configparser", "StringIO": "io", "cStringIO": "io",
+         "urlparse": "urllib.parse", "__builtin__": "builtins", "copy_reg": "copyreg", "Tkinter": "tkinter",
+         "SocketServer": "socketserver", "HTMLParser": "html.parser", "commands": "subprocess", "thread": "_thread",
+         "urllib2": "urllib.request", "imp": "importlib", "distutils": "setuptools._distutils"}
+LIBRARY = pathlib.Path(__file__).parents[3]
+_said: set[str] = set()
+
+
+def say(old: str, new: str) -> None:
+    """Says once, on stderr, that something that is gone was supplied."""
+    if old not in _said:
+        _said.add(old)
+        print(f"penstock run: {old} was removed since; using {new}", file=sys.stderr)
+
+
+def _shown(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def _supply(module: types.ModuleType, values: dict[str, Any], short: str) -> None:
+    """Lets a module answer for names that it no longer has."""
+    before = module.__dict__.get("__getattr__")
+    if getattr(before, "supplies", False):
+        return
+
+    def find(name: str) -> Any:
+        if name in values:
+            say(f"{short}.{name}", _shown(values[name]))
+            return values[name]
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    find.supplies = True                                               # type: ignore[attr-defined]
+    module.__dict__["__getattr__"] = find
+
+
+class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules that are gone under the name they have now."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        root, dot, rest = fullname.partition(".")
+        if root not in MOVED or (dot and root != "distutils"):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=root == "distutils")
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        root, dot, rest = spec.name.partition(".")
+        new = MOVED[root] + dot + rest
+        say(spec.name, new)
+        module = types.ModuleType(spec.name)
+        module.__dict__.update({k: v for k, v in importlib.import_module(new).__dict__.items() if not k.startswith("__")})
+        if spec.name == "imp":
+            module.__dict__["load_source"] = _load_source
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to do: the names are there."""
+
+
+def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType:
+    """imp.load_source: a module from a file."""
+    import importlib.util
+    spec = importlib.util.spec_from_file_location(name, pathname)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {pathname}")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _tostring(self: Any, order: str = "C") -> bytes:
+    say("numpy.ndarray.tostring", "tobytes")
+    return self.tobytes(order)
+
+
+def _itemset(self: Any, *args: Any) -> None:
+    say("numpy.ndarray.itemset", "a[...] = value")
+    if len(args) == 1:
+        self[...] = args[0]
+    else:
+        self[args[0]] = args[1]
+
+
+def _array_methods() -> None:
+    """Puts methods into NumPy's array types, whose attributes Python does not let anyone set."""
+    for cls in (np.ndarray, np.generic):
+        attributes = gc.get_referents(cls.__dict__)[0]
+        for name, function in (("tostring", _tostring), ("itemset", _itemset)):
+            attributes.setdefault(name, function)
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+
+
+def _call_as_before(name: str, change: Any) -> None:
+    """Lets a function of NumPy take calls that it refuses since: `change(function, args, kwargs)` makes one."""
+    function = getattr(np, name)
+    if getattr(function, "supplies", False):
+        return
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return change(function, args, kwargs)
+    call.supplies = True                                               # type: ignore[attr-defined]
+    setattr(np, name, call)
+
+
+def _reshape(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.reshape takes `newshape` again."""
+    if "newshape" in kwargs:
+        say("the argument newshape of np.reshape", "shape")
+        kwargs["shape"] = kwargs.pop("newshape")
+    return function(*args, **kwargs)
+
+
+def _fromstring(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.fromstring reads the bytes of numbers again."""
+    given = dict(zip(("string", "dtype", "count"), args), **kwargs)
+    if given.get("sep", "") != "" or len(args) > 3:
+        return function(*args, **kwargs)
+    say("np.fromstring of bytes", "np.frombuffer")
+    text = given["string"]
+    data = text.encode("latin1") if isinstance(text, str) else text
+    return np.frombuffer(data, given.get("dtype", float), given.get("count", -1)).copy()
+
+
+def _ragged(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.array makes an array of objects of rows that differ in length, again."""
+    try:
+        return function(*args, **kwargs)
+    except ValueError as e:
+        if "inhomogeneous" not in str(e) or len(args) > 1 or kwargs.get("dtype") is not None or not _called_by_program():
+            raise
+        say("np.array of rows that differ in length", "dtype=object")
+        return function(*args, **{**kwargs, "dtype": object})
+
+
+def _called_by_program() -> bool:
+    """Whether the call comes from the program, not from penstock or another library, which may count on the error."""
+    where = sys._getframe(3).f_code.co_filename
+    return not where.startswith(str(LIBRARY)) and "site-packages" not in where and "dist-packages" not in where
+
+
+def _sum(function: Any, args: tuple, kwargs: dict) -> Any:
+    """np.sum adds up what a generator gives, again."""
+    if args and isinstance(args[0], types.GeneratorType):
+        say("np.sum of a generator", "sum")
+        return sum(args[0])
+    return function(*args, **kwargs)
+
+
+def _assertion(old: str, new: str) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        say(f"unittest.TestCase.{old}", new)
+        return getattr(self, new)(*args, **kwargs)
+    return call
+
+
+def install(names: frozenset[str] | set[str] = frozenset()) -> None:
+    """Supplies what is gone; of Python 2's functions, those in `names`, which the program uses and does not define."""
+    _supply(np, NUMPY, "np")
+    for module, values in MODULES.items():
+        _supply(module, values, module.__name__)
+    for old, new in ASSERTIONS.items():
+        if not hasattr(unittest.TestCase, old):
+            setattr(unittest.TestCase, old, _assertion(old, new))
+    _array_methods()
+    for name, change in (("reshape", _reshape), ("fromstring", _fromstring), ("array", _ragged), ("asarray", _ragged),
+                         ("sum", _sum)):
+        _call_as_before(name, change)
+    if not any(isinstance(f, _Moved) for f in sys.meta_path):
+        sys.meta_path.append(_Moved())
+    for name in sorted(names & BUILTINS.keys()):
+        if not hasattr(builtins, name):
+            say(name, _shown(BUILTINS[name]))
+            setattr(builtins, name, BUILTINS[name])

@@ -1,0 +1,96 @@
+"""Runs a program that was written for TensorFlow: as `__main__`, with its arguments, in its folder's import path."""
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import pathlib
+import sys
+import tokenize
+import traceback
+import types
+from typing import Any
+
+from penstock._src.base import tracebacks
+from penstock._src.compat.programs import children, guess, importer, notebooks, plots, removed, standalone_keras
+
+MAGIC = {"display": print, "get_ipython": lambda: _Shell()}
+
+
+class _Shell:
+    """What programs that were notebooks ask IPython for: nothing happens."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
+def run(path: str, arguments: list[str], api: str | None = None, quiet: bool = False) -> int:
+    """Runs a program; gives its exit status. A program that fails shows its own traceback."""
+    file = pathlib.Path(path)
+    if not file.is_file():
+        print(f"penstock run: there is no file {path}", file=sys.stderr)
+        return 2
+    python2 = _prepare(file, api, quiet)
+    removed.install(python2)
+    plots.install()
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None)
+    sys.modules["__main__"] = module
+    sys.argv = [path, *arguments]
+    sys.path[0:0] = [str(file.parent.resolve())]
+    try:
+        if file.suffix == ".ipynb":
+            module.__dict__.update(MAGIC)
+            notebooks.run(file, module.__dict__)
+        else:
+            exec(_compiled(file, path), module.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as e:
+        _show(e)
+        return 130 if isinstance(e, KeyboardInterrupt) else 1
+    return 0
+
+
+def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]:
+    """Puts penstock in TensorFlow's place, with the API that is asked for or guessed, and says which."""
+    try:
+        guessed = guess.guess(file)
+    except (SyntaxError, ValueError, KeyError):          # running it will say so, with the line
+        guessed = guess.Guess("v1", "the source cannot be read", frozenset())
+    chosen = api or guessed.api
+    importer.install(chosen)
+    standalone_keras.install(chosen)
+    children.pass_on(chosen, guessed.removed)
+    if not quiet:
+        why = "as asked" if api else guessed.because
+        version = importer.VERSIONS[chosen]
+        print(f"penstock run: {file.name} as a program for TensorFlow {version.split('.')[0]}.x ({why})", file=sys.stderr)
+    return guessed.removed
+
+
+def _compiled(file: pathlib.Path, name: str) -> Any:
+    source = file.read_bytes()
+    try:
+        return compile(source, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as e:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        if b"\0" in source or "print" not in str(e):
+            raise
+        e.add_note(f"This looks like Python 2 ({encoding}). Convert it first, for example with "
+                   f"`python3 -m lib2to3 -w {os.path.basename(name)}` of Python 3.12 or older.")
+        raise
+
+
+def _show(error: BaseException) -> None:
+    """Shows the traceback of the program's own frames."""
+    tracebacks.shorten(error)
+    here = os.path.dirname(os.path.abspath(__file__))
+    tb = error.__traceback__
+    while tb is not None and os.path.dirname(os.path.abspath(tb.tb_frame.f_code.co_filename)) == here:
+        tb = tb.tb_next
+    sys.stdout.flush()
+    if sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(type(error), error.with_traceback(tb), tb)
+    else:
+        traceback.print_exception(type(error), error, tb)

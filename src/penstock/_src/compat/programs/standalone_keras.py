@@ -1,0 +1,50 @@
+"""`import keras`, of programs from when Keras was a package of its own on top of TensorFlow: it is `tf.keras` here.
+
+The finder stands last in `sys.meta_path`: a Keras that is installed, or a module of the program's own, goes first.
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import sys
+from typing import Any
+
+from penstock._src.compat.programs import importer, reach_in
+from penstock._src.compat.programs.missing import NOTHING
+
+
+class KerasModule(importer.PublicModule):
+    """`keras`, `keras.utils` and so on: what tf.keras has under these names, and the modules of its folder (`np_utils`)."""
+
+    def _find(self, name: str) -> Any:
+        value = super()._find(name)
+        inner = f"python.{self._prefix}{name}"
+        if value is NOTHING and reach_in.module(f"tensorflow.{inner}", self._api, inner) is not None:
+            return importlib.import_module(f"tensorflow.{inner}")
+        return value
+
+
+class KerasFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of `keras` below `tensorflow`: the public ones, or those of its folder `tensorflow/python/keras`."""
+
+    def __init__(self, api: str):
+        self.below = importer.Finder(api)
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname.partition(".")[0] != "keras":
+            return None
+        if fullname == "keras":
+            print("penstock run: there is no package keras; using tf.keras", file=sys.stderr)
+        for rest in (fullname, f"python.{fullname}"):
+            made = self.below.module(f"tensorflow.{rest}", rest)
+            if isinstance(made, importer.PublicModule):
+                made = KerasModule(fullname, self.below.api, f"{fullname}.")
+            if made is not None:
+                return self.below.spec(fullname, made)
+        return None
+
+
+def install(api: str) -> None:
+    """Puts the finder in place, once."""
+    if not any(isinstance(f, KerasFinder) for f in sys.meta_path):
+        sys.meta_path.append(KerasFinder(api))

@@ -1,0 +1,47 @@
+"""`for element in dataset` in functions: a While loop over an iterator, which AutoGraph builds through here."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import penstock.compat.v1 as tf
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.data.datasets import structure
+from penstock._src.ops.registry import get
+
+
+def for_elements(iterator: Any, go_on: Callable[[], Any] | None, body: Callable[[Any], None], state: Any,
+                 options: dict[str, Any]) -> None:
+    """Runs the body for the elements of an iterator, while `go_on()`; after the last, nothing more is taken from it."""
+    from penstock._src.eager.autograph.staged import State, _going, while_stmt
+    spec = iterator.element_spec
+    outputs = structure.outputs(spec)
+
+    def following() -> Any:
+        return get("IteratorGetNextAsOptional")(iterator._iterator_resource, **outputs)
+    at: list = [following()]
+
+    def write(values: tuple) -> None:
+        at[0] = values[0]
+        state.write(values[1:])
+
+    def test() -> Any:
+        return _going(get("OptionalHasValue")(at[0]), go_on)
+
+    def step() -> None:
+        body(structure.from_tensors(spec, get("OptionalGetValue")(at[0], **outputs)))
+        more = True if go_on is None else go_on()
+        if isinstance(more, tf.Tensor):
+            at[0] = tf.cond(more, following, lambda: get("OptionalNone")())
+        else:
+            at[0] = following() if more else get("OptionalNone")()
+    loop = State(lambda: (at[0], *state.read()), write, ("ag__next", *state.names))
+    start = loop.read()
+    try:
+        while_stmt(test, step, loop, options)
+    except ValueError as e:
+        if "shape" not in str(e) or options.get("shape_invariants"):
+            raise
+        loop.write(start)                             # shapes may change from element to element
+        relaxed = [(t, TensorShape(None)) for t in start[1:] if isinstance(t, tf.Tensor)]
+        while_stmt(test, step, loop, {**options, "shape_invariants": relaxed})

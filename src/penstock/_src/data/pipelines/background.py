@@ -1,0 +1,559 @@
+"""Stages that work ahead on threads of their own: prefetch, parallel map, parallel interleave.
+
+A thread holds the cursor it reads and a buffer, never the cursor that hands out what it made: when that one goes, so
+does the thread. Waiting ends with the step that waits, or with the iterator.
+"""
+from __future__ import annotations
+
+import collections
+import copy
+import threading
+import time
+import weakref
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
+from penstock._src.data.pipelines.mapping import ended, stage_of
+
+_QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
+_TRIES = 8
+_MOST_THREADS = 64                  # of one stage
+
+
+class Failed:
+    """An exception in the place of an element."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+
+def given(item: Any) -> Any:
+    """The element; an exception that stands for it is raised."""
+    if isinstance(item, Failed):
+        raise item.error
+    return item
+
+
+class Prefetch(Stage):
+    """The same elements, up to `size` of them made ahead."""
+
+    def __init__(self, source: Stage, size: int):
+        if size < -1:
+            raise errors.invalid("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
+        self.inputs, self.size = (source,), 8 if size == -1 else size
+
+    def iterate(self, ctx: Any) -> Cursor:
+        source = self.inputs[0].iterate(ctx)
+        return _PrefetchCursor(source, self.size, ctx, self.stats) if self.size else source
+
+    def cardinality(self) -> int:
+        return self.cardinality_of_input()
+
+
+class _Buffer:
+    """What a thread and a cursor share: items in order, and whether to go on."""
+
+    def __init__(self, size: int):
+        self.size, self.items = size, collections.deque()  # type: ignore[var-annotated]
+        self.changed = threading.Condition(threading.Lock())
+        self.stopped = self.paused = self.idle = False
+        self.level = 0                               # how many items there were when one was last taken
+
+    def put(self, item: Any) -> bool:
+        """Adds an item; False if nobody wants it any more."""
+        with self.changed:
+            if self.stopped:
+                return False
+            self.items.append(item)
+            self.changed.notify_all()
+            return True
+
+    def room(self) -> bool:
+        """Waits until there is room for another item; False if nobody wants one any more."""
+        with self.changed:
+            while (len(self.items) >= self.size or self.paused) and not self.stopped:
+                self.idle = True
+                self.changed.notify_all()
+                self.changed.wait()
+            self.idle = False
+            return not self.stopped
+
+    def take(self, ctx: Any) -> Any:
+        """The first item, when there is one."""
+        with self.changed:
+            if not self.items:
+                ctx.wait(self.changed, lambda: self.items or self.stopped)
+            if not self.items:
+                raise errors.CancelledError(None, None, "The iterator was closed.")
+            self.level = len(self.items)
+            item = self.items.popleft()
+            self.changed.notify_all()
+            return item
+
+    def stop(self) -> None:
+        """Ends the thread, and everyone who waits."""
+        with self.changed:
+            self.stopped = True
+            self.changed.notify_all()
+
+
+class _PrefetchCursor(Cursor):
+    """Reads its input directly where that is quick, and on a thread otherwise."""
+
+    def __init__(self, source: Cursor, size: int, ctx: Any, stats: Any = None):
+        self.inputs, self._source, self._size, self._stats = (source,), source, size, stats
+        self._background = ctx.background()
+        self._buffer: _Buffer | None = None
+        self._average, self._reads = 0.0, 0          # seconds that an element takes to make
+        self._ended = False
+        self._restored: collections.deque = collections.deque()
+        self._thread: threading.Thread | None = None
+        self._inline = source.quick and stats is None
+
+    @property
+    def blocks(self) -> bool:        # type: ignore[override]
+        return self._inline and self._buffer is None and not self._restored and self._source.blocks
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._restored:
+            return given(self._restored.popleft())
+        if self._ended:
+            return None
+        if self._buffer is None and not self._inline:
+            self._start()
+        if self._buffer is not None:
+            item = given(self._buffer.take(ctx))
+            self._ended = item is None
+            if self._stats is not None and not self._ended:
+                self._stats.buffer(self._buffer.level, self._size)
+            return item
+        start = time.perf_counter()
+        try:
+            item = self._source.next(ctx)
+        finally:
+            self._judge(time.perf_counter() - start)
+        self._ended = item is None
+        if self._reads >= _TRIES and self._average > _QUICK and not self._ended:
+            self._start()
+        return item
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        if self._buffer is not None or self._restored or not self._inline:
+            return super().block(ctx, limit)
+        start = time.perf_counter()
+        columns = self._source.block(ctx, limit)
+        self._judge(time.perf_counter() - start)
+        return columns
+
+    def _judge(self, seconds: float) -> None:
+        self._reads += 1
+        self._average += (seconds - self._average) / min(self._reads, 32)
+
+    def _start(self) -> None:
+        self._buffer = _Buffer(self._size)
+        self._thread = start_thread(_read_ahead, self._source, self._buffer, self._background)
+        self._finalizer = weakref.finalize(self, _stop, self._buffer, self._background)
+        self._finalizer.atexit = True
+
+    def close(self) -> None:
+        if self._buffer is not None:
+            _stop(self._buffer, self._background)
+            join_thread(self._thread)
+        super().close()
+
+    def save(self) -> Any:
+        if self._buffer is None:
+            return list(self._restored), self._ended, self._source.save()
+        buffer = self._buffer
+        with buffer.changed:                         # the thread rests between two elements
+            buffer.paused = True
+            while not buffer.idle and self._thread is not None and self._thread.is_alive():
+                buffer.changed.wait(0.1)
+            held = list(buffer.items)
+            try:
+                return [plain(i) for i in held], self._ended, self._source.save()
+            finally:
+                buffer.paused = False
+                buffer.changed.notify_all()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        items, self._ended, position = state
+        self._restored = collections.deque(None if i is None else tuple(i) for i in items)
+        self._source.restore(position, ctx)
+
+
+def plain(item: Any) -> Any:
+    """An item of a buffer as it is saved."""
+    if isinstance(item, Failed):
+        raise errors.UnimplementedError(None, None, "The position of a pipeline that holds a failed element cannot be saved.")
+    return item
+
+
+def start_thread(target: Any, *args: Any) -> threading.Thread:
+    """A thread that does not keep the process alive."""
+    thread = threading.Thread(target=target, args=args, name="penstock pipeline", daemon=True)
+    thread.start()
+    return thread
+
+
+def join_thread(thread: threading.Thread | None) -> None:
+    """Waits for the end of a thread that was told to stop, unless it is the one that asks."""
+    if thread is not None and thread is not threading.current_thread():
+        thread.join(10)
+
+
+def _stop(buffer: Any, ctx: Any) -> None:
+    ctx.cancellation.cancel(errors.CancelledError(None, None, "The iterator was closed."))
+    buffer.stop()
+
+
+def _read_ahead(source: Cursor, buffer: _Buffer, ctx: Any) -> None:
+    item: Any = ()
+    while item is not None:
+        if not buffer.room():
+            return
+        try:
+            item = source.next(ctx.within(ctx.streams))
+        except BaseException as e:
+            item = Failed(e)
+        buffer.put(item)
+    with buffer.changed:
+        buffer.idle = True
+        buffer.changed.notify_all()
+
+
+class ParallelMap(Stage):
+    """A function of every element, several at a time."""
+
+    label = "ParallelMapDataset"
+
+    def __init__(self, source: Stage, body: Any, parallel: int, ordered: bool | None, preserve_cardinality: bool):
+        if parallel < 1:
+            raise errors.invalid("num_parallel_calls must be greater than zero.")
+        self.inputs, self.body, self.parallel = (source,), body, parallel
+        self.ordered, self.preserve, self.threads = ordered, preserve_cardinality, _MOST_THREADS
+
+    def iterate(self, ctx: Any) -> Cursor:
+        from penstock._src.data.pipelines.mapping import _MapCursor
+        source = self.inputs[0].iterate(ctx)
+        plain_map = _MapCursor(source, self.body, ctx, self.preserve)
+        return plain_map if plain_map.blocks and self.stats is None else _ParallelCursor(self, source, ctx)
+
+    def cardinality(self) -> int:
+        n = self.cardinality_of_input()
+        return n if self.preserve or n == INFINITE else UNKNOWN
+
+
+class _Job:
+    """One element on its way through a function."""
+
+    __slots__ = ("element", "result", "done")
+
+    def __init__(self, element: Any):
+        self.element, self.result, self.done = element, None, False
+
+
+class _Workers:
+    """Threads that run a function on jobs: what the cursor of a parallel map shares with them."""
+
+    def __init__(self, source: Cursor, run: Any, most: int, ctx: Any):
+        self.source, self.run, self.most, self.ctx = source, run, most, ctx
+        self.changed = threading.Condition(threading.Lock())
+        self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are handed out
+        self.ended = self.stopped = self.reading = self.paused = False
+        self.threads: list[threading.Thread] = []
+
+    def work(self) -> None:
+        """The life of a thread: read an element, call the function, again."""
+        while True:
+            job = self._take()
+            if job is None:
+                return
+            try:
+                job.result = self.run(self.ctx.within(self.ctx.streams), job.element)
+            except BaseException as e:
+                job.result = Failed(e)
+            with self.changed:
+                job.element, job.done = None, True
+                self.changed.notify_all()
+
+    def _take(self) -> Any:
+        """The next element of the input as a job; one thread at a time reads."""
+        while True:
+            with self.changed:
+                while (len(self.jobs) >= self.most or self.reading or self.paused) and not (self.stopped or self.ended):
+                    self.changed.wait()
+                if self.stopped or self.ended:
+                    return None
+                self.reading = True
+            try:
+                element: Any = self.source.next(self.ctx.within(self.ctx.streams))
+            except BaseException as e:
+                element = Failed(e)
+            with self.changed:
+                self.reading = False
+                self.changed.notify_all()
+                if element is None:
+                    self.ended = True
+                    return None
+                job = _Job(element)
+                self.jobs.append(job)
+                if not isinstance(element, Failed):
+                    return job
+                job.result, job.done = element, True
+
+    def stop(self) -> None:
+        """Ends the threads."""
+        self.ctx.cancellation.cancel(errors.CancelledError(None, None, "The iterator was closed."))
+        with self.changed:
+            self.stopped = True
+            self.changed.notify_all()
+
+
+class _ParallelCursor(Cursor):
+    quick = False
+
+    def __init__(self, stage: ParallelMap, source: Cursor, ctx: Any):
+        self.inputs, self._stage, self._source = (source,), stage, source
+        self._workers = _Workers(source, stage.body.runner(ctx), stage.parallel, ctx.background())
+        self._finalizer = weakref.finalize(self, self._workers.stop)
+        self._ready: collections.deque = collections.deque()
+        self._done = False
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._ready:
+            return given(self._ready.popleft())
+        if self._done:
+            return None
+        workers = self._workers
+        if not workers.threads:
+            workers.threads = [start_thread(workers.work)
+                               for _ in range(min(self._stage.parallel, self._stage.threads))]
+        with workers.changed:
+            ctx.wait(workers.changed, lambda: self._first() is not None or workers.ended and not workers.jobs
+                     or workers.stopped)
+            job = self._first()
+            if job is None:
+                self._done = True
+                if workers.stopped:
+                    raise errors.CancelledError(None, None, "The iterator was closed.")
+                return None
+            if self._stage.stats is not None:
+                busy = sum(not j.done for j in workers.jobs)
+                self._stage.stats.histogram("thread_utilization", busy / self._stage.parallel)
+            workers.jobs.remove(job)
+            workers.changed.notify_all()
+        try:
+            return given(job.result)
+        except errors.OutOfRangeError as e:
+            if self._stage.preserve:
+                raise ended(e) from None
+            self._done = True
+            workers.stop()
+            return None
+
+    def _first(self) -> Any:
+        """The job to hand out: the oldest, or any that is done where the order does not matter."""
+        jobs = self._workers.jobs
+        if self._stage.ordered is not False:
+            return jobs[0] if jobs and jobs[0].done else None
+        return next((j for j in jobs if j.done), None)
+
+    def close(self) -> None:
+        self._workers.stop()
+        for t in self._workers.threads:
+            join_thread(t)
+        super().close()
+
+    def save(self) -> Any:
+        workers = self._workers
+        if not workers.threads:
+            return {"ready": list(self._ready), "done": self._done, "input": self._source.save()}
+        with workers.changed:                        # nobody reads on, and what was read becomes done
+            workers.paused = True
+            try:
+                while workers.reading or any(not j.done for j in workers.jobs):
+                    workers.changed.wait()
+                return {"ready": [plain(j.result) for j in workers.jobs], "done": self._done, "input": self._source.save()}
+            finally:
+                workers.paused = False
+                workers.changed.notify_all()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._ready = collections.deque(tuple(e) for e in state["ready"])
+        self._done = state["done"]
+        self._source.restore(state["input"], ctx)
+
+
+class ParallelInterleave(Stage):
+    """The elements of `cycle_length` datasets at a time, each read on a thread of its own.
+
+    In order, they come as from `Interleave`; sloppily, whatever is there first.
+    """
+
+    def __init__(self, source: Stage, body: Any, cycle_length: int, block_length: int, sloppy: bool | None, ahead: int):
+        if cycle_length <= 0:
+            raise errors.invalid(f"`cycle_length` must be > 0, got {cycle_length}")
+        if block_length <= 0:
+            raise errors.invalid(f"`block_length` must be > 0, got {block_length}")
+        self.inputs, self.body, self.cycle, self.block = (source,), body, cycle_length, block_length
+        self.sloppy, self.ahead = sloppy, max(1, ahead)
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _ParallelInterleaveCursor(self, self.inputs[0].iterate(ctx), ctx)
+
+
+class _Branch:
+    """One dataset of an interleave: its buffer is filled by a thread."""
+
+    __slots__ = ("buffer", "thread", "element", "taken")
+
+    def __init__(self, owner: Any, element: Any):
+        self.buffer, self.element, self.taken = _Buffer(owner._stage.ahead), element, 0
+        if isinstance(element, Failed):                # the input failed: that is all of this one
+            self.buffer.items.extend((element, None))
+            self.thread = None
+            return
+        self.thread = start_thread(_read_branch, owner._run, element, self.buffer, owner._background, owner._news)
+
+
+def _read_branch(run: Any, element: tuple, buffer: _Buffer, ctx: Any, news: threading.Condition) -> None:
+    try:
+        cursor = stage_of(run(ctx, element)[0]).iterate(ctx)
+    except BaseException as e:
+        for item in (Failed(e), None):
+            buffer.put(item)
+        _tell(news)
+        return
+    item: Any = ()
+    try:
+        while item is not None and buffer.room():
+            try:
+                item = cursor.next(ctx.within(ctx.streams))
+            except BaseException as e:
+                item = Failed(e)
+            buffer.put(item)
+            _tell(news)
+    finally:
+        cursor.close()
+
+
+def _tell(news: threading.Condition) -> None:
+    with news:
+        news.notify_all()
+
+
+class _ParallelInterleaveCursor(Cursor):
+    quick = False
+
+    def __init__(self, stage: ParallelInterleave, source: Cursor, ctx: Any):
+        self.inputs, self._stage, self._source = (source,), stage, source
+        self._run, self._background = stage.body.runner(ctx), ctx.background()
+        self._news = threading.Condition(threading.Lock())
+        self._branches: dict[int, _Branch] = {}
+        self._buffers: list = []
+        self._finalizer = weakref.finalize(self, _stop_all, self._buffers, self._background)
+        self._at = self._given = 0
+        self._ended = False
+        self._failed: collections.deque = collections.deque()
+
+    def _open(self, place: int, ctx: Any) -> None:
+        try:
+            element: Any = self._source.next(ctx)
+        except (errors.CancelledError, errors.DeadlineExceededError):
+            raise
+        except errors.OpError as e:
+            element = Failed(e)
+        if element is None:
+            self._ended = True
+            return
+        branch = self._branches[place] = _Branch(self, element)
+        self._buffers.append(branch.buffer)
+
+    def _fill(self, ctx: Any) -> None:
+        for place in range(self._stage.cycle):
+            if self._ended:
+                return
+            if place not in self._branches:
+                self._open(place, ctx)
+
+    def next(self, ctx: Any) -> tuple | None:
+        self._fill(ctx)
+        while self._branches:
+            place = self._choose(ctx)
+            branch = self._branches[place]
+            item = branch.buffer.take(ctx)
+            if item is None:
+                self._close(place)
+                self._advance(place)
+                if not self._ended:
+                    self._open(place, ctx)
+                continue
+            branch.taken += 1
+            self._given += 1
+            if self._stage.stats is not None:
+                self._stage.stats.histogram("thread_utilization", len(self._branches) / self._stage.cycle)
+            if self._given >= self._stage.block:
+                self._advance(place)
+            return given(item)
+        return None
+
+    def save(self) -> Any:
+        return {"input": self._source.save(), "at": self._at, "given": self._given, "ended": self._ended,
+                "branches": [(i, plain(b.element), b.taken) for i, b in self._branches.items()]}
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._source.restore(state["input"], ctx)
+        self._at, self._given, self._ended = state["at"], state["given"], state["ended"]
+        for place, element, taken in state["branches"]:
+            branch = self._branches[place] = _Branch(self, tuple(element))
+            self._buffers.append(branch.buffer)
+            for _ in range(taken):
+                branch.buffer.take(ctx)
+            branch.taken = taken
+
+    def _choose(self, ctx: Any) -> int:
+        if self._stage.sloppy:
+            with self._news:
+                ctx.wait(self._news, lambda: any(b.buffer.items for b in self._branches.values()))
+            order = sorted(self._branches, key=lambda i: (i < self._at, i))
+            return next(i for i in order if self._branches[i].buffer.items)
+        while self._at not in self._branches:
+            self._advance(self._at)
+        return self._at
+
+    def _advance(self, place: int) -> None:
+        self._given, self._at = 0, (place + 1) % self._stage.cycle
+
+    def _close(self, place: int) -> None:
+        branch = self._branches.pop(place)
+        branch.buffer.stop()
+        self._buffers.remove(branch.buffer)
+
+    def close(self) -> None:
+        _stop_all(self._buffers, self._background)
+        for b in self._branches.values():
+            join_thread(b.thread)
+        super().close()
+
+
+def _stop_all(buffers: list, ctx: Any) -> None:
+    ctx.cancellation.cancel(errors.CancelledError(None, None, "The iterator was closed."))
+    for b in list(buffers):
+        b.stop()
+
+
+def adjusted(stage: Stage, ordered: bool | None, threads: int | None) -> Stage:
+    """A copy of a pipeline in which parallel stages that left it open keep the order of elements, or do not, and in which
+    they have at most so many threads."""
+    stage = copy.copy(stage)
+    stage.inputs = tuple(adjusted(s, ordered, threads) for s in stage.inputs)
+    if isinstance(stage, ParallelMap):
+        stage.ordered = ordered if stage.ordered is None else stage.ordered
+        stage.threads = min(stage.threads, threads or stage.threads)
+    if isinstance(stage, ParallelInterleave) and stage.sloppy is None and ordered is not None:
+        stage.sloppy = not ordered
+    return stage

@@ -1,0 +1,149 @@
+"""The nouns of input pipelines. A *stage* is a dataset as a value; a *cursor* is a position in it, which gives elements.
+
+An element is a tuple of run-time values. `Cursor.next` gives one, or None at the end. Where elements are small and nothing
+can tell when they were computed, they travel many at a time: `Cursor.block` gives a *block*, a tuple of columns (see
+`values`) with between 1 and `limit` rows, or None at the end. Both may be called in turns. `Cursor.blocks` says whether
+blocks are cheaper than elements; it may turn False on the way, and `block` works all the same.
+
+Errors count as elements: after an exception, the next call goes on behind it.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.data.pipelines import values
+
+INFINITE, UNKNOWN = -1, -2          # cardinalities that are not numbers of elements
+MOST_ROWS = 1024                    # of a block that is computed ahead of its use
+_MOST_BYTES = 1 << 20
+
+
+def most_rows(columns: tuple) -> int:
+    """How many rows like these are computed at once, ahead of their use."""
+    return min(MOST_ROWS, max(1, _MOST_BYTES // max(1, sum(map(values.row_bytes, columns)))))
+
+
+class Stage:
+    """A dataset as a value: immutable, but for what iterations of it share (a cache, a generator of seeds)."""
+
+    types: tuple = ()
+    shapes: tuple = ()              # static shapes of the components
+    inputs: tuple = ()
+    label: str = ""                 # its name in statistics, where that is not the name of the op that made it
+    stats: Any = None               # where statistics of its work go (see `data.pipelines.statistics`)
+    recipe: Any = None              # the op that made it (see `ops.data.dataset_recipe`)
+
+    def iterate(self, ctx: Any) -> Cursor:
+        """A new cursor, at the start."""
+        raise NotImplementedError
+
+    def cardinality(self) -> int:
+        """The number of elements, INFINITE or UNKNOWN."""
+        return UNKNOWN
+
+    def cardinality_of_input(self) -> int:
+        """The cardinality of the one input."""
+        return self.inputs[0].cardinality()
+
+
+class Cursor:
+    """A position in a stage."""
+
+    blocks = False
+    inputs: tuple = ()              # the cursors that this one reads
+
+    @property
+    def quick(self) -> bool:
+        """Whether elements come without waiting, files and side effects: then nobody can tell when they are made."""
+        return bool(self.inputs) and all(c.quick for c in self.inputs)
+
+    def next(self, ctx: Any) -> tuple | None:
+        """The next element; None at the end."""
+        raise NotImplementedError
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        """Between 1 and `limit` further elements as columns; None at the end."""
+        element = self.next(ctx)
+        return None if element is None else tuple(map(values.single, element))
+
+    def close(self) -> None:
+        """Ends threads and frees what is held. Nothing is read afterwards."""
+        for c in self.inputs:
+            c.close()
+
+    def save(self) -> Any:
+        """The position as plain data: numbers, text, bytes, None, values, and lists, tuples and dicts of them."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        """Goes to a position that `save` gave."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be restored.")
+
+
+class BlockCursor(Cursor):
+    """A cursor that produces blocks. Single elements come out of blocks that grow as long as they are read."""
+
+    blocks = True
+
+    def __init__(self) -> None:
+        self._columns: tuple = ()               # the block that is being given out, its rows once they are asked for,
+        self._rows: list | None = None
+        self._at = self._count = 0              # and what was given out of how many
+        self._size, self._most = 1, MOST_ROWS
+
+    def produce(self, ctx: Any, limit: int) -> tuple | None:
+        """The next block; None at the end. It may have more than `limit` rows where reading ahead cannot be seen."""
+        raise NotImplementedError
+
+    def next(self, ctx: Any) -> tuple | None:
+        """The next element; None at the end."""
+        i = self._at
+        if i < self._count:
+            if self._rows is None:
+                self._rows = values.elements(self._columns)
+            self._at = i + 1
+            return self._rows[i]
+        columns = self._take(self.produce(ctx, self._size))
+        if columns is None:
+            return None
+        if self._size == 1:
+            self._most = most_rows(columns)
+        self._size = min(self._most, self._size * 2)
+        self._at = 1
+        return tuple(values.row(c, 0) for c in columns)
+
+    def _take(self, columns: tuple | None) -> tuple | None:
+        """Makes a block the one that is given out."""
+        self._columns, self._rows, self._at = columns or (), None, 0
+        self._count = 0 if columns is None else len(columns[0])
+        return columns
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        """Between 1 and `limit` further elements as columns; None at the end."""
+        if self._at >= self._count:
+            columns = self.produce(ctx, limit)
+            if columns is None or len(columns[0]) <= limit:
+                self._take(None)
+                return columns
+            self._take(columns)
+        i = self._at
+        self._at = min(self._count, i + limit)
+        return tuple(c[i:self._at] for c in self._columns)
+
+    def save(self) -> Any:
+        """The position behind the block at hand, and what is left of it."""
+        left = tuple(c[self._at:] for c in self._columns) if self._at < self._count else None
+        return {"pending": left, "position": self.position()}
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        """Goes to a position that `save` gave."""
+        self._take(None if state["pending"] is None else tuple(state["pending"]))
+        self.go_to(state["position"], ctx)
+
+    def position(self) -> Any:
+        """The position of what `produce` gives next."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
+
+    def go_to(self, position: Any, ctx: Any) -> None:
+        """Makes `produce` go on from a position."""
+        raise NotImplementedError(f"The position of {type(self).__name__} cannot be restored.")

@@ -1,0 +1,225 @@
+"""Stages that keep elements: in memory, or in a file of records."""
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.data.pipelines import codec, values
+from penstock._src.data.pipelines.base import Cursor, Stage
+from penstock._src.data.pipelines.batching import _ElementsCursor
+from penstock._src.data.pipelines.sources import _SliceCursor
+from penstock._src.io import paths
+from penstock._src.io.record import RecordReader, TFRecordWriter
+
+
+class MemoryCache(Stage):
+    """The elements of a dataset, kept once an iteration has seen all of them."""
+
+    def __init__(self, source: Stage):
+        self.inputs = (source,)
+        self.kept: Any = None                      # a list of elements, or columns
+        self.lock = threading.Lock()
+
+    def keep(self, parts: list, as_blocks: bool) -> None:
+        """Keeps what the first complete iteration gave."""
+        with self.lock:
+            if self.kept is None:
+                self.kept = values.join(parts) if as_blocks and parts else list(parts)
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _KeepingCursor(self, ctx)
+
+    def replay(self) -> Cursor:
+        """A cursor over what is kept."""
+        kept = self.kept
+        return _SliceCursor(kept, len(kept[0])) if isinstance(kept, tuple) else _ElementsCursor(kept)
+
+    def cardinality(self) -> int:
+        return self.cardinality_of_input()
+
+
+class _KeepingCursor(Cursor):
+    """Passes elements on and remembers them: as blocks while all of them come in blocks of one shape."""
+
+    def __init__(self, stage: MemoryCache, ctx: Any):
+        self._stage, self._ended = stage, False
+        self._parts: list = []
+        self._replay = stage.replay() if stage.kept is not None else None
+        self._source: Any = stage.inputs[0].iterate(ctx) if self._replay is None else self._replay
+        self.inputs = (self._source,)
+        self._as_blocks = self._source.blocks
+
+    @property
+    def blocks(self) -> bool:                      # type: ignore[override]
+        return self._replay.blocks if self._replay is not None else self._as_blocks and self._source.blocks
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._replay is not None:
+            return self._replay.next(ctx)
+        element = None if self._ended else self._source.next(ctx)
+        if element is None:
+            self._complete()
+        else:
+            self._parts.append(tuple(map(values.single, element)) if self._as_blocks else element)
+        return element
+
+    def block(self, ctx: Any, limit: int) -> tuple | None:
+        if self._replay is not None:
+            return self._replay.block(ctx, limit)
+        if not self._as_blocks or not self._source.blocks:
+            if self._as_blocks:
+                self._parts = [e for p in self._parts for e in values.elements(p)]
+                self._as_blocks = False
+            return super().block(ctx, limit)
+        columns = None if self._ended else self._source.block(ctx, limit)
+        if columns is None:
+            self._complete()
+        else:
+            self._parts.append(columns)
+        return columns
+
+    def _complete(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        shapes = {tuple(values.shape_of(c)[1:] for c in p) for p in self._parts} if self._as_blocks else {()}
+        if len(shapes) > 1:
+            self._parts = [e for p in self._parts for e in values.elements(p)]
+            self._as_blocks = False
+        self._stage.keep(self._parts, self._as_blocks)
+        self._parts = []
+
+    def save(self) -> Any:
+        return {"blocks": self._as_blocks, "parts": self._parts, "ended": self._ended, "kept": self._stage.kept,
+                "input": self._source.save(), "replaying": self._replay is not None}
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._as_blocks, self._ended = state["blocks"], state["ended"]
+        self._parts = [tuple(p) for p in state["parts"]]
+        kept = state["kept"]
+        if kept is not None:
+            self._stage.kept = kept if isinstance(kept, tuple) else [tuple(e) for e in kept]
+        if state["replaying"]:
+            self._source = self._replay = self._stage.replay()
+            self.inputs = (self._source,)
+        elif self._replay is not None:
+            self._replay = None
+            self._source = self._stage.inputs[0].iterate(ctx)
+            self.inputs = (self._source,)
+        self._source.restore(state["input"], ctx)
+
+
+class FileCache(Stage):
+    """The elements of a dataset, kept in a file that a complete iteration writes and later ones read."""
+
+    def __init__(self, source: Stage, prefix: str):
+        self.inputs, self.prefix = (source,), prefix
+
+    @property
+    def path(self) -> str:
+        """The file of a complete cache."""
+        return self.prefix + ".index"
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _FileCursor(self)
+
+    def cardinality(self) -> int:
+        return self.cardinality_of_input()
+
+
+class _FileCursor(Cursor):
+    """Reads the file if it is there, and writes it otherwise; which of the two is decided by the first element."""
+
+    def __init__(self, stage: FileCache):
+        self._stage = stage
+        self._reader: RecordReader | None = None
+        self._writer: _Writer | None = None
+        self._ended = False
+        self._count = 0
+
+    def _start(self, ctx: Any) -> None:
+        if paths.exists(self._stage.path):
+            self._reader = RecordReader(self._stage.path)
+        else:
+            self._writer = _Writer(self._stage.prefix, self._stage.path)
+            self._source = self._stage.inputs[0].iterate(ctx)
+            self.inputs = (self._source,)
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._ended:
+            return None
+        if self._reader is None and self._writer is None:
+            self._start(ctx)
+        self._count += 1
+        if self._reader is not None:
+            record = self._reader.read()
+            self._ended = record is None
+            return None if record is None else tuple(codec.decode(record))
+        element = self._source.next(ctx)
+        writer: _Writer = self._writer                           # type: ignore[assignment]
+        if element is None:
+            self._ended = True
+            writer.finish()
+        else:
+            writer.write(element)
+        return element
+
+    def save(self) -> Any:
+        return self._count, self._ended
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        count, ended = state
+        for _ in range(0 if ended else count):       # what is not complete in the file is made and written again
+            self.next(ctx)
+        self._ended = ended
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.abandon()
+        if self._reader is not None:
+            self._reader.close()
+        super().close()
+
+    def __del__(self) -> None:
+        if self._writer is not None:
+            self._writer.abandon()
+
+
+class _Writer:
+    """A cache file on its way: nobody else writes it, and it appears when it is complete."""
+
+    def __init__(self, prefix: str, path: str):
+        self._lock, self._path, self._temporary = prefix + ".lockfile", path, f"{prefix}.tmp-{os.getpid()}"
+        self._open = False
+        if paths.exists(self._lock):
+            raise errors.AlreadyExistsError(
+                None, None, f"There appears to be a concurrent caching iterator running - cache lockfile already exists "
+                            f"('{self._lock}'). If you are sure no other running computations are using this cache prefix, "
+                            "delete the lockfile and re-initialize the iterator.")
+        paths.write_atomically(self._lock, b"%d" % os.getpid())
+        self._writer = TFRecordWriter(self._temporary)
+        self._open = True
+
+    def write(self, element: tuple) -> None:
+        """Adds an element."""
+        if self._open:
+            self._writer.write(codec.encode(list(element)))
+
+    def finish(self) -> None:
+        """Makes the file appear."""
+        if self._open:
+            self._open = False
+            self._writer.close()
+            paths.rename(self._temporary, self._path)
+            paths.remove(self._lock)
+
+    def abandon(self) -> None:
+        """Removes what was written, if it is not complete."""
+        if self._open:
+            self._open = False
+            self._writer.close()
+            for path in (self._temporary, self._lock):
+                if paths.exists(path):
+                    paths.remove(path)

@@ -1,0 +1,202 @@
+"""Shuffling through a buffer, many elements at a time where the input comes in blocks.
+
+Places are drawn in chunks, so that the order depends on the seeds alone and not on how elements are asked for. One round of
+`k` draws from a full buffer with `k` new elements is two gathers and a scatter: a draw gives what the last draw of the same
+place left there, or what the buffer had.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.data.pipelines import values
+from penstock._src.data.pipelines.base import BlockCursor, most_rows
+
+_CHUNK = 1024
+
+
+class ShuffleCursor(BlockCursor):
+    """The cursor of `ordering.Shuffle`."""
+
+    def __init__(self, stage: Any, ctx: Any):
+        super().__init__()
+        self._stage, self._left = stage, stage.count
+        self._source: Any = None
+        self._start(ctx)
+
+    def _start(self, ctx: Any) -> None:
+        self._source = self._stage.inputs[0].iterate(ctx) if self._left else None
+        self.inputs = () if self._source is None else (self._source,)
+        self._round = self._stage.next_round()
+        self._rng = np.random.Generator(np.random.PCG64([*self._stage.seeds, self._round]))
+        self._draws = np.empty(0, np.int64)
+        self._drawn = 0
+        self._filled: list = []                      # elements, or one block: `_kept` says which
+        self._kept: tuple | None = None
+        self._full = self._permuted = self._gave = False
+        self._ended = self._source is None
+        self.blocks = self._source is not None and self._source.blocks
+        self._ahead = 0                              # how many to draw at once where that cannot be seen
+
+    # -- filling -------------------------------------------------------------------------------------------------------
+    def _fill(self, ctx: Any) -> None:
+        """Fills the buffer, as one block if the input comes in blocks, else as a list of elements."""
+        size = self._stage.buffer_size
+        size = 1 << 62 if size < 0 else size
+        parts: list = []
+        have = 0
+        while have < size and self._source.blocks:
+            columns = self._source.block(ctx, size - have)
+            if columns is None:
+                self._ended = True
+                break
+            parts.append(columns)
+            have += len(columns[0])
+        if self._ended or have == size:
+            self._kept = tuple(map(_own, values.join(parts))) if parts else None
+            self._ahead = most_rows(self._kept) if self._kept and self._source.quick else 0
+        else:
+            self._filled = [e for p in parts for e in values.elements(p)]
+            self._by_element(ctx, size)
+        self._full = True
+
+    def _by_element(self, ctx: Any, size: int) -> None:
+        while len(self._filled) < size and not self._ended:
+            element = self._source.next(ctx)
+            if element is None:
+                self._ended = True
+            else:
+                self._filled.append(element)
+
+    def _places(self, count: int, size: int) -> np.ndarray:
+        """The next `count` places in a buffer of `size`, at most what is left of a chunk."""
+        if self._drawn == len(self._draws):
+            self._draws, self._drawn = self._rng.integers(0, size, _CHUNK), 0
+        out = self._draws[self._drawn:self._drawn + count]
+        self._drawn += len(out)
+        return out
+
+    # -- giving --------------------------------------------------------------------------------------------------------
+    def produce(self, ctx: Any, limit: int) -> tuple | None:
+        while self._source is not None:
+            if not self._full:
+                self._fill(ctx)
+            if self._kept is not None:
+                found = self._block(ctx, limit)
+            else:
+                element = self._one(ctx)
+                found = None if element is None else tuple(map(values.single, element))
+            if found is not None:
+                return found
+            self._again(ctx)
+        return None
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._source is not None and self._at >= self._count and self._full and self._kept is None and self._filled:
+            element = self._one(ctx)
+            if element is not None:
+                return element
+        return super().next(ctx)
+
+    def _again(self, ctx: Any) -> None:
+        """Starts the next round, if there is one."""
+        self._left = 0 if self._left < 0 and not self._gave else self._left - 1
+        self.close()
+        self._start(ctx)
+
+    def _block(self, ctx: Any, limit: int) -> tuple | None:
+        kept: tuple = self._kept                     # type: ignore[assignment]
+        size = len(kept[0])
+        if not self._ended:
+            places = self._places(min(self._ahead or limit, _CHUNK), size)
+            new = self._source.block(ctx, len(places))
+            count = 0 if new is None else len(new[0])
+            self._drawn -= len(places) - count
+            if new is not None:
+                self._gave = True
+                return _exchange(kept, new, places[:count])
+            self._ended = True
+        if not self._permuted:
+            order = self._rng.permutation(size)
+            self._kept = kept = tuple(values.gather(c, order) for c in kept)
+            self._permuted = True
+        if not size:
+            return None
+        self._kept, self._gave = tuple(c[limit:] for c in kept), True
+        return tuple(c[:limit] for c in kept)
+
+    def _one(self, ctx: Any) -> tuple | None:
+        filled = self._filled
+        if not self._ended:
+            element = self._source.next(ctx)
+            if element is None:
+                self._ended = True
+            else:
+                i = int(self._places(1, len(filled))[0])
+                out, filled[i] = filled[i], element
+                self._gave = True
+                return out
+        if not self._permuted:
+            self._filled = filled = [filled[i] for i in self._rng.permutation(len(filled))[::-1]]
+            self._permuted = True
+        if not filled:
+            return None
+        self._gave = True
+        return filled.pop()
+
+    # -- positions -------------------------------------------------------------------------------------------------------
+    def position(self) -> Any:
+        return {"left": self._left, "rounds": self._stage.rounds, "round": self._round, "ended": self._ended,
+                "full": self._full, "permuted": self._permuted, "drawn": self._drawn, "gave": self._gave,
+                "draws": [int(i) for i in self._draws], "seeds": list(self._stage.seeds),
+                "generator": self._generator(), "kept": self._kept, "filled": self._filled,
+                "input": None if self._source is None else self._source.save()}
+
+    def _generator(self) -> list:
+        s: Any = self._rng.bit_generator.state
+        return [str(s["state"]["state"]), str(s["state"]["inc"]), s["has_uint32"], s["uinteger"]]
+
+    def go_to(self, position: Any, ctx: Any) -> None:
+        self._left = position["left"]
+        self._stage.seeds = tuple(position["seeds"])
+        self._start(ctx)
+        self._stage.rounds, self._round = position["rounds"], position["round"]
+        state, inc, has, number = position["generator"]
+        self._rng = np.random.Generator(np.random.PCG64())
+        self._rng.bit_generator.state = {"bit_generator": "PCG64", "state": {"state": int(state), "inc": int(inc)},
+                                         "has_uint32": has, "uinteger": number}
+        self._draws, self._drawn = np.array(position["draws"], np.int64), position["drawn"]
+        self._full, self._ended, self._permuted = position["full"], position["ended"], position["permuted"]
+        self._gave = position["gave"]
+        self._kept = None if position["kept"] is None else tuple(position["kept"])
+        self._filled = [tuple(e) for e in position["filled"]]
+        if self._source is not None and position["input"] is not None:
+            self._source.restore(position["input"], ctx)
+
+
+def _own(column: Any) -> Any:
+    """A copy that may be written."""
+    return column.clone() if isinstance(column, torch.Tensor) else column.copy()
+
+
+def _exchange(kept: tuple, new: tuple, places: np.ndarray) -> tuple:
+    """Draws `places` of the buffer in turn, each followed by putting one new row there."""
+    order = np.argsort(places, kind="stable")
+    ranked = places[order]
+    same = ranked[1:] == ranked[:-1]
+    later, before = order[1:][same], order[:-1][same]        # draws of a place that was drawn before, and when
+    last = order[np.append(~same, True)]                     # of every place, the last draw: what is put there then stays
+    out = []
+    for k, c in zip(kept, new, strict=True):
+        drawn = values.gather(k, places)
+        if isinstance(k, torch.Tensor):
+            if len(later):
+                drawn[torch.from_numpy(later)] = c[torch.from_numpy(before)]
+            k[torch.from_numpy(places[last])] = c[torch.from_numpy(last)]
+        else:
+            drawn[later] = c[before]
+            k[places[last]] = c[last]
+        out.append(drawn)
+    return tuple(out)

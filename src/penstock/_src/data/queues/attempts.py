@@ -1,0 +1,144 @@
+"""Operations that wait for their turn.
+
+An operation on a queue (or barrier, accumulator, staging area) is an *attempt*. Attempts of one kind stand in line and
+are carried out first come, first served; whoever changes the state carries on with the attempts that the change made
+possible, and wakes only those that are over. So nobody polls, and a waiting thread wakes up once.
+
+An attempt ends with its own result or error, or with the step: its cancellation or deadline. Then it leaves the line
+and gives back what it had taken.
+"""
+from __future__ import annotations
+
+import collections
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base import errors
+
+
+class Attempt:
+    """One operation. `advance` is called with the lock held, as long as the attempt is first in its line."""
+
+    __slots__ = ("over", "result", "error", "gate")
+    what = "Operation"
+
+    def __init__(self) -> None:
+        self.over = False
+        self.result: Any = None
+        self.error: errors.OpError | None = None
+        self.gate: queue.SimpleQueue | None = None     # made by those who have to wait
+
+    def advance(self) -> bool:
+        """Goes as far as it can; whether the state changed. Sets `over` at the end."""
+        raise NotImplementedError
+
+    def undo(self) -> None:
+        """Gives back what was taken; with the lock held."""
+
+    def finish(self, result: Any = None) -> bool:
+        """Ends the attempt with a result."""
+        self.result, self.over = result, True
+        return True
+
+    def fail(self, error: errors.OpError) -> bool:
+        """Ends the attempt with an error."""
+        self.error, self.over = error, True
+        return True
+
+    def outcome(self) -> Any:
+        """The result; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Lines:
+    """A lock and the lines of attempts on what it guards. `run` is for kernels, `flush` for changes from outside."""
+
+    def __init__(self, count: int):
+        self.lock = threading.Lock()
+        self.lines: tuple[collections.deque, ...] = tuple(collections.deque() for _ in range(count))
+        self.about: Callable[[], str] = lambda: "its turn"       # what those who wait, wait for
+
+    def run(self, attempt: Attempt, line: collections.deque, ctx: Any) -> Any:
+        """Carries out an attempt, waiting for its turn, and gives its result."""
+        if ctx.cancellation.error is not None:
+            raise _ended(attempt, ctx.cancellation.error)
+        with self.lock:
+            line.append(attempt)
+            self.flush()
+            if attempt.over:
+                return attempt.outcome()
+            gate = attempt.gate = queue.SimpleQueue()
+        release = ctx.cancellation.on_cancel(lambda: self._leave(attempt, line, ctx.cancellation.error))
+        try:
+            with ctx.waiting(self.about) as wait:
+                self._wait(attempt, gate, ctx, wait)
+        except errors.OpError as e:
+            self._leave(attempt, line, e)
+        except BaseException as e:                        # a signal
+            self._leave(attempt, line, e)
+            raise
+        finally:
+            release()
+        return attempt.outcome()
+
+    def flush(self) -> None:
+        """Carries on with the first attempt of every line until none of them gets further. The lock is held."""
+        changed = True
+        while changed:
+            changed = False
+            for line in self.lines:
+                while line:
+                    first = line[0]
+                    changed = first.advance() or changed
+                    if not first.over:
+                        break
+                    line.popleft()
+                    if first.gate is not None:
+                        first.gate.put(None)
+
+    @staticmethod
+    def _wait(attempt: Attempt, gate: queue.SimpleQueue, ctx: Any, wait: Any) -> None:
+        while not attempt.over:
+            try:
+                gate.get(timeout=wait.patience(_left(ctx)))
+            except queue.Empty:
+                continue
+
+    def _leave(self, attempt: Attempt, line: collections.deque, error: BaseException) -> None:
+        """The step has ended, maybe before the attempt: it leaves the line, and what it took goes back."""
+        with self.lock:
+            if attempt.over and isinstance(error, errors.OpError):
+                return                                    # it came first
+            if not attempt.over:
+                line.remove(attempt)
+            attempt.undo()
+            attempt.fail(_ended(attempt, error))
+            if attempt.gate is not None:
+                attempt.gate.put(None)
+            self.flush()
+
+    def cancel(self, line: collections.deque) -> None:
+        """Ends all attempts of a line with CancelledError. The lock is held."""
+        for attempt in line:
+            attempt.fail(_cancelled(attempt))
+            if attempt.gate is not None:
+                attempt.gate.put(None)
+        line.clear()
+
+
+def _cancelled(attempt: Attempt) -> errors.OpError:
+    return errors.CancelledError(None, None, f"{attempt.what} operation was cancelled")
+
+
+def _ended(attempt: Attempt, error: Any) -> Any:
+    """The error of an attempt whose step has ended with `error`."""
+    return _cancelled(attempt) if isinstance(error, errors.CancelledError) else error
+
+
+def _left(ctx: Any) -> float | None:
+    """Seconds until the deadline of the step, at which DeadlineExceededError is raised."""
+    return None if ctx.deadline is None else ctx.remaining()

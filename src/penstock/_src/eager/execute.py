@@ -1,0 +1,167 @@
+"""Executing an op at once: the registry's kernel on the values of eager tensors, recorded on active tapes."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.eager import placement
+from penstock._src.eager.tensor import EagerTensor
+from penstock._src.execute.context import eager_context
+from penstock._src.execute.failure import kind
+from penstock._src.graph import context
+from penstock._src.graph.build import apply, group_inputs, output_types, resolve, structure
+from penstock._src.graph.convert import convert
+from penstock._src.kernels.devices.device_config import settings
+from penstock._src.ops.registry import OpDef
+
+
+def _to_tensor(value: Any, dtype: Any, arg: Any, preferred: Any) -> Any:
+    if type(value) is EagerTensor and (dtype is None or value._dtype is dtype):
+        return value
+    return convert(value, dtype, arg.name, as_ref=arg.is_ref, preferred_dtype=preferred)
+
+
+class EagerOp:
+    """What a gradient function sees of an op that was executed: type, inputs, outputs, attributes."""
+
+    __slots__ = ("opdef", "_inputs", "outputs", "attrs", "_counts", "_extra", "name", "device", "graph",
+                 "_skip_input_indices")
+
+    def __init__(self, opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple):
+        self.opdef, self._inputs, self.outputs, self.attrs, self._counts = opdef, inputs, outputs, attrs, counts
+        self._extra: dict[str, Any] = {}
+        self.name, self.device, self.graph = opdef.name, "", None
+
+    @property
+    def type(self) -> str:
+        return self.opdef.name
+
+    @property
+    def inputs(self) -> tuple:
+        return tuple(self._inputs)
+
+    control_inputs: tuple = ()
+    node_def = None
+
+    def get_attr(self, name: str) -> Any:
+        from penstock._src.graph.node import _public_attr
+        if name not in self.attrs:
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
+        return _public_attr(self.opdef.attrs[name].kind, self.attrs[name], self)  # type: ignore[arg-type]
+
+    def _get_control_flow_context(self) -> None:
+        return None
+
+
+def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) -> Any:
+    """Runs the op now and gives eager tensors."""
+    if opdef.has_refs:
+        raise RuntimeError(f"{opdef.name} op does not support eager execution. Arg "
+                           f"'{next(a.name for a in (*opdef.inputs, *opdef.outputs) if a.is_ref)}' is a ref.")
+    inputs, attrs, counts = resolve(opdef, args, given, _to_tensor)
+    kernel = opdef.kernel_for("cpu")
+    if kernel is None:
+        raise errors.UnimplementedError(None, None, f"op {opdef.name} has no kernel")
+    try:
+        values: list = [t._value for t in inputs]
+    except AttributeError:
+        return _symbolically(opdef, inputs, args, given, name)
+    if placement.elsewhere is not None:
+        outputs = placement.elsewhere(opdef, inputs, attrs, counts)
+        if outputs is not None:
+            return _recorded(opdef, inputs, outputs, attrs, counts)
+    if counts:
+        values = group_inputs(opdef, values, counts)
+    node = EagerOp(opdef, inputs, [], attrs, counts) if kernel.wants_node else None
+    bound = kernel.bind(attrs, node)
+    types = output_types(opdef, attrs)                 # before the kernel: it bounds the number of outputs
+    device = None
+    if placement.needed():
+        device = placement.choose(opdef, attrs, inputs)
+        if node is not None:
+            node.device = device.name
+        bound = placement.on_device(bound, opdef, device, inputs, counts, types)
+        if settings.log_placement:
+            placement.log(opdef, device)
+    try:
+        out = bound(*values, ctx=eager_context()) if kernel.wants_ctx else bound(*values)
+    except errors.OpError as e:
+        raise _with_name(e, opdef, name) from None
+    except Exception as e:
+        made_as = kind(e)
+        if made_as is None:
+            raise
+        raise _typed(e, made_as, opdef, inputs, attrs, counts, name) from e
+    if len(opdef.outputs) == 1 and not opdef.list_output:
+        outputs = [EagerTensor(out, types[0])]
+    elif not types:
+        return [] if opdef.list_output else None
+    else:
+        outputs = [EagerTensor(v, t) for v, t in zip(_flat(opdef, out), types, strict=True)]
+    if device is not None and not opdef.calls:
+        for t in outputs:
+            t._on = device
+    return _recorded(opdef, inputs, outputs, attrs, counts)
+
+
+def _recorded(opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple) -> Any:
+    """The results of a call as the caller gets them, on the tapes of those who watch."""
+    if not outputs:
+        return [] if opdef.list_output else None
+    if context.state.tapes:
+        from penstock._src.eager.tape import record
+        record(EagerOp(opdef, inputs, outputs, attrs, counts), inputs, outputs)
+    if len(opdef.outputs) == 1:
+        return outputs if opdef.list_output else outputs[0]
+    return structure(opdef, outputs, attrs)
+
+
+def _symbolically(opdef: OpDef, inputs: list, args: tuple, given: dict[str, Any], name: str | None) -> Any:
+    """An op on a symbolic tensor is added to the graph that such tensors live in (see Graph.symbolic)."""
+    graph = next(t.graph for t in inputs if not hasattr(t, "_value"))
+    if name and name[-1] == "/":        # the scope was opened eagerly: its name may be taken there
+        name = name[:-1]
+    with graph.as_default():
+        return apply(opdef, args, given, name)
+
+
+def _flat(opdef: OpDef, out: Any) -> list:
+    if not any(a.is_list for a in opdef.outputs) or opdef.list_output:
+        return list(out)
+    flat: list = []
+    for a, v in zip(opdef.outputs, out, strict=True):
+        flat.extend(v) if a.is_list else flat.append(v)
+    return flat
+
+
+def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpError:
+    if "[Op:" in str(e):
+        return e
+    scope = context.state.scope_name
+    label = f" name: {scope}{name}" if name else ""
+    return type(e)(None, None, f"{e.message} [Op:{opdef.name}]{label}")
+
+
+def _typed(e: Exception, made_as: type, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple,
+           name: str | None) -> Exception:
+    """An error of a kernel as one of tf.errors; the shape rule's words are better where it has any."""
+    text = _rule_error(opdef, inputs, attrs, counts)
+    if text:
+        made_as = errors.InvalidArgumentError
+    return _with_name(made_as(None, None, text or f"{type(e).__name__}: {e}"), opdef, name)
+
+
+def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple) -> str | None:
+    rule = opdef.shape_rule
+    if rule is None:
+        return None
+    from penstock._src.graph.build import ShapeContext
+    op = EagerOp(opdef, inputs, [], attrs, counts)
+    shapes: list = group_inputs(opdef, [t._dims for t in inputs], counts)
+    try:
+        rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in opdef.shape_wants})
+    except ValueError as e:
+        return str(e)
+    except Exception:
+        return None
+    return None

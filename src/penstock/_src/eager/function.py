@@ -1,0 +1,518 @@
+"""tf.function: a Python function that is traced into graphs, one per signature, and then runs as those.
+
+`Function` decides which trace fits the arguments and makes a new one where none does. `ConcreteFunction` is one trace:
+a FuncGraph with the tensors that it captured, callable on tensors. Variables may be created in the first trace only:
+they are made outside of the graph, and the function is traced again without them.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock._src.base import dtypes, errors, nest
+from penstock._src.base.api import export
+from penstock._src.base.tracebacks import shorten
+from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert
+from penstock._src.graph.func_graph import FuncGraph, trace
+from penstock._src.graph.functions import GraphFunction, function_name
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import init_scope
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec
+
+OBSERVERS: list[Callable] = []          # called with each function that is called (tf.summary.trace_on)
+
+
+class _Settings:
+    eagerly = False                       # tf.config.run_functions_eagerly
+
+
+@export("config.experimental_run_functions_eagerly", "config.run_functions_eagerly")
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Makes every tf.function call its Python function, for debugging."""
+    _Settings.eagerly = bool(run_eagerly)
+
+
+@export("config.functions_run_eagerly", "config.experimental_functions_run_eagerly")
+def functions_run_eagerly() -> bool:
+    """Whether tf.functions call their Python functions."""
+    return _Settings.eagerly
+
+
+@export("experimental.function_executor_type")
+@contextlib.contextmanager
+def function_executor_type(executor_type: str | None) -> Iterator[None]:
+    """A block in which functions run on an executor of TensorFlow's; all of its names mean the way in which they run here."""
+    if executor_type not in (None, "", "DEFAULT", "SINGLE_THREADED_EXECUTOR"):
+        raise errors.NotFoundError(None, None, f"No executor factory registered for the executor type: {executor_type}")
+    yield
+
+
+class ConcreteFunction:
+    """One trace of a function: takes tensors, gives tensors."""
+
+    def __init__(self, graph: FuncGraph, arg_count: int, name: str | None = None, arg_names: list[str] | None = None):
+        self.graph, self._arg_count = graph, arg_count
+        self.graph_function = GraphFunction(graph, name)
+        self._arg_names = arg_names
+        self.captured_inputs = graph.external_captures
+        self._positions = None if arg_names is None else {n: i for i, n in enumerate(arg_names)}
+
+    name = property(lambda self: self.graph_function.name.encode(), doc="The name in the function library, as bytes.")
+    inputs = property(lambda self: self.graph.inputs, doc="The input placeholders: arguments, then captures.")
+    outputs = property(lambda self: self.graph.outputs, doc="The output tensors, flattened.")
+    variables = property(lambda self: self.graph.variables, doc="The variables it uses.")
+    trainable_variables = property(lambda self: self.graph.trainable_variables, doc="Those that are trainable.")
+    structured_outputs = property(lambda self: self.graph.structured_outputs, doc="The outputs as the function returns them.")
+    structured_input_signature = property(lambda self: self.graph.structured_input_signature,
+                                          doc="(args, kwargs) with TensorSpecs for tensors.")
+    output_dtypes = property(lambda self: nest.map_structure(lambda t: t.dtype, self.graph.structured_outputs),
+                             doc="The dtypes of the outputs, in their structure.")
+    output_shapes = property(lambda self: nest.map_structure(lambda t: t.shape, self.graph.structured_outputs),
+                             doc="The static shapes of the outputs, in their structure.")
+
+    @property
+    def function_def(self) -> Any:
+        """The FunctionDef message."""
+        return self.graph_function.definition()
+
+    @property
+    def captures(self) -> list:
+        """Pairs of captured tensor and placeholder."""
+        return self.graph.captures
+
+    def add_to_graph(self, g: Any = None) -> None:
+        """Puts the function into the library of a graph."""
+        from penstock._src.graph.functions import add_to_library
+        add_to_library(g if g is not None else context.current_graph(), self.graph_function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function with tensors, by position or by name."""
+        return self.call_flat(self.flat_arguments(args, kwargs))
+
+    def flat_arguments(self, args: tuple, kwargs: dict[str, Any]) -> list:
+        """The tensors that arguments stand for, in order."""
+        flat = list(nest.flatten(args, expand_composites=True))
+        flat = [a for a in flat if not isinstance(a, (int, float, str, bool, type(None))) or len(flat) == self._arg_count]
+        if kwargs:
+            flat = self._by_name(flat, kwargs)
+        if len(flat) != self._arg_count:
+            names = ", ".join(self._arg_names or ())
+            raise TypeError(f"{self.graph_function.name} takes {self._arg_count} arguments ({names}), got {len(flat)}.")
+        return [self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)]
+
+    def _by_name(self, flat: list, kwargs: dict[str, Any]) -> list:
+        names = self._arg_names or []
+        values: dict[str, Any] = dict(zip(names, flat, strict=False))
+        for k, v in kwargs.items():
+            if k not in names:
+                raise TypeError(f"{self.graph_function.name}() got unexpected keyword argument '{k}'; it takes {names}")
+            if k in values:
+                raise TypeError(f"{self.graph_function.name}() got two values for '{k}'")
+            values[k] = v
+        missing = [n for n in names if n not in values]
+        if missing:
+            raise TypeError(f"{self.graph_function.name}() missing arguments: {', '.join(missing)}")
+        return [values[n] for n in names]
+
+    def _argument(self, a: Any, p: Tensor) -> Any:
+        if is_variable(a):
+            return a.handle if p.dtype == dtypes.resource else convert(a)
+        t = convert(a, None if isinstance(a, Tensor) else p.dtype)
+        if t.dtype.base_dtype != p.dtype:
+            raise ValueError(f"{self.graph_function.name}: argument '{p.op.name}' has dtype {t.dtype.name}, "
+                             f"expected {p.dtype.name}")
+        return t
+
+    def call_flat(self, tensors: list) -> Any:
+        """Calls the function with exactly the tensors that its arguments stand for."""
+        for observe in OBSERVERS:
+            observe(self)
+        from penstock._src.ops.control.functional import call
+        if context.state.tapes:
+            from penstock._src.eager.tape import variable_accessed
+            for v in self.graph.variables:
+                variable_accessed(v)
+        outputs = call(self.graph_function, [*tensors, *self.captured_inputs])
+        return self._structured(outputs)
+
+    def _structured(self, outputs: list) -> Any:
+        like = self.graph.structured_outputs
+        if type(like) is Tensor:
+            return outputs[0]
+        from penstock._src.ops.control.functional_control import rebuild
+        return rebuild(like, outputs)
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.graph_function.name}({', '.join(self._arg_names or ())})>"
+
+
+export.value(ConcreteFunction, "__internal__.ConcreteFunction", v2=["types.experimental.ConcreteFunction"])
+
+
+class _Trace:
+    """The key of a signature: structure, dtypes and values, without shapes; and the traces by shapes."""
+
+    __slots__ = ("by_shapes", "general")
+
+    def __init__(self) -> None:
+        self.by_shapes: dict[tuple, ConcreteFunction] = {}
+        self.general: tuple | None = None
+
+
+class Function:
+    """The callable that tf.function makes."""
+
+    def __init__(self, python_function: Callable, name: str | None = None, input_signature: Any = None,
+                 autograph: bool = True, reduce_retracing: bool = False, is_method: bool = False, **options: Any):
+        self._python_function, self._options = python_function, options
+        self._name = name or getattr(python_function, "__name__", type(python_function).__name__)
+        self._given_signature, self._autograph, self._reduce = input_signature, autograph, reduce_retracing
+        self._is_method = is_method
+        self._spec = FunctionSpec(python_function, input_signature, is_method)
+        self._traces: dict[Any, _Trace] = {}
+        self._created: list[Any] | None = None        # variables of the first trace; None before it
+        self._building_first = False
+        self._lock = threading.RLock()
+        self._trace_count = 0
+        self._methods: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        functools.update_wrapper(self, python_function)
+
+    python_function = property(lambda self: self._python_function, doc="The function that is traced.")
+    function_spec = property(lambda self: self._spec, doc="Its signature.")
+    input_signature = property(lambda self: self._spec.input_signature, doc="The TensorSpecs asked for, or None.")
+
+    @property
+    def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
+        return [c for t in self._traces.values() for c in t.by_shapes.values()]
+
+    def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
+        """The traces; the one of the input signature, if there are none yet."""
+        if not self._list_all_concrete_functions and self.input_signature is not None:
+            self.get_concrete_function()
+        return self._list_all_concrete_functions
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often the Python function has been traced."""
+        return self._trace_count
+
+    def _decorate(self, decorator: Callable) -> None:
+        if self._created is not None:
+            raise ValueError(f"Functions cannot be decorated after they have been traced. ({self._name})")
+        self._python_function = decorator(self._python_function)
+        self._spec = FunctionSpec(self._python_function, self._given_signature, self._is_method)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """As a method: one Function per instance, which does not keep the instance alive."""
+        if instance is None:
+            return self
+        try:
+            found = self._methods.get(instance)
+        except TypeError:
+            return self._bound(lambda: instance)
+        if found is None:
+            found = self._methods[instance] = self._bound(weakref.ref(instance))
+        return found
+
+    def _bound(self, instance: Callable) -> Function:
+        function = self._python_function
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return context.traced_as(function)(instance(), *args, **kwargs)
+        functools.update_wrapper(method, function)
+        method.__signature__ = _without_first(function)  # type: ignore[attr-defined]
+        return Function(method, self._name, self._given_signature, self._autograph, self._reduce, **self._options)
+
+    # -- calling ------------------------------------------------------------------------------------------------------
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the trace that fits the arguments."""
+        if _Settings.eagerly:
+            return self._python_function(*args, **kwargs)
+        try:
+            concrete, tensors = self._choose(args, kwargs)
+            return concrete.call_flat(tensors)
+        except Exception as e:
+            shorten(e)
+            raise
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The trace for some arguments; TensorSpecs may stand for tensors.
+
+        >>> f.get_concrete_function(tf.TensorSpec([None, 3], tf.float32))
+        """
+        if self._spec.input_signature is not None and not args and not kwargs:
+            args = self._spec.input_signature
+        concrete, _ = self._choose(args, kwargs, named=True)
+        return concrete
+
+    def _choose(self, args: tuple, kwargs: dict[str, Any], named: bool = False) -> tuple[ConcreteFunction, list]:
+        args, kwargs = self._spec.canonicalize(args, kwargs)
+        args, kwargs = with_tensors(args), with_tensors(kwargs)
+        tensors: list = []
+        shapes: list = []
+        key = (_surroundings(), describe(args, tensors, shapes), describe(kwargs, tensors, shapes) if kwargs else None)
+        if self._spec.flat_signature is not None:
+            fixed = [s.shape._dims for s in self._spec.flat_signature]
+            shapes[:len(fixed)] = fixed
+        with self._lock:
+            known = self._traces.get(key)
+            if known is None:
+                known = self._traces[key] = _Trace()
+            concrete = known.by_shapes.get(tuple(shapes)) or self._general(known, shapes)
+            if concrete is None:
+                concrete = self._make(known, args, kwargs, tensors, shapes, named)
+        return concrete, tensors
+
+    def _general(self, known: _Trace, shapes: list) -> ConcreteFunction | None:
+        """A trace with relaxed shapes that covers these."""
+        if known.general is None:
+            return None
+        if all(relaxed(g, s) == g for g, s in zip(known.general, shapes, strict=True)):
+            return known.by_shapes[known.general]
+        return None
+
+    def _make(self, known: _Trace, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list,
+              named: bool) -> ConcreteFunction:
+        if self._reduce and known.by_shapes:
+            for other in known.by_shapes:
+                shapes = [relaxed(a, b) for a, b in zip(other, shapes, strict=True)]
+            known.general = tuple(shapes)
+            if known.general in known.by_shapes:
+                return known.by_shapes[known.general]
+        if self._created is None and not self._building_first:
+            self._first_trace(args, kwargs, tensors, shapes, named)
+            if not self._created:
+                concrete = self._first
+                self._first = None
+                known.by_shapes[tuple(shapes)] = concrete
+                return concrete
+        concrete = self._traced(args, kwargs, tensors, shapes, named, _NoVariables(self))
+        known.by_shapes[tuple(shapes)] = concrete
+        return concrete
+
+    _first: Any = None
+
+    def _first_trace(self, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list, named: bool) -> None:
+        """The trace in which variables may be created. If there are any, it is not used."""
+        self._building_first = True
+        try:
+            creator = _Creator(tensors)
+            self._first = self._traced(args, kwargs, tensors, shapes, named, creator)
+            self._created = creator.created
+        finally:
+            self._building_first = False
+
+    # -- tracing ------------------------------------------------------------------------------------------------------
+    def _traced(self, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list, named: bool,
+                creator: Callable) -> ConcreteFunction:
+        from penstock._src.state.variables.variable import variable_creator_scope
+        graph = FuncGraph(self._name)
+        graph.jit = graph.jit or bool(self._options.get("jit"))
+        names = _argument_names(self._spec, args, kwargs)
+        specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
+        graph.inputs = [graph.placeholder(s.dtype, s.shape._dims, s.name or "args") for s in specs]
+        for t, n in zip(graph.inputs, names, strict=True):
+            t.op._extra["_user_specified_name"] = n.encode()
+        own = list(graph.inputs)
+        for variable, n in _variables_among(self._spec, args, kwargs):
+            graph.capture(variable.handle, n).op._extra["_user_specified_name"] = n.encode()
+        with graph.as_default():
+            call_args, call_kwargs = _replaced(args, kwargs, own)
+        graph.structured_input_signature = _replaced(args, kwargs, specs)
+        self._trace_count += 1
+        with _Resources():
+            if isinstance(creator, _Creator):
+                creator.graph = graph
+
+            def call(*a: Any, **k: Any) -> Any:
+                with variable_creator_scope(creator), context.autograph(self._autograph):
+                    return context.traced_as(self._python_function)(*a, **k)
+            trace(graph, call, call_args, call_kwargs)
+        _check_unchanged(call_args, call_kwargs, own)
+        graph.inputs = own + graph.internal_captures
+        return ConcreteFunction(graph, len(own), function_name(self._name),
+                                [re.sub(r"[^A-Za-z0-9_]", "_", t.op.name) for t in own])
+
+    def get_initialization_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """A function that initializes the variables which the first trace creates."""
+        if self._created is not None:
+            raise RuntimeError("get_initialization_function cannot be called after the function has been used")
+        args, kwargs = self._spec.canonicalize(args, kwargs)
+        args, kwargs = with_tensors(args), with_tensors(kwargs)
+        tensors: list = []
+        shapes: list = []
+        describe(args, tensors, shapes)
+        describe(kwargs, tensors, shapes)
+        self._first_trace(args, kwargs, tensors, shapes, True)
+        values = [(v, v.read_value()) for v in self._created or ()]
+        for v, _ in values:
+            v.handle._value.value = None
+
+        def initialize() -> None:
+            for v, value in values:
+                v.assign(value)
+        return Function(initialize).get_concrete_function()
+
+    def __repr__(self) -> str:
+        return f"<penstock.eager.function.Function {self._name}>"
+
+
+export.value(Function, "__internal__.Function", v2=["types.experimental.PolymorphicFunction"])
+
+
+def _without_first(function: Callable) -> Any:
+    import inspect
+    signature = inspect.signature(function)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _surroundings() -> Any:
+    """What a trace depends on besides arguments: the outermost graph (None: eager)."""
+    if context.executing_eagerly():
+        return context.state.device
+    graph = context.current_graph()
+    while getattr(graph, "building_function", False):
+        graph = graph.outer_graph
+    return None if graph is None else Weak(graph)
+
+
+def _argument_names(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+    """A name for every tensor among the arguments: its TensorSpec's, or that of the parameter."""
+    return [n for value, base in _by_parameter(spec, args, kwargs) for n in _names_in(value, base)]
+
+
+def _by_parameter(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Any, str]]:
+    """The arguments with the names of their parameters."""
+    rest = spec.vararg_name or "args"
+    known = len(spec.arg_names)
+    out = [(value, spec.arg_names[i] if i < known else f"{rest}_{i - known}") for i, value in enumerate(args)]
+    return out + [(kwargs[k], k) for k in sorted(kwargs)]
+
+
+def _variables_among(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Any, str]]:
+    """The variables among the arguments, with the names of their parameters."""
+    return [(v, base) for value, base in _by_parameter(spec, args, kwargs) for v in nest.flatten(value) if is_variable(v)]
+
+
+def _names_in(value: Any, base: str) -> list[str]:
+    flat = nest.flatten(value, expand_composites=True)
+    specs = [v.name for v in flat if isinstance(v, TensorSpec)]
+    if len(specs) > 1 and None in specs and any(specs):
+        raise ValueError("For TensorSpecs, either zero or all names have to be specified.")
+    return [getattr(v, "name", None) or base if isinstance(v, TensorSpec) else base for v in flat
+            if isinstance(v, (Tensor, TensorSpec))]
+
+
+def _replaced(args: tuple, kwargs: dict[str, Any], new: list) -> tuple[tuple, dict[str, Any]]:
+    """Arguments with their tensors (and specs) replaced in order."""
+    it = iter(new)
+
+    def put(v: Any) -> Any:
+        return next(it) if isinstance(v, (Tensor, TensorSpec)) else v
+    out_args = _mapped(put, args)
+    out_kwargs = {k: _mapped(put, kwargs[k]) for k in sorted(kwargs)}
+    return tuple(out_args), out_kwargs
+
+
+def _mapped(put: Callable, x: Any) -> Any:
+    flat = [put(v) for v in nest.flatten(x, expand_composites=True)]
+    if flat and isinstance(flat[0], TensorSpec) and _has_composites(x):
+        return nest.map_structure(lambda v: v if isinstance(v, TypeSpec) else getattr(v, "_type_spec", v), x)
+    return nest.pack_sequence_as(x, flat, expand_composites=True)
+
+
+def _has_composites(x: Any) -> bool:
+    return any(isinstance(v, TypeSpec) and not isinstance(v, TensorSpec) or
+               hasattr(type(v), "_type_spec") and not isinstance(v, Tensor) for v in nest.flatten(x))
+
+
+def _check_unchanged(args: tuple, kwargs: dict[str, Any], own: list) -> None:
+    now = [v for v in nest.flatten((args, [kwargs[k] for k in sorted(kwargs)]), expand_composites=True)
+           if isinstance(v, Tensor)]
+    if len(now) != len(own) or any(a is not b for a, b in zip(now, own, strict=True)):
+        raise ValueError("Function to be traced should not modify structure of input arguments. Check if your function has "
+                         "list and dictionary operations that alter input arguments, such as `list.pop`, `list.append`")
+
+
+class _Resources:
+    """Variables made while tracing are resource variables."""
+
+    def __enter__(self) -> None:
+        self._old = context.process.resource_variables
+        context.process.resource_variables = True
+
+    def __exit__(self, *exc: Any) -> None:
+        context.process.resource_variables = self._old
+
+
+# -- variables ------------------------------------------------------------------------------------------------------
+class _NoVariables:
+    """The creator for traces after the first."""
+
+    def __init__(self, owner: Function):
+        self._owner = weakref.ref(owner)
+
+    def __call__(self, next_creator: Callable, **kwargs: Any) -> Any:
+        raise ValueError("tf.function-decorated function tried to create variables on non-first call.")
+
+
+class _Creator:
+    """Makes variables outside of the graph that is being traced, in eager mode or in the graph around."""
+
+    def __init__(self, tensors: list):
+        self.graph: FuncGraph = None  # type: ignore[assignment]
+        self.tensors = tensors
+        self.created: list[Any] = []
+
+    def __call__(self, next_creator: Callable, **kwargs: Any) -> Any:
+        value = kwargs.get("initial_value")
+        if isinstance(value, Tensor) and not hasattr(value, "_value"):
+            kwargs["initial_value"] = self._lifted(value)
+            if kwargs.get("shape") is None and not value.shape.is_fully_defined():
+                kwargs["shape"] = value.shape
+        elif callable(value) and not isinstance(value, Tensor):
+            kwargs["initial_value"] = value
+        with init_scope():
+            made = next_creator(**kwargs)
+        self.created.append(made)
+        return made
+
+    def _lifted(self, value: Tensor) -> Any:
+        """The initial value, computed now (eager), or copied into the graph around."""
+        from penstock._src.graph.lift import evaluated, lifted
+        with init_scope():
+            eager, outer = context.executing_eagerly(), context.current_graph()
+        if eager:
+            return evaluated(value, self.graph, self.tensors)
+        return lambda: lifted(value, outer)
+
+
+@export("function")
+def function(func: Callable | None = None, input_signature: Any = None, autograph: bool = True,
+             jit_compile: Any = None, reduce_retracing: bool = False, experimental_implements: Any = None,
+             experimental_autograph_options: Any = None, experimental_attributes: Any = None,
+             experimental_relax_shapes: Any = None, experimental_compile: Any = None,
+             experimental_follow_type_hints: Any = None) -> Any:
+    """Traces a Python function into graphs and runs those.
+
+    >>> @tf.function
+    ... def f(x): return tf.reduce_sum(x * x)
+    >>> f(tf.constant([1., 2.])).numpy()
+    5.0
+
+    Python code runs while tracing only: once per combination of dtypes, shapes and Python values. With `autograph`,
+    `if`, `while`, `for` and the like may depend on the values of tensors. With `jit_compile`, torch.compile makes code of what
+    computes tensors from tensors; where it cannot, that runs as it does without.
+    """
+    def decorate(f: Callable) -> Function:
+        if isinstance(f, Function):
+            f = f.python_function
+        return Function(f, None, input_signature, autograph, bool(reduce_retracing or experimental_relax_shapes),
+                        jit=bool(jit_compile or experimental_compile))
+    return decorate if func is None else decorate(func)

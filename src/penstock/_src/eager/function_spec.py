@@ -1,0 +1,223 @@
+"""What a tf.function is called with: arguments in one form, and the key under which a trace is kept.
+
+Tensors count by dtype and shape, everything else by value. Arrays become tensors; variables count by identity.
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import nest
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec, _hashable
+
+
+def is_variable(x: Any) -> bool:
+    """Whether `x` is a variable behind a handle."""
+    return hasattr(x, "handle") and hasattr(x, "trainable")
+
+
+class FunctionSpec:
+    """The signature of a Python function, and the input_signature that was asked for."""
+
+    def __init__(self, function: Callable, input_signature: Any = None, is_method: bool = False):
+        self.signature = _signature(function, is_method)
+        self.is_method = is_method
+        self.name = getattr(function, "__name__", type(function).__name__)
+        parameters = list(self.signature.parameters.values())
+        self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.arg_names = [p.name for p in self.positional]
+        self.vararg_name = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        self.input_signature = None if input_signature is None else self._checked(input_signature)
+        self.flat_signature = None if input_signature is None else \
+            nest.flatten(self.input_signature, expand_composites=True)
+
+    def _checked(self, signature: Any) -> tuple:
+        if not isinstance(signature, (tuple, list)):
+            raise TypeError(f"input_signature must be either a tuple or a list, got {type(signature)}.")
+        signature = tuple(signature)
+        if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in self.signature.parameters.values()):
+            raise ValueError("Cannot define a TensorFlow function from a Python function with keyword-only arguments "
+                             "when input_signature is provided.")
+        for spec in nest.flatten(signature, expand_composites=True):
+            if not isinstance(spec, TypeSpec):
+                raise TypeError("input_signature must be a possibly nested sequence of TensorSpec objects.")
+        if self.vararg_name is None and len(signature) > len(self.positional):
+            raise TypeError(f"input_signature has {len(signature)} entries for a function of {len(self.positional)} "
+                            "arguments.")
+        return signature
+
+    # -- arguments ------------------------------------------------------------------------------------------------
+    def canonicalize(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Positional arguments in order, defaults filled in, and keyword-only ones."""
+        if self.input_signature is not None:
+            return self._by_signature(args, kwargs)
+        if not kwargs and len(args) == len(self.positional) and len(self.signature.parameters) == len(args):
+            return args, {}
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{self.name}() {e}") from None
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _by_signature(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Arguments converted to what input_signature says."""
+        names = self.arg_names
+        values = list(args)
+        for name in names[len(values):]:
+            if name in kwargs:
+                values.append(kwargs[name])
+            else:
+                break
+        unknown = [k for k in kwargs if k not in names[len(args):]]
+        if unknown:
+            raise ValueError(f"Cannot define a TensorFlow function from a Python function with keyword arguments when "
+                             f"input_signature is provided: got {unknown}.")
+        signature = self.input_signature
+        if len(values) > len(signature):  # type: ignore[arg-type]
+            raise TypeError(f"{self.name} takes {len(signature)} positional arguments (as specified by the "  # type: ignore[arg-type]
+                            f"input_signature) but {len(values)} were given")
+        if len(values) < len(signature):  # type: ignore[arg-type]
+            raise TypeError(f"{self.name} missing arguments: input_signature has {len(signature)}, "  # type: ignore[arg-type]
+                            f"got {len(values)}")
+        try:
+            leaves = nest.flatten_up_to(signature, tuple(values))
+        except (ValueError, TypeError):
+            raise ValueError("Structure of Python function inputs does not match input_signature: inputs: "
+                             f"{tuple(values)}, input_signature: {signature}") from None
+        flat = [self._fit(s, v) for s, v in zip(nest.flatten(signature), leaves, strict=True)]
+        packed = nest.pack_sequence_as(signature, flat)
+        rest = [p.default for p in self.positional[len(packed):] if p.default is not p.empty]
+        return (*packed, *rest), {}
+
+    @staticmethod
+    def _fit(spec: Any, value: Any) -> Any:
+        if is_variable(value) or isinstance(value, TypeSpec) or not isinstance(spec, TensorSpec):
+            fits = spec.is_compatible_with(value)
+        else:
+            try:
+                value = convert(value, None if isinstance(value, Tensor) else spec.dtype)
+            except (ValueError, TypeError):
+                raise ValueError("When input_signature is provided, all inputs to the Python function must be convertible "
+                                 f"to tensors: got {value!r} for {spec}") from None
+            fits = spec.is_compatible_with(value)
+        if not fits:
+            raise ValueError(f"Python inputs incompatible with input_signature: {value!r} does not fit {spec}")
+        return value
+
+
+def _signature(function: Callable, is_method: bool) -> inspect.Signature:
+    inner = function
+    while isinstance(inner, functools.partial) and not inner.args and not inner.keywords:
+        inner = inner.func
+    try:
+        signature = inspect.signature(inner)
+    except (TypeError, ValueError):
+        return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                                  inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
+    parameters = list(signature.parameters.values())
+    return inspect.Signature(parameters[1:] if is_method else parameters)
+
+
+# -- keys -------------------------------------------------------------------------------------------------------
+def with_tensors(x: Any) -> Any:
+    """Arguments with arrays made tensors."""
+    if type(x) in (tuple, list):
+        return type(x)(with_tensors(v) for v in x)
+    if type(x) is dict:
+        return {k: with_tensors(v) for k, v in x.items()}
+    if isinstance(x, (np.ndarray, np.generic)):
+        return convert(x)
+    if isinstance(x, (Tensor, int, float, str, bool, type(None))):
+        return x
+    if nest.is_nested(x):
+        return nest.map_structure(lambda v: convert(v) if isinstance(v, (np.ndarray, np.generic)) else v, x)
+    return x
+
+
+class Weak:
+    """An object as part of a key, by identity, without keeping it alive."""
+
+    __slots__ = ("ref", "hash")
+
+    def __init__(self, x: Any):
+        import weakref
+        self.ref, self.hash = weakref.ref(x), id(x)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Weak) and self.ref() is not None and self.ref() is other.ref()
+
+
+def describe(x: Any, tensors: list, shapes: list) -> Any:
+    """A hashable description of arguments; tensors and their shapes are collected on the way, not described."""
+    if isinstance(x, Tensor):
+        tensors.append(x)
+        shapes.append(x._dims)
+        return x.dtype.base_dtype
+    kind = type(x)
+    if kind in (int, float, bool, complex, str, bytes):
+        return kind, x
+    if x is None:
+        return None
+    if isinstance(x, TensorSpec):
+        tensors.append(x)
+        shapes.append(x.shape._dims)
+        return x.dtype.base_dtype if x.name is None else (x.dtype.base_dtype, x.name)
+    if isinstance(x, (list, tuple)):
+        return kind, tuple([describe(v, tensors, shapes) for v in x])
+    if isinstance(x, Mapping):
+        return kind, tuple([(k, describe(x[k], tensors, shapes)) for k in sorted(x)])
+    if is_variable(x):
+        return Weak(x)
+    if isinstance(x, TypeSpec) or hasattr(kind, "_type_spec"):
+        return kind, _composite_key(x), tuple([describe(v, tensors, shapes)
+                                               for v in nest.flatten(x, expand_composites=True)])
+    if hasattr(kind, "__attrs_attrs__"):
+        return kind, tuple([describe(getattr(x, a.name), tensors, shapes) for a in kind.__attrs_attrs__])
+    return _by_value(x)
+
+
+def _composite_key(x: Any) -> Any:
+    spec = x if isinstance(x, TypeSpec) else x._type_spec
+    kept = [i for i in spec._serialize() if isinstance(i, (int, str, bool, tuple, dict, TypeSpec))]  # type: ignore[attr-defined]
+    return type(spec), tuple(_hashable(i) for i in kept)
+
+
+def _by_value(x: Any) -> Any:
+    """Objects of other types: by weak reference where possible, else by value."""
+    try:
+        hash(x)
+    except TypeError:
+        try:
+            return Weak(x)
+        except TypeError:
+            raise ValueError("Arguments to a tf.function must be a nested structure of Tensors, Variables, NumPy arrays, or "
+                             f"hashable Python objects, got: {type(x)}") from None
+    if type(x).__hash__ is object.__hash__:
+        try:
+            return Weak(x)
+        except TypeError:
+            return x
+    return x
+
+
+def relaxed(a: tuple | None, b: tuple | None) -> tuple | None:
+    """A shape that covers both."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
+
+
+def spec_of(x: Any, dims: Any, name: str | None) -> TensorSpec:
+    """The TensorSpec of an argument tensor."""
+    return TensorSpec(TensorShape.of(dims), x.dtype.base_dtype, name)

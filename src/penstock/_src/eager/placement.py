@@ -1,0 +1,92 @@
+"""Where an op that is executed at once runs: the device that a scope asks for, else that of its resource, else the best one.
+
+On a machine with one CPU and no GPU, outside of device scopes, none of this is asked (see `execute.py`).
+"""
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base import dtypes, errors
+from penstock._src.graph import context
+from penstock._src.kernels.devices.device import Device
+from penstock._src.kernels.devices.device_config import eager_devices, get_soft_device_placement, settings
+from penstock._src.kernels.devices.device_spec import parts_of
+from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.ops.registry import OpDef
+from penstock._src.step.compile.adapt import loosely
+
+# What runs calls on other tasks, if this process is connected to some (models/distribute/connect.py): (op, inputs, attrs,
+# counts) to eager tensors, or None where the call is for this process.
+elsewhere: Callable[[OpDef, list, dict[str, Any], tuple], list | None] | None = None
+_HOST = (dtypes.int32, dtypes.string)
+
+
+def needed() -> bool:
+    """Whether it has to be asked where an op runs."""
+    return context.state.device is not None or settings.log_placement or eager_devices().mixed
+
+
+def choose(opdef: OpDef, attrs: dict[str, Any], inputs: list) -> Device:
+    """The device for one call of an op."""
+    devices = eager_devices()
+    asked = context.state.device or ""
+    if asked and elsewhere is not None and not devices.fitting((*parts_of(asked)[:3], None, None)):
+        asked = ""                                  # of another task, where this call cannot go
+    types = opdef.device_types(attrs)
+    if not asked:
+        handle = next((t for t in inputs if t._dtype is dtypes.resource), None)
+        if handle is not None:
+            return devices.by_name.get(handle.device, devices.host)
+        if inputs and all(t._dtype in _HOST and getattr(t._value, "is_cpu", True) for t in inputs):
+            return devices.host                     # arithmetic on shapes stays on the host
+    return _fitting(devices, opdef, asked, types, get_soft_device_placement())
+
+
+@functools.lru_cache(maxsize=4096)
+def _fitting(devices: DeviceSet, opdef: OpDef, asked: str, types: tuple[str, ...], soft: bool) -> Device:
+    fits = [d for d in devices.fitting(parts_of(asked)) if d.device_type in types or opdef.calls]
+    if not fits and soft:
+        fits = [d for d in devices.fitting((*parts_of(asked)[:3], None, None)) if d.device_type in types]
+    if not fits:
+        raise errors.InvalidArgumentError(
+            None, None, f"Could not satisfy device specification '{asked}' for op {opdef.name}, which has kernels for "
+            f"{', '.join(types) or 'no device'}. All available devices [{devices.names}].")
+    return fits[0]
+
+
+def on_device(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts: tuple, outputs: list) -> Callable:
+    """A kernel that gets its inputs where it wants them; the policy says whether they may be copied for that."""
+    if not opdef.calls:
+        _check_policy(opdef, device, inputs)
+    if not eager_devices().mixed:
+        return bound
+    return loosely(bound, opdef, device, [t._dtype for t in inputs], counts, outputs)
+
+
+def log(opdef: OpDef, device: Device) -> None:
+    """The line of set_log_device_placement."""
+    sys.stderr.write(f"Executing op {opdef.name} in device {device.name}\n")
+
+
+def _check_policy(opdef: OpDef, device: Device, inputs: list) -> None:
+    policy = context.process.device_policy
+    if policy == context.SILENT:
+        return
+    for i, t in enumerate(inputs):
+        if t.device == device.name or t._dtype in (dtypes.resource, dtypes.string):
+            continue
+        if policy == context.SILENT_FOR_INT32 and t._dtype is dtypes.int32:
+            continue
+        if policy == context.WARN:
+            import logging
+            logging.getLogger("penstock").warning("before computing %s input #%d was expected to be on %s but is actually on "
+                                                  "%s. It is copied.", opdef.name, i, device.name, t.device)
+            continue
+        raise errors.InvalidArgumentError(
+            None, None, f"Tensors on conflicting devices: cannot compute {opdef.name} as input #{i} was expected to be on "
+            f"{device.name} but is actually on {t.device} (operation running on {device.name}). Tensors can be copied "
+            "explicitly using .gpu() or .cpu() methods, or transparently copied by using "
+            "tf.enable_eager_execution(device_policy=tfe.DEVICE_PLACEMENT_SILENT).")

@@ -1,0 +1,219 @@
+"""EagerTensor: a tensor that has its value."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.node import Tensor
+from penstock._src.kernels import bridge
+from penstock._src.kernels.devices.device_config import eager_devices
+
+
+class EagerTensor(Tensor):
+    """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
+
+    _on: Any = None                 # the device that the op ran on, where it was asked for
+
+    def __init__(self, value: Any, dtype: Any):
+        self._value, self._dtype = value, dtype
+
+    @property
+    def _dims(self) -> Any:
+        return tuple(self._value.shape) if hasattr(self._value, "shape") else ()
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape, always fully known."""
+        return TensorShape.of(self._dims)
+
+    def get_shape(self) -> TensorShape:
+        """Alias of `shape`."""
+        return TensorShape.of(self._dims)
+
+    def set_shape(self, shape: Any) -> None:
+        """Checks that the shape is compatible."""
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {TensorShape(shape)}")
+
+    @property
+    def op(self) -> Any:
+        """Eager tensors have no operation."""
+        raise AttributeError("Tensor.op is undefined when eager execution is enabled.")
+
+    @property
+    def graph(self) -> Any:
+        """Eager tensors have no graph."""
+        raise AttributeError("Tensor.graph is undefined when eager execution is enabled.")
+
+    @property
+    def name(self) -> Any:
+        """Eager tensors have no name."""
+        raise AttributeError("Tensor.name is undefined when eager execution is enabled.")
+
+    @property
+    def value_index(self) -> Any:
+        """Eager tensors have no index."""
+        raise AttributeError("Tensor.value_index is undefined when eager execution is enabled.")
+
+    def consumers(self) -> Any:
+        """Eager tensors have no consumers."""
+        raise AttributeError("Tensor.consumers is undefined when eager execution is enabled.")
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Not for eager tensors."""
+        raise NotImplementedError("eval is not supported when eager execution is enabled, is .numpy() what you're "
+                                  "looking for?")
+
+    @property
+    def device(self) -> str:
+        """The full name of the device that the value belongs to."""
+        return self._on.name if self._on is not None else self.backing_device
+
+    @property
+    def backing_device(self) -> str:
+        """The full name of the device in whose memory the value is: for int32 on a GPU, the host's."""
+        devices = eager_devices()
+        if isinstance(self._value, torch.Tensor) and not self._value.is_cpu:
+            return next(d.name for d in (self._on, *devices.all) if d is not None and d.torch == self._value.device)
+        return self._on.name if self._on is not None and self._on.host else devices.host.name
+
+    def numpy(self) -> Any:
+        """The value as a numpy array (a copy, or a scalar for rank 0)."""
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
+        try:
+            array = np.array(bridge.to_numpy(self._value))
+        except MemoryError as e:                    # a view may have more elements than there is memory
+            raise errors.ResourceExhaustedError(None, None, str(e)) from None
+        return array if array.ndim else array[()]
+
+    def _numpy(self) -> Any:
+        """The value as an array that shares its memory."""
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
+        return bridge.to_numpy(self._value, self._dtype)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        array = np.asarray(bridge.to_numpy(self._value))
+        return array.astype(dtype) if dtype is not None else array
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    __nonzero__ = __bool__
+
+    def __round__(self, *args: Any) -> Any:
+        return round(self.numpy(), *args)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec)
+
+    def __len__(self) -> int:
+        if not self._dims:
+            raise TypeError("Scalar tensor has no `len()`")
+        return self._dims[0]
+
+    def __iter__(self) -> Any:
+        if not self._dims:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        return (self[i] for i in range(self._dims[0]))
+
+    def __hash__(self) -> int:
+        if context.process.tensor_equality:
+            raise TypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
+        return id(self)
+
+    def __copy__(self) -> EagerTensor:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> EagerTensor:
+        value = self._value.clone() if isinstance(self._value, torch.Tensor) else self._value.copy()
+        out = memo[id(self)] = EagerTensor(value, self._dtype)
+        return out
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (self.numpy(), self._dtype))
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor: shape={self.shape}, dtype={self._dtype.name}, numpy={self._show(repr)}>"
+
+    def __str__(self) -> str:
+        return f"tf.Tensor({self._show(str)}, shape={self.shape}, dtype={self._dtype.name})"
+
+    def _show(self, form: Any) -> str:
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            return f"<{type(self._value).__name__}>"
+        value = self.numpy()
+        text = form(value.item()) if form is repr and isinstance(value, np.generic) else form(value)
+        return "\n" + text if "\n" in text else text
+
+    # conversions of torch and dlpack users
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._value.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._value.__dlpack_device__()
+
+    def cpu(self) -> EagerTensor:
+        """This tensor on the host."""
+        return self._copy_to("CPU:0")
+
+    def gpu(self, gpu_index: int = 0) -> EagerTensor:
+        """This tensor on a GPU."""
+        return self._copy_to(f"GPU:{gpu_index}")
+
+    def _copy_to(self, name: str) -> EagerTensor:
+        devices = eager_devices()
+        device = devices.find(name)
+        if device is None:
+            raise RuntimeError(f"Error copying tensor to device: {name}. {name} unknown device. The devices are: "
+                               f"{devices.names}")
+        from penstock._src.ops.registry import get
+        with context.device(device.name):
+            return get("Identity")(self)
+
+
+def _rebuild(array: Any, dtype: Any) -> EagerTensor:
+    return from_array(np.asarray(array), dtype)
+
+
+def from_array(array: np.ndarray, dtype: Any) -> EagerTensor:
+    """An eager tensor over its own copy of a numpy array."""
+    return over_array(np.array(array) if dtype.torch is not None else array, dtype)
+
+
+def over_array(array: np.ndarray, dtype: Any) -> EagerTensor:
+    """An eager tensor that shares the memory of a numpy array, where it can: the array is not to be changed meanwhile."""
+    made = EagerTensor(bridge.to_torch(array, dtype), dtype)
+    if context.state.device is not None or eager_devices().mixed:
+        _place(made)
+    return made
+
+
+def _place(tensor: EagerTensor) -> None:
+    """A new tensor goes to the device of the scope, or to the best one; int32 and strings stay in the host's memory."""
+    devices = eager_devices()
+    asked = context.state.device
+    found = devices.find(asked) if asked else next((d for d in devices.best_first), None)
+    if found is None or found.device_type != "CPU" and tensor._dtype in (dtypes.int32, dtypes.string) and not asked:
+        found = devices.host
+    tensor._on = found
+    if tensor._dtype != dtypes.int32:
+        tensor._value = found.put(tensor._value)

@@ -1,0 +1,185 @@
+"""The step context: what a running kernel may ask for (resources, cancellation, deadline), and resource containers.
+
+A resource (variable, queue, table, iterator) lives in a ResourceManager under (container, name, kind). A session owns
+one manager; eager execution has one for the process; a server's outlives its sessions.
+"""
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.kernels.devices.device_config import eager_devices
+
+
+class ResourceManager:
+    """Resources by container and name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._items: dict[tuple[str, str, type], Any] = {}
+        self.hub: Any = None                       # where collectives meet; made when it is first needed
+
+    def get_or_create(self, container: str, name: str, kind: type, make: Callable[[], Any]) -> Any:
+        """The resource of that name, made by `make` when it is not there."""
+        key = (container, name, kind)
+        item = self._items.get(key)
+        if item is None:
+            with self._lock:
+                item = self._items.get(key)
+                if item is None:
+                    item = self._items[key] = make()
+        return item
+
+    def lookup(self, container: str, name: str, kind: type) -> Any:
+        """The resource of that name, or None."""
+        return self._items.get((container, name, kind))
+
+    def remove(self, container: str, name: str, kind: type) -> bool:
+        """Forgets a resource; whether it was there."""
+        with self._lock:
+            return self._items.pop((container, name, kind), None) is not None
+
+    def forget(self, resource: Any) -> bool:
+        """Forgets a resource by identity; whether it was there."""
+        with self._lock:
+            for key, item in list(self._items.items()):
+                if item is resource:
+                    del self._items[key]
+                    return True
+        return False
+
+    def clear(self, containers: Any = None) -> None:
+        """Forgets the resources of some containers, or of all."""
+        with self._lock:
+            gone = [k for k in self._items if containers is None or k[0] in containers]
+            items = [self._items.pop(k) for k in gone]
+        for item in items:
+            close = getattr(item, "close", None)
+            if close is not None:
+                close()
+
+    def items(self) -> list[tuple[tuple, Any]]:
+        """All resources with their keys."""
+        with self._lock:
+            return list(self._items.items())
+
+
+class Cancellation:
+    """A flag that blocking kernels watch, with callbacks to wake them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._next = 0
+        self.error: errors.OpError | None = None
+
+    def cancel(self, error: errors.OpError | None = None) -> None:
+        """Cancels: wakes everyone who waits."""
+        with self._lock:
+            if self.error is not None:
+                return
+            self.error = error or errors.CancelledError(None, None, "Step was cancelled.")
+            waiting = list(self._callbacks.values())
+        for wake in waiting:
+            wake()
+
+    def check(self) -> None:
+        """Raises the reason if the step was cancelled."""
+        if self.error is not None:
+            raise self.error
+
+    def on_cancel(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Registers a callback; the returned function takes it back."""
+        with self._lock:
+            self._next += 1
+            key = self._next
+            self._callbacks[key] = wake
+            fire = self.error is not None
+        if fire:
+            wake()
+        return lambda: self._callbacks.pop(key, None) and None
+
+
+class StepContext:
+    """One step's surroundings, given to kernels that name a parameter `ctx`."""
+
+    __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end",
+                 "devices", "rendezvous", "streams")
+
+    def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0,
+                 devices: Any = None):
+        self.resources, self.session, self.step_id = resources, session, step_id
+        self.cancellation = Cancellation()
+        self.deadline = None if timeout is None else time.monotonic() + timeout
+        self.locals: dict[Any, Any] = {}           # per-step state (stacks, tensor arrays)
+        self.functions: Any = None
+        self.streams: dict | None = None           # of random numbers, where an iterator has its own
+        self.devices = devices                     # the DeviceSet that the bodies of functions are placed on
+        self.rendezvous: Any = None                # where the partitions of the step meet, if it has several
+        self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
+
+    def background(self) -> StepContext:
+        """A context with the same resources for work that goes on after the step; cancelled by whoever started it.
+
+        As `within`, it is for the elements of an input pipeline: their functions run on the host.
+        """
+        made = StepContext(self.resources)
+        made.streams = self.streams
+        return made
+
+    def within(self, streams: dict | None) -> StepContext:
+        """The context of one element in this step: its own per-step state, and an iterator's random numbers."""
+        made = StepContext.__new__(StepContext)
+        made.resources, made.session, made.step_id, made.devices = self.resources, self.session, self.step_id, None
+        made.cancellation, made.deadline, made.rendezvous = self.cancellation, self.deadline, None
+        made.locals, made.functions, made.at_end, made.streams = {}, None, self.at_end, streams
+        return made
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline; DeadlineExceededError when it has passed; None without one."""
+        self.cancellation.check()
+        if self.deadline is None:
+            return None
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise errors.DeadlineExceededError(None, None, "Timed out waiting for notification")
+        return left
+
+    def waiting(self, about: Callable[[], str]) -> Any:
+        """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long."""
+        global _Wait
+        if _Wait is None:
+            from penstock._src.execute.watchdog import Wait as _Wait  # it knows more of the library than this module may
+        return _Wait(self, about)
+
+    def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:
+        """Waits, holding `condition`, until ready(); ends with the step's cancellation or deadline."""
+        if ready():
+            return
+
+        def wake() -> None:
+            with condition:
+                condition.notify_all()
+        release = self.cancellation.on_cancel(wake)
+        try:
+            with self.waiting(about or (lambda: "its turn")) as wait:
+                while not ready():
+                    condition.wait(wait.patience(self.remaining()))
+        finally:
+            release()
+
+
+_eager: StepContext | None = None
+_Wait: Any = None
+
+
+def eager_context() -> StepContext:
+    """The process-wide context of eager execution."""
+    global _eager
+    if _eager is None:
+        _eager = StepContext(ResourceManager())
+    _eager.devices = eager_devices()
+    return _eager

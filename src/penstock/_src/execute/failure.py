@@ -1,0 +1,92 @@
+"""Errors of a running step, with the op's name, its device, and the user's line where the op was made.
+
+A kernel that is one call of ATen says what was wrong in ATen's words. The shapes that it was called with are found in the
+frame of the program that called it, so that a run pays nothing for them.
+"""
+from __future__ import annotations
+
+import re
+import types
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+from penstock._src.graph.node import Operation
+
+HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
+_VALUE = re.compile(r"\b[a-z]\d+\b")
+
+
+def where(op: Operation, device: str = "") -> str:
+    """'[[node name = type on device (defined at file:line)]]'."""
+    return f"[[node {op.name} = {op.type} on {device or op.device or HOST}{op.made_note}]]"
+
+
+def typed(error: BaseException, op: Operation | None, device: str = "") -> BaseException:
+    """The tf.errors.* exception for what a kernel raised; other exceptions come through as they are."""
+    if op is None or not isinstance(error, Exception):
+        return error
+    origin = op._origin or op
+    if isinstance(error, errors.OpError):
+        if error.op is not None:
+            return error
+        made_as, words = type(error), error.message
+    else:
+        found = kind(error)
+        if found is None:
+            return error
+        made_as, words = found, _words(error, op)
+    made = made_as(None, None, f"{words}\n\t {where(origin, device)}")
+    made._op, made._node_def = origin, origin.node_def
+    return made
+
+
+def _words(error: Exception, op: Operation) -> str:
+    """What was wrong, with the shapes of the inputs: the shape rule's words, where it can say it."""
+    words = str(error) or type(error).__name__
+    values = _inputs(error.__traceback__, len(op._inputs))
+    if not values or not all(isinstance(v, (torch.Tensor, np.ndarray)) for v in values):
+        return words
+    shapes = [tuple(v.shape) for v in values]
+    return _rule_words(op, shapes) or f"{words} (input shapes: {', '.join(str(list(s)) for s in shapes)})"
+
+
+def _rule_words(op: Operation, shapes: list[tuple]) -> str | None:
+    from penstock._src.graph.build import ShapeContext, group_inputs
+    rule, wants = op.opdef.shape_rule, op.opdef.shape_wants
+    if rule is None:
+        return None
+    grouped = group_inputs(op.opdef, shapes, op._counts) if op._counts else shapes
+    try:
+        rule(*grouped, **{n: ShapeContext(op) if n == "c" else op.attrs[n] for n in wants})
+    except ValueError as e:
+        return str(e)
+    return None
+
+
+def _inputs(traceback: types.TracebackType | None, count: int) -> list[Any] | None:
+    """The values that the failing op of a program was called with; None where they are not to be found."""
+    found = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        source = frame.f_globals.get("PROGRAM")
+        if source is not None:
+            call = source.splitlines()[traceback.tb_lineno - 1].partition("#")[0].partition("(")[2]
+            found = [frame.f_locals.get(n, frame.f_globals.get(n)) for n in _VALUE.findall(call)]
+        traceback = traceback.tb_next
+    return found if found is not None and len(found) == count else None
+
+
+def kind(error: Exception) -> type | None:
+    """The class of tf.errors that stands for a plain exception of a kernel; None if none does."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return errors.ResourceExhaustedError
+    if isinstance(error, NotImplementedError):
+        return errors.UnimplementedError
+    if isinstance(error, RuntimeError) and "alloc" in str(error).lower() and "memory" in str(error).lower():
+        return errors.ResourceExhaustedError
+    if isinstance(error, (RuntimeError, IndexError, ValueError, TypeError, OverflowError, AssertionError)):
+        return errors.InvalidArgumentError
+    return None

@@ -1,0 +1,106 @@
+"""Cores for steps that run at once.
+
+A kernel spreads its work over as many threads as there are cores, and these spin while they wait for each other. Steps that
+run at the same time, each on its caller's thread, would get in each other's way: so each of them uses its share of the cores
+only. A thread goes back to all of them when it has been alone for a while; changing the number costs PyTorch what it has
+prepared for convolutions, so it is not done from step to step.
+
+No more steps than cores compute at once; others stand in line. Each kernel lets go of Python's lock, and whoever waits for that
+lock is woken then, mostly in vain, for most kernels are short: threads that wait elsewhere save all of this. Nobody
+waits for long, as a step may take long, or may itself wait for another one.
+
+Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not stand in line.
+
+Steps that may wait for others (for elements of a queue, say) are not counted: mostly, they wait.
+"""
+from __future__ import annotations
+
+import _thread
+import collections
+import contextlib
+import os
+import threading
+
+import torch
+
+from penstock._src.execute import waiting
+
+_A_WHILE = 64                # steps
+_PATIENCE = 0.005            # seconds to stand in line
+_PLACES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Mine(threading.local):
+    using = 0                # threads for a kernel called from this thread; 0: as it was
+    most = 1                 # steps that ran at once, lately
+    seen = 0                 # steps of this thread since that was looked at
+
+
+_mine = _Mine()
+_computing: dict[int, int] = {}          # the steps of all sessions that compute now, with their threads
+_line: collections.deque[_thread.LockType] = collections.deque()         # of those that wait for a place, first come first
+_total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
+
+
+def begin(token: int, in_line: bool = True) -> None:
+    """A step that computes begins on this thread. Not `in_line`: it hardly needs Python's lock, and waits for no place."""
+    if in_line and (_line or len(_computing) >= _PLACES):
+        _stand_in_line()
+    _computing[token] = _thread.get_ident()
+    waiting.look()
+    if _total or len(_computing) > 1:
+        _limit(len(_computing))
+
+
+def end(token: int) -> None:
+    """The step is done."""
+    del _computing[token]
+    if _line:
+        _call_next()
+
+
+def _stand_in_line() -> None:
+    if _thread.get_ident() in tuple(_computing.values()):        # a step inside of a step, which has a place
+        return
+    turn = _thread.allocate_lock()
+    turn.acquire()
+    _line.append(turn)
+    if len(_computing) < _PLACES:                # a step has ended just now, and saw nobody in line
+        _call_next()
+    if not turn.acquire(timeout=_PATIENCE):
+        with contextlib.suppress(ValueError):    # called in the meantime
+            _line.remove(turn)
+
+
+def _call_next() -> None:
+    with contextlib.suppress(IndexError):        # nobody is there any more
+        _line.popleft().release()
+
+
+def crowded() -> bool:
+    """Whether more than one step computes now."""
+    return len(_computing) > 1
+
+
+def use_threads(count: int) -> None:
+    """Sets how many threads a kernel may use when nothing is shared."""
+    global _total
+    torch.set_num_threads(count)
+    _mine.using = count
+    if _total:
+        _total = count
+
+
+def _limit(running: int) -> None:
+    global _total
+    _total = _total or torch.get_num_threads()
+    mine = _mine
+    mine.seen += 1
+    if running > mine.most or mine.seen > _A_WHILE:
+        mine.most, mine.seen = running, 0
+    elif running == mine.most > 1:
+        mine.seen = 0
+    wanted = max(1, _total // mine.most)
+    if wanted != mine.using:
+        torch.set_num_threads(wanted)
+        mine.using = wanted

@@ -1,0 +1,104 @@
+"""How the threads of a kernel wait for each other: spinning while the cores are theirs, asleep when others use them too.
+
+To wake a thread takes as long as a small kernel, so threads that have the cores to themselves should spin between kernels. But
+a thread that spins for another one, which has no core to run on, loses the whole time until that one's turn comes: steps get
+tens of times slower when processes share the cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but
+a hundred times only while it manages more threads than there are cores. So the time that this process's threads have waited
+for a core is looked at a few times a second; where it is more than a little, a team of threads is kept for some seconds which
+does nothing but be counted.
+"""
+from __future__ import annotations
+
+import _thread
+import contextlib
+import ctypes
+import os
+from time import monotonic
+
+from penstock._src.kernels.host_threads import libgomp
+
+_BETWEEN_LOOKS = 0.2         # seconds
+_ENOUGH = 100_000_000        # nanoseconds of work, to judge by
+_SHARED = 0.25               # the part of their time that threads wait for a core, when others use them as much
+_SHORTEST, _LONGEST = 1.0, 16.0              # seconds to sleep soon, before spinning is tried again: twice as long each time
+
+_looking = _thread.allocate_lock()
+_next_look = 0.0
+_before: dict[str, tuple[int, int]] = {}     # the times of threads at the last look
+_pause = _SHORTEST           # how long to sleep soon, next time
+_asleep: _thread.LockType | None = None      # held as long as the team is to be kept
+
+
+def look() -> None:
+    """Chooses between spinning and sleeping; to be called now and then while kernels run. It is cheap."""
+    if monotonic() > _next_look and _looking.acquire(False):
+        try:
+            _look()
+        finally:
+            _looking.release()
+
+
+def _look() -> None:
+    """A thread that was woken also waits for its core, if shortly: so only times of spinning threads are judged."""
+    global _next_look, _before, _pause
+    times, _next_look = _times(), monotonic() + _BETWEEN_LOOKS
+    both = [(*_before[thread], *times[thread]) for thread in _before if thread in times]
+    waited = sum(off - off_before for _, off_before, _, off in both)
+    work = sum(on - on_before for on_before, _, on, _ in both) + waited
+    if both and work < _ENOUGH and _asleep is None:
+        return
+    part = waited / work if _asleep is None and work else 0.0
+    _before = times
+    if part > _SHARED:
+        _sleep_soon()
+        _next_look += _pause
+        _pause = min(2 * _pause, _LONGEST)
+    elif _asleep is None:
+        _pause = _SHORTEST
+    else:
+        _spin()
+
+
+def _times() -> dict[str, tuple[int, int]]:
+    """How long each thread of this process has run, and has waited for a core, in nanoseconds; nothing where nobody knows."""
+    times = {}
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
+                on, off, _ = f.read().split()
+                times[thread] = int(on), int(off)
+    return times
+
+
+def _sleep_soon() -> None:
+    global _asleep
+    gomp = libgomp()
+    if _asleep is not None or gomp is None:
+        return
+    _asleep = _thread.allocate_lock()
+    _asleep.acquire()
+    _thread.start_new_thread(_keep_team, (gomp, _asleep))
+
+
+def _keep_team(gomp: ctypes.CDLL, until: _thread.LockType) -> None:
+    """Makes a team that is larger than the number of cores, and keeps it; it ends with its thread."""
+    nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)           # what each of its threads does: free(NULL)
+    gomp.GOMP_parallel(nothing, None, gomp.omp_get_num_procs() + 1, 0)
+    until.acquire()
+
+
+def _spin() -> None:
+    global _asleep
+    if _asleep is not None:
+        _asleep.release()
+        _asleep = None
+
+
+def _after_fork() -> None:
+    """In a child, which has none of the threads."""
+    global _asleep, _looking, _before
+    _asleep, _looking, _before = None, _thread.allocate_lock(), {}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,143 @@
+"""What is known about a tensor's value while the graph is being built.
+
+`constant_value` evaluates small constant subgraphs with the ops' own kernels. `constant_dims` gives what is known of a
+vector that is used as a shape; ops say how through their `value` rule (Shape, Pack, Concat, slices …).
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base.api import export
+from penstock._src.graph.list_types import outside
+from penstock._src.graph.node import Tensor
+
+_LIMIT = 4096          # elements that are worth evaluating at build time
+_DEPTH = 24
+
+
+def constant_value(tensor: Any, partial: bool = False, _depth: int = 0) -> np.ndarray | None:
+    """The value of a tensor as a numpy array, if it is known; None otherwise."""
+    if hasattr(tensor, "_value"):
+        return tensor.numpy()
+    if not isinstance(tensor, Tensor):
+        return np.asarray(tensor)
+    op = tensor.op
+    opdef = op.opdef
+    if not op._inputs and "value" in op.attrs and opdef.foldable and opdef.name == "Const":
+        return op.attrs["value"]
+    known = op.graph.caches.setdefault("constants", {})
+    key = (op._id, tensor.value_index)
+    if key in known:
+        return known[key]
+    outer = outside(tensor)
+    value = _evaluate(tensor, _depth) if outer is None or hasattr(outer, "_value") else constant_value(outer, _depth=_depth)
+    if value is not None:
+        known[key] = value
+    return value
+
+
+def _evaluate(tensor: Tensor, depth: int) -> np.ndarray | None:
+    op = tensor.op
+    opdef = op.opdef
+    if opdef.value_rule is not None:
+        dims = _dims_by_rule(tensor, depth)
+        if dims is not None and all(d is not None for d in dims):
+            out = np.array(dims, tensor.dtype.as_numpy_dtype)
+            return out.reshape(()) if tensor._dims == () else out
+    if not opdef.foldable or depth > _DEPTH or not op._inputs or op._control_flow_context is not None \
+            and opdef.control_flow:
+        return None
+    if tensor._dims is None or any(d is None for d in tensor._dims) or np.prod(tensor._dims, dtype=float) > _LIMIT:
+        return None
+    inputs = []
+    for t in op._inputs:
+        if t._dims is None or any(d is None for d in t._dims) or np.prod(t._dims, dtype=float) > _LIMIT:
+            return None
+        v = constant_value(t, _depth=depth + 1)
+        if v is None:
+            return None
+        inputs.append(v)
+    return _run(op, inputs, tensor.value_index)
+
+
+def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
+    from penstock._src.graph.build import group_inputs
+    from penstock._src.kernels.bridge import to_numpy, to_torch
+    kernel = op.opdef.kernel_for("cpu")
+    if kernel is None or kernel.wants_ctx:
+        return None
+    values = [to_torch(np.asarray(v), t.dtype.base_dtype) for v, t in zip(inputs, op._inputs, strict=True)]
+    try:
+        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
+    except Exception:                     # the op is wrong with these values: the run will say so
+        return None
+    if len(op.outputs) > 1 or op.opdef.list_output:
+        out = [x for v in out for x in (v if isinstance(v, list) else [v])][index]
+    return np.array(to_numpy(out, op.outputs[index].dtype))
+
+
+def constant_dims(tensor: Any, _depth: int = 0) -> tuple | None:
+    """What is known of an int vector used as a shape: None (not even its length), or a tuple with None for unknowns."""
+    if not isinstance(tensor, Tensor):
+        return tuple(int(d) for d in np.asarray(tensor).reshape(-1))
+    if not hasattr(tensor, "_value") and tensor.op.opdef.value_rule is not None:
+        dims = _dims_by_rule(tensor, _depth)
+    else:
+        dims = None
+    if dims is None:
+        value = constant_value(tensor)
+        if value is not None:
+            if value.ndim == 0:
+                if value == -1:
+                    return None
+                raise ValueError(f"Received a scalar with unknown value as shape; require a statically known scalar with "
+                                 f"value '-1' to describe an unknown shape: {value}")
+            dims = tuple(int(v) for v in value.reshape(-1))
+    if dims is not None:
+        return tuple(None if d is None or d == -1 else d for d in dims)
+    outer = None if hasattr(tensor, "_value") else outside(tensor)
+    if outer is not None and not hasattr(outer, "_value"):
+        return constant_dims(outer, _depth)
+    if tensor._dims is not None and len(tensor._dims) == 1 and tensor._dims[0] is not None:
+        return (None,) * tensor._dims[0]
+    return None
+
+
+def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
+    """The elements of an int scalar or vector, None for each unknown one; None if not even their number is known."""
+    if depth > _DEPTH:
+        return None
+    if not hasattr(tensor, "_value") and isinstance(tensor, Tensor) and tensor.op.opdef.value_rule is not None:
+        out = _dims_by_rule(tensor, depth)
+        if out is not None:
+            return out
+    value = constant_value(tensor, _depth=depth)
+    if value is not None and value.dtype != object and value.ndim <= 1:
+        return tuple(int(v) for v in value.reshape(-1))
+    outer = outside(tensor)
+    if outer is not None and not hasattr(outer, "_value"):
+        return partial_values(outer, depth)
+    dims = tensor._dims
+    if dims is not None and len(dims) <= 1 and (not dims or dims[0] is not None):
+        return (None,) * (dims[0] if dims else 1)
+    return None
+
+
+def _dims_by_rule(tensor: Tensor, depth: int) -> tuple | None:
+    """Asks the op's value rule: rule(op, values) where values(i) gives partial_values of input i."""
+    if depth > _DEPTH:
+        return None
+    op = tensor.op
+    return op.opdef.value_rule(op, lambda i: partial_values(op._inputs[i], depth + 1))
+
+
+@export("get_static_value")
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of a tensor if it is known without running anything, else None."""
+    if isinstance(tensor, Tensor):
+        value = constant_value(tensor, partial)
+        return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    from penstock._src.graph.convert import is_tensor
+    return None if is_tensor(tensor) else tensor

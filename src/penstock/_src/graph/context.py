@@ -1,0 +1,239 @@
+"""Which mode a thread is in: building a graph (and which), or executing at once.
+
+The stack of default graphs is per thread. With an empty stack, a thread executes eagerly when eager
+execution is on (the default), and otherwise builds the process-wide default graph.
+"""
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock._src.base.api import export
+
+if TYPE_CHECKING:
+    from penstock._src.graph.graph import Graph
+
+
+class _ThreadState(threading.local):
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []     # the stack; None stands for "eager here"
+        self.left: list[Any] = []       # of graphs whose entry inside of another block is gone with that block
+        self.tapes: tuple = ()          # active gradient tapes, outermost first
+        self.device: Any = None         # eager device scope
+        self.scope_name: str = ""       # eager name scope
+        self.watching = False           # inside of process.watch
+        self.autograph = False          # functions that are traced are rewritten first
+        self.exporting = False          # a SavedModel is being written: distributed variables are what one copy is
+        self.strategies: tuple = ()     # tf.distribute: strategies and replicas that are entered, outermost first
+
+
+state = _ThreadState()
+
+
+class _Process:
+    eager = True
+    default_graph: Graph | None = None
+    v2_control_flow = True
+    resource_variables = True
+    tensor_equality = True
+    device_policy = 2                   # SILENT
+    seeds_required = False              # tf.config.experimental.enable_op_determinism
+    strategy = False                    # tf.distribute.experimental_set_strategy has chosen one for the whole program
+    watch: Any = None                   # f(op type, results) -> results, for every op that is called
+
+
+process = _Process()
+
+# What to do with an input of an eager op that is on another device: refuse, warn and copy, copy.
+EXPLICIT, WARN, SILENT, SILENT_FOR_INT32 = range(4)
+
+
+def executing_eagerly() -> bool:
+    """True when an op called now would execute at once."""
+    stack = state.graphs
+    return stack[-1] is None if stack else process.eager
+
+
+def eager_outside_functions() -> bool:
+    """True when ops execute at once, or would outside of the functions that are being traced."""
+    for graph in reversed(state.graphs):
+        if graph is None or not graph.building_function:
+            return graph is None
+    return process.eager
+
+
+@export("executing_eagerly")
+def public_executing_eagerly() -> bool:
+    """Whether the current thread executes operations eagerly.
+
+    >>> tf.executing_eagerly()
+    True
+    """
+    return executing_eagerly()
+
+
+def current_graph() -> Graph:
+    """The graph that ops are added to: the innermost, else the process-wide default."""
+    for g in reversed(state.graphs):
+        if g is not None:
+            return g
+    return default_graph()
+
+
+def default_graph() -> Graph:
+    """The process-wide default graph."""
+    if process.default_graph is None:
+        from penstock._src.graph.graph import Graph
+        process.default_graph = Graph()
+    return process.default_graph
+
+
+@contextlib.contextmanager
+def device(name: str | None) -> Iterator[None]:
+    """Makes `name` the device of ops that are executed at once, for a block."""
+    old = state.device
+    state.device = name
+    try:
+        yield
+    finally:
+        if state.device is not name:
+            raise RuntimeError("Exiting device scope without proper scope nesting.")
+        state.device = old
+
+
+@contextlib.contextmanager
+def enter(graph: Graph | None) -> Iterator[Graph | None]:
+    """Makes `graph` (None: eager execution) the default of this thread for a block.
+
+    Where the same graph was entered again inside and is left later, a block that came from eager execution goes back to it.
+    """
+    stack, from_eager = state.graphs, executing_eagerly()
+    depth = len(stack)
+    stack.append(graph)
+    try:
+        yield graph
+    finally:
+        if state.left and not from_eager and any(g is graph for g in state.left):
+            state.left.remove(graph)
+        elif not stack or stack[-1] is not graph:
+            raise AssertionError(
+                "Nesting violated for default stack of <class 'penstock.Graph'> objects")
+        else:
+            stack.pop()
+            if from_eager and len(stack) > depth:
+                state.left += stack[depth:]
+                del stack[depth:]
+
+
+def strategy_replica() -> Any:
+    """The replica of a strategy that this thread works for; None without a strategy, and across replicas."""
+    if not state.strategies:
+        return None
+    from penstock._src.models.distribute.contexts import active_strategy, get_replica_context
+    return get_replica_context() if active_strategy() is not None else None
+
+
+def beyond_first_replica() -> bool:
+    """Whether this thread works for a replica of a strategy that is not the first: summaries are written by one of them."""
+    number = getattr(strategy_replica(), "_replica_id_in_sync_group", 0)
+    return isinstance(number, int) and number > 0
+
+
+@contextlib.contextmanager
+def exporting() -> Iterator[None]:
+    """A block in which a SavedModel is written."""
+    old, state.exporting = state.exporting, True
+    try:
+        yield
+    finally:
+        state.exporting = old
+
+
+@contextlib.contextmanager
+def autograph(on: bool) -> Iterator[None]:
+    """Whether AutoGraph rewrites the functions that are traced in a block."""
+    old, state.autograph = state.autograph, on
+    try:
+        yield
+    finally:
+        state.autograph = old
+
+
+def traced_as(f: Any) -> Any:
+    """What a function that is about to be traced is traced as: rewritten, where AutoGraph is on."""
+    if not state.autograph:
+        return f
+    from penstock._src.eager.autograph.convert import converted
+    return converted(f)
+
+
+@export(v1=["enable_eager_execution"])
+def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """Executes ops at once wherever no graph is the default one. Call it at program start."""
+    if config is not None and not hasattr(config, "device_count"):
+        raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+    g = process.default_graph
+    if not process.eager and g is not None and g.get_operations():
+        raise ValueError("tf.enable_eager_execution must be called at program startup.")
+    if device_policy not in (None, EXPLICIT, WARN, SILENT, SILENT_FOR_INT32):
+        raise ValueError("device_policy must be one of None, tf.contrib.eager.DEVICE_PLACEMENT_*")
+    process.device_policy = SILENT if device_policy is None else device_policy
+    process.eager = True
+
+
+@export(v1=["disable_eager_execution"])
+def disable_eager_execution() -> None:
+    """Builds graphs by default, as TensorFlow 1 does."""
+    process.eager = False
+
+
+@export(v1=["disable_v2_behavior"])
+def disable_v2_behavior() -> None:
+    """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects."""
+    from penstock._src.base.static_shape import disable_v2_tensorshape
+    process.eager = False
+    process.v2_control_flow = process.resource_variables = process.tensor_equality = False
+    disable_v2_tensorshape()
+
+
+@export(v1=["enable_v2_behavior"])
+def enable_v2_behavior() -> None:
+    """Switches the process to TensorFlow 2 behaviour."""
+    from penstock._src.base.static_shape import enable_v2_tensorshape
+    process.eager = process.v2_control_flow = process.resource_variables = process.tensor_equality = True
+    enable_v2_tensorshape()
+
+
+def _switch(field: str, value: bool, doc: str) -> Any:
+    def switch() -> None:
+        setattr(process, field, value)
+    switch.__doc__ = doc
+    return switch
+
+
+export.value(_switch("v2_control_flow", True, "Builds cond and while_loop as functional ops."),
+             v1=["enable_control_flow_v2"])
+export.value(_switch("v2_control_flow", False, "Builds cond and while_loop as Switch and Merge."),
+             v1=["disable_control_flow_v2"])
+export.value(_switch("resource_variables", True, "Makes tf.Variable a resource variable by default."),
+             v1=["enable_resource_variables"])
+export.value(_switch("resource_variables", False, "Makes tf.Variable a reference variable by default."),
+             v1=["disable_resource_variables"])
+export.value(_switch("tensor_equality", True, "Makes == on tensors compare elementwise."),
+             v1=["enable_tensor_equality"])
+export.value(_switch("tensor_equality", False, "Makes == on tensors compare identity."),
+             v1=["disable_tensor_equality"])
+
+
+@export(v1=["control_flow_v2_enabled"])
+def control_flow_v2_enabled() -> bool:
+    """Whether cond and while_loop are built as functional ops."""
+    return process.v2_control_flow
+
+
+@export(v1=["resource_variables_enabled"])
+def resource_variables_enabled() -> bool:
+    """Whether tf.Variable makes resource variables by default."""
+    return process.resource_variables

@@ -1,0 +1,389 @@
+"""Gradients of ops that call functions: PartitionedCall, If, Case, While.
+
+The gradient of a function is another function, its *backward* one: from gradients of the outputs, and whatever values
+of the forward body they need, to gradients of the inputs. Those values are made outputs of the forward op after the
+fact (`append_outputs`), so that nothing is computed twice. A loop saves them in lists, one element per iteration.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert
+from penstock._src.graph.func_graph import FuncGraph, copy_handle_data, order_side_effects
+from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.registry import get
+
+
+class Backward:
+    """The gradient of one function for one choice of outputs that have gradients."""
+
+    def __init__(self, forward: GraphFunction, which: tuple[int, ...]):
+        from penstock._src.graph.gradients import gradients_of, is_trainable
+        self.forward, self.which = forward, which
+        graph = self.graph = FuncGraph(f"{forward.graph.name}_grad")
+        graph.outer_graph, graph.backward_of, graph.jit = forward.graph.outer_graph, forward.graph, forward.graph.jit
+        self.sources = [i for i, t in enumerate(forward.inputs) if is_trainable(t)]
+        with graph.as_default(), _no_tapes():
+            seeds = [self._seed(forward.outputs[i]) for i in which]
+            self.seeds = seeds
+            graph.inputs.extend(seeds)
+            grads = gradients_of([forward.outputs[i] for i in which], [forward.inputs[i] for i in self.sources], seeds,
+                                 src_graph=forward.graph) if which and self.sources else [None] * len(self.sources)
+            self._flatten(grads)
+            graph.control_outputs = order_side_effects(graph)
+        self.function = GraphFunction(graph)
+        for f in forward.graph._functions.values():
+            graph._functions.setdefault(f.name, f)
+
+    def _seed(self, output: Tensor) -> Tensor:
+        dtype, dims = output.dtype.base_dtype, output._dims
+        if dtype == dtypes.resource:
+            from penstock._src.ops.state.state import handle_dims, handle_dtype
+            dtype, dims = handle_dtype(output), handle_dims(output)
+        return self.graph.placeholder(dtype, dims, "gradient")
+
+    def _flatten(self, grads: list) -> None:
+        """Writes down the outputs, and which of them make up the gradient of which input."""
+        self.slots: dict[int, Any] = {}                 # input index -> output index, or three for IndexedSlices
+        outputs = self.graph.outputs
+        for i, g in zip(self.sources, grads, strict=True):
+            if g is None:
+                continue
+            parts = [g.values, g.indices, g.dense_shape] if isinstance(g, IndexedSlices) else [g]
+            if parts[-1] is None:
+                parts = [convert(g)]
+            self.slots[i] = tuple(range(len(outputs), len(outputs) + len(parts)))
+            outputs.extend(self.graph.capture(p) for p in parts)
+
+    @property
+    def needs(self) -> list:
+        """The outer tensors that the backward function takes after the seeds; most are of the forward graph."""
+        return self.graph.external_captures
+
+    def intermediates(self) -> list[Tensor]:
+        """Tensors of the forward graph that are needed and are neither its inputs nor its outputs."""
+        known = {id(t) for t in (*self.forward.inputs, *self.forward.outputs)}
+        return [t for t in self.needs if _in_graph(t, self.forward.graph) and id(t) not in known]
+
+    def gradients(self, flat: list, count: int) -> list:
+        """The gradients of the `count` inputs, from the outputs of a call of the backward function."""
+        out: list = [None] * count
+        for i, slots in self.slots.items():
+            parts = [flat[s] for s in slots]
+            out[i] = parts[0] if len(parts) == 1 else IndexedSlices(*parts)
+        return out
+
+
+def _in_graph(t: Any, graph: Any) -> bool:
+    return not hasattr(t, "_value") and t.graph is graph
+
+
+class _no_tapes:
+    """While a backward graph is built, nothing is recorded: its calls are."""
+
+    def __enter__(self) -> None:
+        self._old, context.state.tapes = context.state.tapes, ()
+
+    def __exit__(self, *exc: Any) -> None:
+        context.state.tapes = self._old
+
+
+def backward(forward: GraphFunction, which: tuple[int, ...]) -> Backward:
+    """The gradient of a function, kept with it."""
+    found = forward._backward.get(which)
+    if found is None:
+        found = forward._backward[which] = Backward(forward, which)
+    return found
+
+
+def differentiable_outputs(function: GraphFunction) -> tuple[int, ...]:
+    """The indices of outputs that can have gradients."""
+    from penstock._src.graph.gradients import is_trainable
+    return tuple(i for i, t in enumerate(function.outputs) if is_trainable(t))
+
+
+def with_intermediates(function: GraphFunction, order: int = 1) -> GraphFunction:
+    """The function with what its gradient (of some order) needs as further outputs."""
+    for _ in range(order):
+        more = backward(function, differentiable_outputs(function)).intermediates()
+        if not more:
+            break
+        function = function.with_outputs(more)
+    return function
+
+
+def dense(grad: Any) -> Any:
+    """A gradient as one tensor."""
+    return convert(grad) if isinstance(grad, IndexedSlices) else grad
+
+
+# -- calls --------------------------------------------------------------------------------------------------------
+def call_gradient(op: Any, *grads: Any) -> list:
+    """The gradient of a PartitionedCall: a call of the backward function."""
+    from penstock._src.ops.control.functional import call
+    forward = as_function(op.attrs["f"], op.graph)
+    which = _given(op, grads)
+    if not which:
+        return [None] * len(op.inputs)
+    back = backward(forward, which)
+    if isinstance(op, Operation):
+        missing = back.intermediates()
+        if missing:
+            forward = _extend_call(op, forward, missing)
+        resolve = _Resolver(op, forward)
+    else:
+        resolve = _Resolver(_recomputed(op, forward, back), forward.with_outputs(back.intermediates()))
+    args = [dense(grads[i]) for i in which] + [resolve(t) for t in back.needs]
+    flat = call(back.function, args)
+    return back.gradients(flat, len(op.inputs))
+
+
+call_gradient.takes_none = True  # type: ignore[attr-defined]
+
+
+def _given(op: Any, grads: tuple) -> tuple[int, ...]:
+    from penstock._src.graph.gradients import is_trainable
+    return tuple(i for i, (g, t) in enumerate(zip(grads, op.outputs, strict=False)) if g is not None and is_trainable(t))
+
+
+def _extend_call(op: Operation, forward: GraphFunction, missing: list[Tensor]) -> GraphFunction:
+    forward = forward.with_outputs(missing)
+    append_outputs(op, missing, "Tout")
+    op.attrs["f"] = forward
+    add_to_library(op.graph, forward)
+    return forward
+
+
+def _recomputed(op: Any, forward: GraphFunction, back: Backward) -> Any:
+    """An executed call whose outputs lack something that the gradient needs is run again with it."""
+    missing = back.intermediates()
+    if not missing:
+        return op
+    from penstock._src.eager.execute import EagerOp
+    from penstock._src.ops.control.functional import call
+    outputs = call(forward.with_outputs(missing), list(op.inputs))
+    return EagerOp(op.opdef, op._inputs, outputs, op.attrs, op._counts)
+
+
+class _Resolver:
+    """Finds the value outside of a call that a tensor of the called function's graph has."""
+
+    def __init__(self, op: Any, function: GraphFunction, skip: int = 0):
+        self.graph = function.graph
+        self.known: dict[int, Any] = {}
+        for inner, t in zip(function.outputs, op.outputs, strict=False):
+            self.known.setdefault(id(inner), t)
+        for inner, t in zip(function.inputs, list(op.inputs)[skip:], strict=False):
+            self.known[id(inner)] = t
+
+    def __call__(self, t: Any) -> Any:
+        if not _in_graph(t, self.graph):
+            return t
+        return self.known[id(t)]
+
+
+# -- branches -------------------------------------------------------------------------------------------------------
+def branch_gradient(op: Operation, branches: list, set_branches: Any, grads: tuple) -> list:
+    """The gradient of If and Case: the same choice over the backward functions of the branches."""
+    from penstock._src.ops.control.functional import branch_op
+    functions = [as_function(b, op.graph) for b in branches]
+    which = _given(op, grads)
+    if not which:
+        return [None] * len(op.inputs)
+    backs = [backward(f, which) for f in functions]
+    missing = [b.intermediates() for b in backs]
+    if any(missing):
+        functions = _extend_branches(op, functions, missing, set_branches)
+    matched = _Matched(backs)
+    args: list = [dense(grads[i]) for i in which]
+    for b, f in zip(backs, functions, strict=True):
+        resolve = _Resolver(op, f, 1)
+        args.extend(resolve(t) for t in b.needs)
+    flat = branch_op(op.inputs[0], args, matched.functions, "branches" in op.attrs).outputs
+    return [None, *matched.unpack(flat, len(op.inputs) - 1)]
+
+
+def _extend_branches(op: Operation, functions: list[GraphFunction], missing: list[list[Tensor]],
+                     set_branches: Any) -> list[GraphFunction]:
+    """Every branch gives what any of them has to save; the others give a stand-in that nobody looks at."""
+    new = []
+    for i, f in enumerate(functions):
+        more: list[Tensor] = []
+        with f.graph.as_default(), f.graph.control_dependencies(None), _no_tapes():
+            for j, tensors in enumerate(missing):
+                more.extend(tensors if i == j else [stand_in(t) for t in tensors])
+        new.append(f.with_outputs(more))
+        add_to_library(op.graph, new[-1])
+    append_outputs(op, [t for tensors in missing for t in tensors], "Tout")
+    set_branches(op, new)
+    return new
+
+
+def stand_in(t: Tensor) -> Tensor:
+    """A tensor of the same type and static shape whose value does not matter."""
+    out = get("FakeParam")(dtype=t.dtype.base_dtype, shape=t.shape)
+    copy_handle_data(t, out)
+    return out
+
+
+class _Matched:
+    """Backward functions of all branches with one signature: all seeds and needs in, all gradients out."""
+
+    def __init__(self, backs: list[Backward]):
+        wanted = sorted({i for b in backs for i in b.slots})
+        # how many tensors make up the gradient of an input: sparse only where it is in all branches
+        self.layout = {i: 3 if all(len(b.slots.get(i, ())) == 3 for b in backs) else 1 for i in wanted}
+        outputs = [self._outputs(b) for b in backs]
+        self.functions = [GraphFunction(b.graph, None, self._inputs(b, backs), out)
+                          for b, out in zip(backs, outputs, strict=True)]
+
+    def _outputs(self, b: Backward) -> list[Tensor]:
+        out: list[Tensor] = []
+        flat = b.graph.outputs
+        with b.graph.as_default(), _no_tapes():
+            for i, n in self.layout.items():
+                slots = b.slots.get(i)
+                if slots is None:
+                    out.append(zeros_like(b.forward.inputs[i]))
+                elif len(slots) == n:
+                    out.extend(flat[s] for s in slots)
+                else:
+                    out.append(convert(IndexedSlices(*[flat[s] for s in slots])))
+        return out
+
+    @staticmethod
+    def _inputs(b: Backward, backs: list[Backward]) -> list[Tensor]:
+        inputs = list(b.seeds)
+        for other in backs:
+            inputs.extend(b.graph.internal_captures if other is b else
+                          [b.graph.placeholder(t.dtype.base_dtype, t._dims, "unused") for t in other.needs])
+        return inputs
+
+    def unpack(self, flat: list, count: int) -> list:
+        """The gradient of each input of the branches."""
+        out: list = [None] * count
+        at = 0
+        for i, n in self.layout.items():
+            out[i] = flat[at] if n == 1 else IndexedSlices(*flat[at:at + 3])
+            at += n
+        return out
+
+
+def zeros_like(t: Tensor) -> Tensor:
+    """Zeros shaped like a tensor, or like the variable behind a handle; a constant where the shape is known."""
+    from penstock._src.graph.gradients import zeros_for
+    dims = t._dims
+    if t.dtype.torch is not None and dims is not None and None not in dims:
+        return get("Fill")(convert(list(dims), dtypes.int32), convert(0, t.dtype.base_dtype))
+    return zeros_for(t)
+
+
+# -- loops ------------------------------------------------------------------------------------------------------------
+def while_gradient(op: Operation, *grads: Any) -> list:
+    """The gradient of a loop: a loop that runs the backward function of the body as often, last iteration first."""
+    from penstock._src.graph.gradients import is_trainable
+    from penstock._src.ops.control.functional import call
+    from penstock._src.ops.control.functional_control import while_v2
+    body = as_function(op.attrs["body"], op.graph)
+    carried = _carried(body, _given(op, grads))
+    if not carried:
+        return [None] * len(op.inputs)
+    back = backward(body, carried)
+    saved = _save(op, [t for t in back.needs if _in_graph(t, body.graph) and not _invariant(body, t)])
+    invariant = {id(p): t for p, t in zip(body.inputs, op.inputs, strict=False)}
+    order = [t for t in back.needs if id(t) in saved]
+    start = [zeros_like(op.outputs[i]) if i >= len(grads) or grads[i] is None else dense(grads[i]) for i in carried]
+
+    def step(*state: Any) -> list:
+        values = {}
+        lists = []
+        for t, handle in zip(order, state[len(carried):], strict=True):
+            handle, value = get("TensorListPopBack")(handle, element_shape(t), element_dtype=t.dtype.base_dtype)
+            copy_handle_data(t, value)
+            lists.append(handle)
+            values[id(t)] = value
+        needs = [values[id(t)] if id(t) in values else invariant[id(t)] if _in_graph(t, body.graph) else t
+                 for t in back.needs]
+        got = back.gradients(call(back.function, [*state[:len(carried)], *needs]), len(body.inputs))
+        new = [zeros_like(g) if got[i] is None else dense(got[i])
+               for i, g in zip(carried, state[:len(carried)], strict=True)]
+        return [*new, *lists]
+
+    shapes = [None if t.dtype == dtypes.resource else t._dims for t in (op.outputs[i] for i in carried)]
+    result = while_v2(None, step, [*start, *(op.outputs[saved[id(t)]] for t in order)],
+                      shapes + [()] * len(order), maximum_iterations=op.outputs[0], name="while_grad")
+    out: list = [None] * len(op.inputs)
+    for i, g in zip(carried, result, strict=False):
+        out[i] = g
+    for i, t in enumerate(op.inputs):                    # what the loop takes and does not use has a gradient, too: zero
+        if out[i] is None and i < len(body.inputs) and is_trainable(t) and t.dtype != dtypes.variant:
+            out[i] = zeros_like(t)
+    return out
+
+
+while_gradient.takes_none = True  # type: ignore[attr-defined]
+
+
+def _invariant(body: GraphFunction, t: Tensor) -> bool:
+    return any(p is t and o is t for p, o in zip(body.inputs, body.outputs, strict=True))
+
+
+def _carried(body: GraphFunction, given: tuple[int, ...]) -> tuple[int, ...]:
+    """The loop variables whose gradient is not zero: those that the ones with a gradient come from."""
+    from penstock._src.graph.gradients import is_trainable
+    position = {id(t): i for i, t in enumerate(body.inputs)}
+    found, todo = set(given), list(given)
+    while todo:
+        stack, seen = [body.outputs[todo.pop()]], set()
+        while stack:
+            t = stack.pop()
+            if id(t) in seen or not is_trainable(t):
+                continue
+            seen.add(id(t))
+            i = position.get(id(t))
+            if i is not None and i not in found:
+                found.add(i)
+                todo.append(i)
+            stack.extend(t.op._inputs)
+    return tuple(sorted(found))
+
+
+def element_shape(t: Tensor) -> Any:
+    """The static shape of the elements of a list, as such ops take it: -1 for what is unknown."""
+    return convert(-1, dtypes.int32) if t._dims is None else \
+        convert([-1 if d is None else d for d in t._dims], dtypes.int32)
+
+
+def _save(op: Operation, tensors: list[Tensor]) -> dict[int, int]:
+    """Makes the loop save values of its body in lists: tensor id -> index of the output that is the list."""
+    known = op.__dict__.setdefault("_saved_values", {})
+    new = [t for t in tensors if id(t) not in known]
+    if new:
+        first = len(op.outputs)
+        _add_lists(op, new)
+        known.update((id(t), first + i) for i, t in enumerate(new))
+    return {id(t): known[id(t)] for t in tensors}
+
+
+def _add_lists(op: Operation, tensors: list[Tensor]) -> None:
+    graph = op.graph
+    cond, body = as_function(op.attrs["cond"], graph), as_function(op.attrs["body"], graph)
+    with graph.as_default(), graph.control_dependencies(None), _no_tapes():
+        lists = [get("EmptyTensorList")(element_shape(t), convert(-1, dtypes.int32), element_dtype=t.dtype.base_dtype)
+                 for t in tensors]
+    with body.graph.as_default(), body.graph.control_dependencies(None), _no_tapes():
+        inside = [body.graph.placeholder(dtypes.variant, (), "accumulator") for _ in tensors]
+        pushed = [get("TensorListPushBack")(p, t) for p, t in zip(inside, tensors, strict=True)]
+    unused = [cond.graph.placeholder(dtypes.variant, (), "accumulator") for _ in tensors]
+    op.attrs["cond"] = GraphFunction(cond.graph, None, [*cond.inputs, *unused], cond.outputs)
+    op.attrs["body"] = GraphFunction(body.graph, None, [*body.inputs, *inside], [*body.outputs, *pushed])
+    for f in (op.attrs["cond"], op.attrs["body"]):
+        add_to_library(graph, f)
+    for t in lists:
+        op._add_input(t)
+    op._counts = (len(op._inputs),)
+    append_outputs(op, lists, "T")

@@ -1,0 +1,198 @@
+"""GraphFunction: inputs and outputs of a FuncGraph under a name, ready to be called by an op and to be run.
+
+Ops such as PartitionedCall, If and While have functions as attributes. The value of such an attribute is a
+GraphFunction, or something that `as_function` can turn into one: a name or NameAttrList (looked up in the library of
+the graph), a FunctionDef that was imported, or any object with a `graph_function`.
+"""
+from __future__ import annotations
+
+import dataclasses
+import re
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from penstock._src.base import errors
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.func_graph import FuncGraph, unique_id
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.prune import needed
+
+if TYPE_CHECKING:
+    from tensorboard.compat.proto.function_pb2 import FunctionDef
+
+
+class GraphFunction:
+    """A function over graph tensors. Several may share one FuncGraph, with other outputs."""
+
+    def __init__(self, graph: FuncGraph, name: str | None = None, inputs: list[Tensor] | None = None,
+                 outputs: list[Tensor] | None = None, attrs: dict[str, Any] | None = None):
+        self.graph = graph
+        self.name = name or f"{graph.name}_{unique_id()}"
+        self.inputs = list(graph.inputs if inputs is None else inputs)
+        self.outputs = list(graph.outputs if outputs is None else outputs)
+        self.attrs = attrs or {}
+        self._programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._backward: dict[tuple, Any] = {}
+        self._narrowed: dict[tuple, GraphFunction] = {}
+        self._extended: dict[tuple[int, ...], GraphFunction] = {}
+        self._definition: Any = None
+
+    @property
+    def graph_function(self) -> GraphFunction:
+        """Itself: what as_function looks for."""
+        return self
+
+    @property
+    def stateful(self) -> bool:
+        """Whether running it may have side effects, or give another result next time."""
+        return any(op.opdef.stateful and not op.opdef.per_session for op in self.graph._ops)
+
+    def with_outputs(self, more: list[Tensor]) -> GraphFunction:
+        """The same function with further tensors of its graph as outputs."""
+        key = tuple([id(t) for t in more])                  # of the graph's tensors, which stay
+        if key not in self._extended:
+            self._extended[key] = GraphFunction(self.graph, f"{self.graph.name}_{unique_id()}", self.inputs,
+                                                [*self.outputs, *more], self.attrs)
+        return self._extended[key]
+
+    def narrowed(self, keep: list[int]) -> GraphFunction:
+        """The same function with some of its outputs only."""
+        key = tuple(keep)
+        if key not in self._narrowed:
+            self._narrowed[key] = GraphFunction(self.graph, None, self.inputs, [self.outputs[i] for i in keep], self.attrs)
+        return self._narrowed[key]
+
+    def of_variables(self, keep: list[int]) -> GraphFunction:
+        """The test or the body of a loop, for some of its variables only; nothing else may depend on the others."""
+        key = ("variables", *keep)
+        if key not in self._narrowed:
+            outputs = [self.outputs[i] for i in keep] if len(self.outputs) == len(self.inputs) else self.outputs
+            self._narrowed[key] = GraphFunction(self.graph, None, [self.inputs[i] for i in keep], outputs, self.attrs)
+        return self._narrowed[key]
+
+    # -- running ------------------------------------------------------------------------------------------------
+    def program(self, ctx: Any) -> Any:
+        """The compiled body, kept per set of resources (a session's, or the process's)."""
+        found = self._programs.get(ctx.resources)
+        if found is None:
+            from penstock._src.step.compile.program import compile_program
+            step = self.optimized(ctx)
+            found = self._programs[ctx.resources] = compile_program(step.ops, step.fetches, step.feeds, ctx, step.placed)
+        return found
+
+    def optimized(self, ctx: Any, inline: bool = False) -> Any:
+        """The body as a step: what has to run, in order, after the optimizer's passes; with what it calls, if `inline`."""
+        from penstock._src.step.optimize.options import ALL, jit_everywhere
+        from penstock._src.step.optimize.pipeline import optimize
+        from penstock._src.step.place.placer import inside
+        ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
+        options = dataclasses.replace(ALL, jit=self.graph.jit or jit_everywhere[0])
+        placed = inside(ops, ctx.devices)
+        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, options, placed, inline=inline)
+
+    def loop(self, test: GraphFunction, ctx: Any) -> Any:
+        """The program of a loop with this function as its body; None if it cannot be one."""
+        kept = self._loops.setdefault(ctx.resources, {})
+        if test.name not in kept:
+            from penstock._src.step.compile.loop import write_loop
+            kept[test.name] = write_loop(test.optimized(ctx, True), self.optimized(ctx, True), ctx)
+        return kept[test.name]
+
+    def run(self, ctx: Any, values: Any) -> tuple:
+        """Runs the function on run-time values and gives those of its outputs."""
+        program = self.program(ctx)
+        try:
+            return program.run(ctx, *values)
+        except Exception as e:
+            raise_typed(e, program)
+            raise
+
+    # -- messages -----------------------------------------------------------------------------------------------
+    def definition(self) -> FunctionDef:
+        """The FunctionDef message."""
+        from penstock._src.graph.function_messages import definition
+        if self._definition is None:
+            self._definition = definition(self)
+        return self._definition
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
+
+
+def raise_typed(error: Exception, *programs: Any) -> None:
+    """Raises the typed error that names the op of one of the programs which failed; returns if it has its name already."""
+    from penstock._src.execute.failure import typed
+    op = next((op for op in (p.failing_op(error.__traceback__) for p in programs) if op is not None), None)
+    made = typed(error, op)
+    if made is not error:
+        raise made from error
+
+
+def as_function(value: Any, graph: Any = None) -> GraphFunction:
+    """The GraphFunction that a function attribute stands for, looked up in `graph` where it is only a name."""
+    if isinstance(value, GraphFunction):
+        return value
+    found = getattr(value, "graph_function", None)
+    if found is not None:
+        return found
+    attrs: dict[str, Any] = {}
+    name = value
+    if hasattr(value, "attr"):                                  # NameAttrList
+        name, attrs = value.name, dict(value.attr)
+    if isinstance(name, bytes):
+        name = name.decode()
+    if not isinstance(name, str):
+        if hasattr(value, "definition"):                        # an imported FunctionDef
+            return _imported(value, attrs, graph)
+        raise TypeError(f"{value!r} is not a function that an op can call.")
+    graph = graph if graph is not None else context.current_graph()
+    known = graph._get_function(name)
+    if known is None:
+        raise errors.NotFoundError(None, None, f"Function {name} is not defined in the graph's library.")
+    return known if isinstance(known, GraphFunction) else as_function(known, graph) if not attrs \
+        else _imported(known, attrs, graph)
+
+
+def _imported(value: Any, attrs: dict[str, Any], graph: Any) -> GraphFunction:
+    """A FunctionDef as a function, kept with the object that holds it."""
+    from penstock._src.graph.function_messages import from_definition
+    made = value.__dict__.setdefault("_made", {})
+    key = tuple(sorted((k, v.SerializeToString(deterministic=True)) for k, v in attrs.items()))
+    if key not in made:
+        made[key] = from_definition(value.definition(), attrs, graph)
+    return made[key]
+
+
+def add_to_library(graph: Any, function: GraphFunction) -> None:
+    """Puts a function, and those that it calls, into the library of a graph."""
+    if graph._functions.get(function.name) is function:
+        return
+    for inner in list(function.graph._functions.values()):
+        if isinstance(inner, GraphFunction):
+            add_to_library(graph, inner)
+        elif graph._get_function(inner.name) is None:
+            graph._add_function(inner)
+    graph._add_function(function)
+
+
+def function_name(name: str) -> str:
+    """A new function name made of `name`, as TensorFlow forms them."""
+    return f"__inference_{re.sub(r'[^A-Za-z0-9_]', '_', name)}_{unique_id()}"
+
+
+def append_outputs(op: Operation, tensors: list[Tensor], attr: str) -> None:
+    """Gives a function-calling op more outputs, shaped like `tensors`; `attr` is its list(type) attribute.
+
+    Tapes that recorded the op see the new outputs.
+    """
+    new = [Tensor(op, len(op.outputs) + i, t.dtype.base_dtype, t._dims) for i, t in enumerate(tensors)]
+    watching = [tape for tape in context.state.tapes if any(id(t) in tape._watched for t in op.outputs)]
+    for tape in watching:
+        tape._watched.update((id(t), t) for t in new)
+    op.outputs.extend(new)
+    op.attrs[attr] = [*op.attrs[attr], *(t.dtype.base_dtype for t in tensors)]
+    if op.attrs.get("output_shapes"):
+        op.attrs["output_shapes"] = [*op.attrs["output_shapes"], *(TensorShape.of(t._dims) for t in tensors)]
+    op.graph._version_changed()

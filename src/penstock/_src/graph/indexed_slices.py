@@ -1,0 +1,110 @@
+"""IndexedSlices: a tensor given by some of its rows, the form of gradients of gathers."""
+from __future__ import annotations
+
+import collections
+import warnings
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert, register_tensor_conversion_function
+from penstock._src.graph.node import Tensor
+
+IndexedSlicesValue = collections.namedtuple("IndexedSlicesValue", ["values", "indices", "dense_shape"])
+export.value(IndexedSlicesValue, v1=["IndexedSlicesValue"])
+
+
+@export("IndexedSlices")
+class IndexedSlices:
+    """Rows `values[i]` at positions `indices[i]` of a larger tensor of shape `dense_shape`."""
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None):
+        self._values, self._indices, self._dense_shape = values, indices, dense_shape
+
+    values = property(lambda self: self._values, doc="The rows.")
+    indices = property(lambda self: self._indices, doc="The positions of the rows.")
+    dense_shape = property(lambda self: self._dense_shape, doc="The shape of the whole tensor, or None.")
+    dtype = property(lambda self: self._values.dtype, doc="The DType of the rows.")
+    name = property(lambda self: self._values.name, doc="The name of the values.")
+    device = property(lambda self: self._values.device, doc="The device of the values.")
+    op = property(lambda self: self._values.op, doc="The operation that produces the values.")
+    graph = property(lambda self: self._values.graph, doc="The graph of the values.")
+
+    @property
+    def shape(self) -> Any:
+        """The static shape of the whole tensor."""
+        from penstock._src.base.static_shape import TensorShape
+        from penstock._src.graph.constant import constant_dims
+        return TensorShape.of(None if self._dense_shape is None else constant_dims(self._dense_shape))
+
+    get_shape = lambda self: self.shape  # noqa: E731
+
+    def consumers(self) -> list:
+        """The operations that use a part of it."""
+        return self._values.consumers() + self._indices.consumers()
+
+    @property
+    def _type_spec(self) -> Any:
+        from penstock._src.graph.type_spec import IndexedSlicesSpec
+        return IndexedSlicesSpec.from_value(self)
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
+    def __str__(self) -> str:
+        shape = f", dense_shape={self._dense_shape}" if self._dense_shape is not None else ""
+        return f"IndexedSlices(indices={self._indices}, values={self._values}{shape})"
+
+
+_WARN_ELEMENTS = 100_000_000
+
+
+def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """The whole tensor, duplicate rows added up."""
+    from penstock._src.ops.registry import get
+    if dtype is not None and not dtype.is_compatible_with(value.dtype):
+        raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype "
+                         f"{value.dtype.name}")
+    if value.dense_shape is None:
+        raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {value!s}")
+    dims = value.shape._dims
+    if not context.executing_eagerly() and dims is not None and all(d is not None for d in dims):
+        n = 1
+        for d in dims:
+            n *= d
+        if n >= _WARN_ELEMENTS:
+            warnings.warn(f"Converting sparse IndexedSlices to a dense Tensor with {n} elements. This may consume a "
+                          "large amount of memory.", stacklevel=3)
+    return get("UnsortedSegmentSum")(value.values, value.indices, value.dense_shape[0], name=name)
+
+
+register_tensor_conversion_function(IndexedSlices, to_dense)
+
+
+@export(v1=["convert_to_tensor_or_indexed_slices"])
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """`value` itself if it is a tensor or IndexedSlices, else convert_to_tensor(value)."""
+    from penstock._src.base import dtypes
+    if isinstance(value, IndexedSlices):
+        if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+            raise ValueError(f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for Tensor with dtype "
+                             f"{value.dtype.name}: {value!s}")
+        return value
+    return convert(value, dtype, name)
+
+
+def add_gradients(grads: list) -> Any:
+    """The sum of gradients: sparse while all of them are."""
+    from penstock._src.ops.registry import get
+    if len(grads) == 1:
+        return grads[0]
+    if all(isinstance(g, Tensor) for g in grads):
+        return get("AddN")(grads)
+    if not all(isinstance(g, IndexedSlices) for g in grads):
+        return get("AddN")([convert(g) for g in grads])
+    concat = get("ConcatV2")
+    indices = [g.indices for g in grads]
+    if len({i.dtype.base_dtype for i in indices}) > 1:
+        from penstock._src.base import dtypes
+        indices = [i if i.dtype == dtypes.int64 else get("Cast")(i, DstT=dtypes.int64) for i in indices]
+    return IndexedSlices(concat([g.values for g in grads], 0), concat(indices, 0), grads[0].dense_shape)

@@ -1,0 +1,434 @@
+"""The nouns of a graph: Operation and Tensor.
+
+An Operation is a node: an op type from the registry, input tensors, attributes, control inputs, a device, and the
+user's frames where it was made. A Tensor is an edge: the n-th output of an Operation. Both are dumb data; Graph
+creates them (see `build.py`), Session runs them.
+"""
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape, as_dims, merge
+from penstock._src.graph import context
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from penstock._src.graph.graph import Graph
+    from penstock._src.ops.registry import OpDef
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_FRAMES = 12
+
+
+def user_frames() -> tuple:
+    """The innermost frames outside this package, as (code, instruction) pairs; decoded when asked for."""
+    frames: list[tuple] = []
+    f: FrameType | None = sys._getframe(2)
+    while f is not None and len(frames) < _FRAMES:
+        code = f.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            frames.append((code, f.f_lasti))
+        f = f.f_back
+    return tuple(frames)
+
+
+def decode_frames(frames: tuple) -> list[tuple[str, int, str, str]]:
+    """(file, line, function, source text), outermost first."""
+    import linecache
+    out = []
+    for code, lasti in reversed(frames):
+        line = next((ln for start, end, ln in code.co_lines() if start <= lasti < end and ln), code.co_firstlineno)
+        out.append((code.co_filename, line, code.co_name, linecache.getline(code.co_filename, line).strip()))
+    return out
+
+
+class _Equality:
+    """Whether == compares elements: asked of the class, as libraries do."""
+
+    def __get__(self, instance: Any, owner: Any) -> bool:
+        return context.process.tensor_equality
+
+
+class TensorRef:
+    """A hashable reference to a tensor, for use as a key (``tensor.ref()``)."""
+
+    __slots__ = ("_tensor", "__weakref__")
+
+    def __init__(self, tensor: Any):
+        self._tensor = tensor
+
+    def deref(self) -> Any:
+        """The tensor."""
+        return self._tensor
+
+    def __hash__(self) -> int:
+        return id(self._tensor)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, TensorRef) and other._tensor is self._tensor
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._tensor!r}>"
+
+
+@export("Tensor")
+class Tensor:
+    """An output of an operation. Arithmetic, comparison and indexing build more operations.
+
+    >>> x = tf.placeholder(tf.float32, [2, None])
+    >>> (x[:, 0] * 2).shape
+    TensorShape([Dimension(2)])
+    """
+
+    __array_priority__ = 100
+    OVERLOADABLE_OPERATORS: set[str] = set()
+    _USE_EQUALITY = _Equality()
+
+    def __init__(self, op: Operation, value_index: int, dtype: Any, dims: tuple | None = None):
+        self._op, self._value_index, self._dtype = op, value_index, dtype
+        self._dims = dims
+        self._consumers: list = []
+
+    op = property(lambda self: self._op, doc="The operation that produces this tensor.")
+    value_index = property(lambda self: self._value_index, doc="Which output of its operation this is.")
+    dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
+    graph = property(lambda self: self._op.graph, doc="The graph that holds this tensor.")
+    name = property(lambda self: f"{self._op.name}:{self._value_index}", doc="Operation name and output index.")
+    device = property(lambda self: self._op.device, doc="The device of the operation.")
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape, as far as it is known."""
+        return TensorShape.of(self._dims)
+
+    def get_shape(self) -> TensorShape:
+        """Alias of `shape`."""
+        return TensorShape.of(self._dims)
+
+    @property
+    def ndim(self) -> int | None:
+        """The static rank."""
+        return None if self._dims is None else len(self._dims)
+
+    def set_shape(self, shape: Any) -> None:
+        """Merges what the caller knows into the static shape."""
+        self._dims = merge(self._dims, as_dims(shape))
+
+    def consumers(self) -> list[Operation]:
+        """The operations that take this tensor as an input."""
+        seen: dict[Operation, None] = {}
+        for op in self._consumers:
+            seen[op] = None
+        return list(seen)
+
+    def ref(self) -> TensorRef:
+        """A hashable reference to this tensor."""
+        return TensorRef(self)
+
+    experimental_ref = ref
+    __ref__ = ref
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Runs the graph up to this tensor in `session`, or in the default one."""
+        return _session(session, self.graph, "eval").run(self, feed_dict)
+
+    def _rank(self) -> int | None:
+        return None if self._dims is None else len(self._dims)
+
+    def _shape_as_list(self) -> list | None:
+        return None if self._dims is None else list(self._dims)
+
+    def _as_node_def_input(self) -> str:
+        return self._op.name if self._value_index == 0 else f"{self._op.name}:{self._value_index}"
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def __str__(self) -> str:
+        shape = f", shape={self.shape}" if self._dims is not None else ", shape=<unknown>"
+        device = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
+
+    def __len__(self) -> int:
+        raise TypeError(f"len is not well defined for a symbolic Tensor ({self.name}). Use x.shape[0] for the static "
+                        "size, or tf.shape(x)[0].")
+
+    def __bool__(self) -> bool:
+        from penstock._src.base.errors import OperatorNotAllowedInGraphError
+        raise OperatorNotAllowedInGraphError(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if a "
+            f"tensor is defined, and use tf.cond to choose by a tensor's value ({self.name}).")
+
+    __nonzero__ = __bool__
+
+    if TYPE_CHECKING:      # the operators are set by ops/operators.py, this one by ops/array/slicing.py
+        def __getitem__(self, key: Any) -> Tensor: ...
+
+    def __iter__(self) -> Any:
+        if not context.executing_eagerly() and not _iterable_in_graph(self):
+            raise TypeError("Tensor objects are only iterable when eager execution is enabled. "
+                            "To iterate over this tensor use tf.map_fn.")
+        if self._dims is None:
+            raise TypeError("Cannot iterate over a tensor with unknown shape.")
+        if not self._dims:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        if self._dims[0] is None:
+            raise TypeError("Cannot iterate over a tensor with unknown first dimension.")
+        return (self[i] for i in range(self._dims[0]))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
+
+    def __index__(self) -> int:
+        raise TypeError(f"A symbolic tensor ({self.name}) cannot be used as an index.")
+
+    def __hash__(self) -> int:
+        if context.process.tensor_equality and context.process.eager and self.graph.building_function:
+            raise TypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
+        return id(self)
+
+    def __copy__(self) -> Tensor:
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+
+def _iterable_in_graph(t: Tensor) -> bool:
+    """In TensorFlow 2 behaviour a graph tensor of known length may be iterated, as in a traced function."""
+    return getattr(t.graph, "building_function", False)
+
+
+def _session(session: Any, graph: Any, what: str) -> Any:
+    from penstock._src.session.session import get_default_session
+    if session is None:
+        session = get_default_session()
+        if session is None:
+            raise ValueError(f"Cannot evaluate tensor using `{what}()`: No default session is registered. Use "
+                             f"`with sess.as_default()` or pass an explicit session to `{what}(session=sess)`")
+        if session.graph is not graph:
+            raise ValueError(f"Cannot use the default session to evaluate tensor: the tensor's graph is different "
+                             f"from the session's graph. Pass an explicit session to `{what}(session=sess)`.")
+    elif session.graph is not graph:
+        raise ValueError("Cannot use the given session to evaluate tensor: the tensor's graph is different from the "
+                         "session's graph.")
+    return session
+
+
+@export("Operation")
+class Operation:
+    """A node of a graph. Made by calling ops; `type` names the op, `inputs` and `outputs` are tensors."""
+
+    _original_op: Any = None       # the op whose gradient this one belongs to
+    _device_assignments: list = []             # the device scopes around it, innermost first, with their lines
+    _colocation_dict: dict = {}                # name of an op that it is colocated with -> the line that says so
+    _origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one stands for
+
+    def __init__(self, graph: Graph, opdef: OpDef, name: str, inputs: list[Tensor], attrs: dict[str, Any],
+                 output_types: list, counts: tuple):
+        self.graph, self.opdef, self.name = graph, opdef, name
+        self._inputs, self.attrs, self._counts = inputs, attrs, counts
+        self._control_inputs: list[Operation] = []
+        self._control_outputs: list[Operation] = []
+        self._device: str = ""
+        self._control_flow_context: Any = None
+        self._original_op: Any = None
+        self._id = 0
+        self.frames: tuple = ()
+        self._extra: dict[str, Any] = {}          # attributes outside of the declaration, such as _class
+        self.outputs = [Tensor(self, i, t) for i, t in enumerate(output_types)]
+        for t in inputs:
+            t._consumers.append(self)
+
+    @property
+    def type(self) -> str:
+        """The op type, such as "MatMul"."""
+        return self.opdef.name
+
+    @property
+    def inputs(self) -> tuple:
+        """The input tensors, flattened."""
+        return _Inputs(self._inputs)
+
+    @property
+    def _input_types(self) -> list:
+        """The types that the inputs are used as: a reference only where the op wants one."""
+        from penstock._src.graph.build import input_types
+        return input_types(self.opdef, self.attrs)
+
+    @property
+    def control_inputs(self) -> list[Operation]:
+        """Operations that run before this one."""
+        return list(self._control_inputs)
+
+    @property
+    def device(self) -> str:
+        """The requested device, as text; empty when there is none."""
+        return self._device
+
+    @property
+    def op_def(self) -> Any:
+        """The OpDef message."""
+        from penstock._src.graph.graphdef import op_def_message
+        return op_def_message(self.opdef)
+
+    @property
+    def node_def(self) -> Any:
+        """The NodeDef message."""
+        from penstock._src.graph.graphdef import node_def
+        return node_def(self)
+
+    @property
+    def traceback(self) -> list:
+        """The user's stack where this op was made: (file, line, function, text), outermost first."""
+        return decode_frames(self.frames)
+
+    @property
+    def made_at(self) -> str:
+        """The user's line that made this op, as "file:line"; empty if nobody knows."""
+        frames = self.traceback
+        return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+
+    @property
+    def made_note(self) -> str:
+        """`made_at` as it stands at the end of error messages."""
+        at = self.made_at
+        return f" (defined at {at})" if at else ""
+
+    @property
+    def traceback_with_start_lines(self) -> list:
+        """Like `traceback`, with the first line of each function at the end."""
+        starts = [code.co_firstlineno for code, _ in reversed(self.frames)]
+        return [(*f, {}, s) for f, s in zip(self.traceback, starts, strict=True)]
+
+    def values(self) -> tuple:
+        """The outputs."""
+        return tuple(self.outputs)
+
+    def get_attr(self, name: str) -> Any:
+        """The value of an attribute; ValueError if there is none of that name."""
+        value = self.attrs[name] if name in self.attrs else self._extra.get(name, self)
+        if value is self:
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
+        kind = self.opdef.attrs[name].kind if name in self.opdef.attrs else None
+        return _public_attr(kind, value, self)
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        """Sets an attribute from an AttrValue message or a plain value."""
+        from penstock._src.graph.graphdef import attr_from_message, is_attr_message
+        if is_attr_message(value):
+            kind = self.opdef.attrs[name].kind if name in self.opdef.attrs else None
+            value = attr_from_message(value, kind, self.graph)
+        (self.attrs if name in self.opdef.attrs else self._extra)[name] = value
+        self.graph._version_changed()
+
+    _set_attr_with_buf = _set_attr
+
+    def colocation_groups(self) -> list[bytes]:
+        """The groups of ops that must share a device with this one."""
+        groups = [_bytes(c) for c in self._extra.get("_class", [])]
+        found = [c for c in groups if c.startswith(b"loc:@")]
+        return found or [_bytes("loc:@" + self.name)]
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Runs this operation in `session`, or in the default one."""
+        _session(session, self.graph, "run").run(self, feed_dict)
+
+    # -- changes, for control flow construction and rewrites ------------------------------------------
+    def _set_device(self, device: Any) -> None:
+        from penstock._src.graph.scopes import device_text
+        self._device = device_text(device)
+        self.graph._version_changed()
+
+    _set_device_from_string = _set_device
+
+    def _add_control_inputs(self, ops: Any) -> None:
+        for op in ops:
+            self._add_control_input(op)
+
+    def _add_control_input(self, op: Operation) -> None:
+        op = op.op if isinstance(op, Tensor) else op
+        if not isinstance(op, Operation):
+            raise TypeError(f"op must be an Operation: {op}")
+        if op.graph is not self.graph:
+            raise ValueError(f"{op.name} must be from the same graph as {self.name}.")
+        if op not in self._control_inputs:
+            self._control_inputs.append(op)
+            op._control_outputs.append(self)
+            self.graph._version_changed()
+
+    def _remove_all_control_inputs(self) -> None:
+        for op in self._control_inputs:
+            op._control_outputs.remove(self)
+        self._control_inputs = []
+        self.graph._version_changed()
+
+    def _update_input(self, index: int, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"tensor must be a Tensor: {tensor}")
+        if tensor.graph is not self.graph:
+            raise ValueError(f"{tensor} must be from the same graph as {self.name}.")
+        old = self._inputs[index]
+        if old.dtype.base_dtype != tensor.dtype.base_dtype:
+            raise TypeError(f"Cannot convert from {tensor.dtype.name} to {old.dtype.name} as input {index} of "
+                            f"{self.name}")
+        old._consumers.remove(self)
+        self._inputs[index] = tensor
+        tensor._consumers.append(self)
+        self.graph._version_changed()
+
+    def _add_input(self, tensor: Tensor) -> None:
+        """Appends an input to a variadic op (Merge of a loop, for example)."""
+        self._inputs.append(tensor)
+        tensor._consumers.append(self)
+        self.graph._version_changed()
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, ctx: Any) -> None:
+        self._control_flow_context = ctx
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+    def __str__(self) -> str:
+        return str(self.node_def)
+
+
+class _Inputs(tuple):
+    """A tuple of inputs that compares by identity of its elements."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: Any) -> bool:
+        return len(self) == len(other) and all(a is b for a, b in zip(self, other, strict=True))
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+def _bytes(s: Any) -> bytes:
+    return s.encode() if isinstance(s, str) else s
+
+
+def _public_attr(kind: str | None, value: Any, op: Operation) -> Any:
+    """Attributes as TensorFlow's get_attr gives them: bytes for strings, messages for shapes and tensors."""
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, TensorShape):
+        return value.as_proto()
+    if kind == "tensor":
+        from penstock._src.graph.tensor_proto import make_tensor_proto
+        return make_tensor_proto(value, dtype=op.attrs.get("dtype"))
+    if kind == "func" or (kind is None and type(value).__name__ == "NameAttrList"):
+        from penstock._src.graph.graphdef import func_message
+        return func_message(value)
+    if isinstance(value, (list, tuple)):
+        return [_public_attr(None, v, op) for v in value]
+    return value

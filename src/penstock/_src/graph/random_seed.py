@@ -1,0 +1,107 @@
+"""Random seeds: the graph-level (or process-level, when eager) seed, and the pair that each random op gets.
+
+A random op has two seed attributes. They come from the graph's seed and the op's own:
+
+    graph seed   op seed    the op gets
+    none         none       (None, None): unpredictable
+    none         s          (87654321, s)
+    g            none       (g, the number of such ops made so far): repeatable, different for each op
+    g            s          (g, s)
+"""
+from __future__ import annotations
+
+import random
+import weakref
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph import context
+
+DEFAULT_GRAPH_SEED = 87654321
+_MAXINT32 = 2**31 - 1
+
+
+class _Eager:
+    """The seed of eager execution, and the numbers drawn from it for ops without a seed of their own."""
+    seed: int | None = None
+    rng: random.Random | None = None
+    generation = 0          # counts calls of set_seed: streams of an older generation start afresh
+    drawn: set = set()      # pairs of seeds drawn for one execution, which need no stream that goes on
+
+
+_eager = _Eager()
+_op_seeds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # how many op seeds each graph has given
+
+
+def generation() -> int:
+    """How many times the eager seed was set."""
+    return _eager.generation
+
+
+def gave_seeds(graph: Any) -> bool:
+    """Whether ops of a graph took their seeds from the graph's."""
+    return _op_seeds.get(graph, 0) > 0
+
+
+def take_drawn(seed: int, seed2: int) -> bool:
+    """Whether these seeds were drawn for a single execution; True only once."""
+    try:
+        _eager.drawn.remove((seed, seed2))
+    except KeyError:
+        return False
+    return True
+
+
+def _set_eager_seed(seed: int | None) -> None:
+    _eager.seed = seed
+    _eager.rng = None if seed is None else random.Random(seed)
+    _eager.generation += 1
+    _eager.drawn.clear()
+
+
+@export(v1=["random.get_seed", "get_seed"])
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """The two seeds that an op with seed `op_seed` (or None) should use.
+
+    >>> tf.get_seed(7)
+    (87654321, 7)
+    """
+    eager = context.executing_eagerly()
+    graph: Any = None if eager else context.current_graph()
+    seed = _eager.seed if eager else graph.seed
+    if seed is None:
+        if op_seed is None:
+            if context.process.seeds_required:
+                raise RuntimeError("Random ops require a seed to be set when determinism is enabled. Please set a seed before "
+                                   "running the op, e.g. by calling tf.random.set_seed(1).")
+            return None, None
+        return DEFAULT_GRAPH_SEED, op_seed % _MAXINT32
+    once = eager and op_seed is None
+    if op_seed is None:
+        if eager:
+            op_seed = _eager.rng.randint(0, _MAXINT32)      # type: ignore[union-attr]
+        else:
+            op_seed = _op_seeds.get(graph, 0)
+            _op_seeds[graph] = op_seed + 1
+            if hasattr(graph, "_seed_used"):
+                graph._seed_used = True
+    seeds = seed % _MAXINT32, op_seed % _MAXINT32
+    if seeds == (0, 0):
+        seeds = 0, _MAXINT32                                # kernels take (0, 0) for "no seed"
+    if once:
+        if len(_eager.drawn) > 1000:                        # asked for, but never used
+            _eager.drawn.clear()
+        _eager.drawn.add(seeds)
+    return seeds
+
+
+@export("random.set_seed", v1=["random.set_random_seed", "set_random_seed"])
+def set_seed(seed: int | None) -> None:
+    """Sets the seed of the default graph, or of eager execution.
+
+    >>> tf.random.set_seed(1234)
+    """
+    if context.executing_eagerly():
+        _set_eager_seed(seed)
+    else:
+        context.current_graph().seed = seed

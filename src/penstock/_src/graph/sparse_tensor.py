@@ -1,0 +1,242 @@
+"""SparseTensor: a tensor given by the positions and values of its non-zero elements. Its ops are in ops/sparse_*.py."""
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.constant import constant_dims
+from penstock._src.graph.convert import convert, register_tensor_conversion_function
+from penstock._src.graph.node import Tensor, _session
+from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, register_type_spec_from_value_converter
+from penstock._src.session.fetches import register_session_run_conversion_functions
+
+SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
+export.value(SparseTensorValue, v1=["SparseTensorValue"])
+
+
+_ON_VALUES = {"abs", "negative", "sign", "square", "sqrt", "tanh", "erf", "cast", "bessel_i0e", "bessel_i1e"}
+
+
+@export("SparseTensor", "sparse.SparseTensor")
+class SparseTensor:
+    """values[i] at position indices[i] of a tensor of shape dense_shape.
+
+    >>> tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[3, 4])
+    """
+
+    _is_tensor_like = True
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any):
+        with name_scope(None, "SparseTensor", [v for v in (indices, values, dense_shape) if isinstance(v, Tensor)]):
+            self._indices: Any = convert(indices, dtypes.int64, "indices")
+            self._values: Any = convert(values, name="values")
+            self._dense_shape: Any = convert(dense_shape, dtypes.int64, "dense_shape")
+        self._shape_default: Any = None
+        rank = self._indices.shape.with_rank(2)._dims
+        nnz = self._values.shape.with_rank(1)._dims
+        shape = self._dense_shape.shape.with_rank(1)._dims
+        if rank is not None and nnz is not None:
+            TensorShape([rank[0]]).merge_with(TensorShape([nnz[0]]))
+        if rank is not None and shape is not None:
+            TensorShape([rank[1]]).merge_with(TensorShape([shape[0]]))
+
+    @classmethod
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        """A SparseTensor from one, or from a SparseTensorValue."""
+        if not isinstance(sparse_tensor_value, (SparseTensor, SparseTensorValue)):
+            raise TypeError(f"Neither a SparseTensor nor SparseTensorValue: {sparse_tensor_value}.")
+        return cls(*(getattr(sparse_tensor_value, n) for n in ("indices", "values", "dense_shape")))
+
+    indices = property(lambda self: self._indices, doc="int64 positions, [n, rank].")
+    values = property(lambda self: self._values, doc="The values, [n].")
+    dense_shape = property(lambda self: self._dense_shape, doc="int64 shape, [rank].")
+    dtype = property(lambda self: self._values.dtype, doc="The DType of the values.")
+    op = property(lambda self: self._values.op, doc="The operation that produces the values.")
+    graph = property(lambda self: self._values.graph, doc="The graph.")
+    name = property(lambda self: self._values.name, doc="The name of the values.")
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape, as far as it is known."""
+        return TensorShape.of(constant_dims(self._dense_shape))
+
+    def get_shape(self) -> TensorShape:
+        """Alias of `shape`."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Checks the static shape."""
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Shapes {self.shape} and {TensorShape(shape)} are not compatible")
+
+    def with_values(self, new_values: Any) -> SparseTensor:
+        """The same positions with other values."""
+        return SparseTensor(self._indices, new_values, self._dense_shape)
+
+    @staticmethod
+    def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
+        """Functions of one tensor that leave zeros zero act on the values (see penstock.ops.composite)."""
+        if fn.__name__ not in _ON_VALUES:
+            return NotImplemented
+        if args and isinstance(args[0], SparseTensor):
+            return args[0].with_values(fn(args[0].values, *args[1:], **kwargs))
+        name = next((k for k, v in kwargs.items() if isinstance(v, SparseTensor)), None)
+        if args or name is None:
+            return NotImplemented
+        return kwargs[name].with_values(fn(**{**kwargs, name: kwargs[name].values}))
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Runs the graph up to this tensor; gives a SparseTensorValue."""
+        return _session(session, self.graph, "eval").run(self, feed_dict)
+
+    def consumers(self) -> list:
+        """The operations that use a part of it."""
+        seen: dict = {}
+        for t in (self._indices, self._values, self._dense_shape):
+            for op in t.consumers():
+                seen[op] = None
+        return list(seen)
+
+    def _numpy(self) -> SparseTensorValue:
+        return SparseTensorValue(self._indices.numpy(), self._values.numpy(), self._dense_shape.numpy())
+
+    @property
+    def _type_spec(self) -> SparseTensorSpec:
+        return SparseTensorSpec(self.shape, self.dtype)
+
+    def _shape_invariant_to_type_spec(self, shape: Any) -> SparseTensorSpec:
+        shape = TensorShape(shape)
+        if shape.ndims is None:
+            shape = TensorShape([None])
+        if shape.ndims != 1:
+            raise ValueError("Expected a shape with 1 dimension")
+        return SparseTensorSpec(TensorShape([None] * shape._dims[0]) if shape._dims[0] is not None else None, self.dtype)
+
+    @staticmethod
+    def _override_operator(operator: str, func: Any) -> None:
+        setattr(SparseTensor, operator, func)
+
+    def __str__(self) -> str:
+        return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
+
+    __repr__ = __str__
+
+
+@export("SparseTensorSpec")
+class SparseTensorSpec(BatchableTypeSpec):
+    """The type of a SparseTensor."""
+
+    __slots__ = ("_shape", "_dtype")
+
+    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32):
+        self._shape, self._dtype = TensorShape(shape), dtypes.as_dtype(dtype)
+
+    value_type = property(lambda self: SparseTensor, doc="The class of the values.")
+    shape = property(lambda self: self._shape, doc="The TensorShape.")
+    dtype = property(lambda self: self._dtype, doc="The DType.")
+
+    @classmethod
+    def from_value(cls, value: Any) -> SparseTensorSpec:
+        """The spec of a SparseTensor or SparseTensorValue."""
+        if isinstance(value, SparseTensor):
+            return cls(value.shape, value.dtype)
+        if isinstance(value, SparseTensorValue):
+            return cls(TensorShape(value.dense_shape), getattr(value.values, "dtype", None) or convert(value.values).dtype)
+        raise TypeError("Expected SparseTensor or SparseTensorValue")
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether shape and dtype fit."""
+        if isinstance(spec_or_value, SparseTensorValue):
+            spec_or_value = SparseTensorSpec.from_value(spec_or_value)
+        return super().is_compatible_with(spec_or_value)
+
+    def _serialize(self) -> tuple:
+        return self._shape, self._dtype
+
+    @property
+    def _component_specs(self) -> list:
+        rank = self._shape.ndims
+        return [TensorSpec([None, rank], dtypes.int64), TensorSpec([None], self._dtype), TensorSpec([rank], dtypes.int64)]
+
+    def _to_components(self, value: Any) -> list:
+        return [value.indices, value.values, value.dense_shape]
+
+    def _from_components(self, tensor_list: Any) -> Any:
+        if all(isinstance(t, np.ndarray) for t in tensor_list):
+            return SparseTensorValue(*tensor_list)
+        return SparseTensor(*tensor_list)
+
+    @property
+    def _flat_tensor_specs(self) -> list:
+        return [TensorSpec(None, dtypes.variant)]
+
+    def _to_tensor_list(self, value: Any) -> list:
+        from penstock._src.ops.registry import get
+        value = SparseTensor.from_value(value)
+        return [get("SerializeSparse")(value.indices, value.values, value.dense_shape, out_type=dtypes.variant)]
+
+    def _to_batched_tensor_list(self, value: Any) -> list:
+        from penstock._src.ops.registry import get
+        if value.shape.ndims == 0:
+            raise ValueError("Unbatching a sparse tensor is only supported for rank >= 1")
+        return [get("SerializeManySparse")(value.indices, value.values, value.dense_shape, out_type=dtypes.variant)]
+
+    def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
+        from penstock._src.ops.registry import get
+        indices, values, shape = get("DeserializeSparse")(tensor_list[0], dtype=self._dtype)
+        rank = self._shape.ndims
+        indices.set_shape([None, rank])
+        shape.set_shape([rank])
+        return SparseTensor(indices, values, shape)
+
+    def _batch(self, batch_size: Any) -> SparseTensorSpec:
+        return SparseTensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype)
+
+    def _unbatch(self) -> SparseTensorSpec:
+        if self._shape.ndims == 0:
+            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+        return SparseTensorSpec(self._shape[1:], self._dtype)
+
+    def _to_legacy_output_types(self) -> Any:
+        return self._dtype
+
+    def _to_legacy_output_shapes(self) -> Any:
+        return self._shape
+
+    def _to_legacy_output_classes(self) -> Any:
+        return SparseTensor
+
+
+def _no_dense(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    raise TypeError(f"Failed to convert object of type {type(value)} to Tensor: a sparse tensor is not converted "
+                    "implicitly. Use tf.sparse.to_dense(x).")
+
+
+register_tensor_conversion_function(SparseTensor, _no_dense, 10)
+register_session_run_conversion_functions(
+    SparseTensor,
+    lambda sp: ([sp.indices, sp.values, sp.dense_shape], lambda v: SparseTensorValue(*v)),
+    lambda sp, value: [(sp.indices, value[0]), (sp.values, value[1]), (sp.dense_shape, value[2])],
+    lambda sp: [sp.indices, sp.values, sp.dense_shape])
+
+
+@export(v1=["convert_to_tensor_or_sparse_tensor"])
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A SparseTensor stays one; anything else becomes a Tensor."""
+    dtype = dtypes.as_dtype(dtype) if dtype is not None else None
+    if isinstance(value, SparseTensorValue):
+        value = SparseTensor.from_value(value)
+    if isinstance(value, SparseTensor):
+        if dtype and not dtype.is_compatible_with(value.dtype):
+            raise RuntimeError(f"Sparse dtype: requested = {dtype.name}, actual = {value.dtype.name}")
+        return value
+    return convert(value, dtype, name)
+
+
+register_type_spec_from_value_converter(SparseTensorValue, SparseTensorSpec.from_value)

@@ -1,0 +1,257 @@
+"""Objects that know their parts by name, so that their state can be saved and restored by its place among the objects.
+
+A Trackable has dependencies: named references to other Trackables. A checkpoint of objects stores that graph and the values
+at its nodes (`state/checkpoint/object_graph.py`), and a restore walks it again (`state/checkpoint/restore.py`). Objects may
+be made after the restore: what a checkpoint has for a name that is not there yet waits in `_deferred_dependencies`.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.scopes import init_scope
+
+VARIABLE_VALUE_KEY = "VARIABLE_VALUE"
+OBJECT_GRAPH_PROTO_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+class TrackableReference(NamedTuple):
+    """A named dependency."""
+    name: str
+    ref: Any
+
+
+def no_automatic_dependency_tracking(method: Callable) -> Callable:
+    """A method in which attributes that are set do not become dependencies."""
+    @functools.wraps(method)
+    def untracked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = getattr(self, "_self_setattr_tracking", True)
+        self._self_setattr_tracking = False
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self._self_setattr_tracking = before
+    return untracked
+
+
+@contextlib.contextmanager
+def no_automatic_dependency_tracking_scope(obj: Any) -> Iterator[None]:
+    """Attributes of `obj` that are set inside do not become dependencies."""
+    before = getattr(obj, "_self_setattr_tracking", True)
+    obj._self_setattr_tracking = False
+    try:
+        yield
+    finally:
+        obj._self_setattr_tracking = before
+
+
+@export("__internal__.tracking.Trackable")
+class Trackable:
+    """The base of what can be saved by its place in a graph of objects. Subclasses need not call `__init__`."""
+
+    @property
+    def _setattr_tracking(self) -> bool:
+        return getattr(self, "_self_setattr_tracking", True)
+
+    @_setattr_tracking.setter
+    def _setattr_tracking(self, value: bool) -> None:
+        self._self_setattr_tracking = value
+
+    @property
+    def _update_uid(self) -> int:
+        """The number of the restore that this object got its value from."""
+        return self._self_update_uid
+
+    @_update_uid.setter
+    def _update_uid(self, value: int) -> None:
+        self._self_update_uid = value
+
+    _unconditional_checkpoint_dependencies = property(lambda self: self._self_dependencies)
+    _unconditional_dependency_names = property(lambda self: self._self_dependency_names)
+    _name_based_restores = property(lambda self: self._self_name_based_restores)
+
+    @no_automatic_dependency_tracking
+    def _maybe_initialize_trackable(self) -> None:
+        if hasattr(self, "_self_dependencies"):
+            return
+        self._self_dependencies: list[TrackableReference] = []
+        self._self_dependency_names: dict[str, Any] = {}
+        self._self_deferred: dict[str, list] = {}
+        self._self_update_uid = -1
+        self._self_name_based_restores: set = set()
+
+    # what kind of object a SavedModel has to make again
+    _object_identifier = property(lambda self: "_generic_user_object")
+    _tracking_metadata = property(lambda self: "")
+
+    def _no_dependency(self, value: Any) -> Any:
+        return value
+
+    @property
+    def _checkpoint_dependencies(self) -> list[TrackableReference]:
+        """The dependencies, in the order in which they were added."""
+        self._maybe_initialize_trackable()
+        return self._self_dependencies
+
+    @property
+    def _deferred_dependencies(self) -> dict[str, list]:
+        """What restores have for names that are not there yet."""
+        self._maybe_initialize_trackable()
+        return self._self_deferred
+
+    def _lookup_dependency(self, name: str) -> Any:
+        self._maybe_initialize_trackable()
+        return self._self_dependency_names.get(name)
+
+    # -- tracking ----------------------------------------------------------------------------------------------------
+    def _track_trackable(self, trackable: Any, name: str, overwrite: bool = False) -> Any:
+        """Adds a dependency; gives `trackable`."""
+        self._maybe_initialize_trackable()
+        if not isinstance(trackable, Trackable):
+            raise TypeError(f"Trackable._track_trackable() passed type {type(trackable)}, not a Trackable.")
+        current = self._lookup_dependency(name)
+        if current is None:
+            self._self_dependencies.append(TrackableReference(name, trackable))
+            self._handle_deferred_dependencies(name, trackable)
+        elif current is not trackable:
+            if not overwrite:
+                raise ValueError(f"Called Trackable._track_trackable() with name='{name}', but a Trackable with this name is "
+                                 "already declared as a dependency. Names must be unique (or overwrite=True).")
+            self._self_dependencies[:] = [TrackableReference(name, trackable) if d.name == name else d
+                                          for d in self._self_dependencies]
+        self._self_dependency_names[name] = trackable
+        return trackable
+
+    def _handle_deferred_dependencies(self, name: str, trackable: Any) -> None:
+        """Gives a new dependency what restores have for it, the newest first."""
+        self._maybe_initialize_trackable()
+        trackable._maybe_initialize_trackable()
+        waiting = self._deferred_dependencies.pop(name, ())
+        for position in sorted(waiting, key=lambda p: p.checkpoint.restore_uid, reverse=True):
+            position.restore(trackable)
+        for restore in sorted(self._self_name_based_restores, key=lambda r: r.restore_uid, reverse=True):
+            trackable._name_based_attribute_restore(restore)
+
+    def _add_variable_with_custom_getter(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
+                                         initializer: Any = None, getter: Any = None, overwrite: bool = False,
+                                         **kwargs_for_getter: Any) -> Any:
+        """A variable made by `getter` and tracked; from a restore's value at once, if one is waiting."""
+        self._maybe_initialize_trackable()
+        with init_scope():
+            preloaded = self._preload_simple_restoration(name, shape) if context.executing_eagerly() else None
+            if preloaded is not None:
+                initializer, shape = preloaded, None
+        made = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **kwargs_for_getter)
+        if not overwrite or isinstance(made, Trackable):
+            return self._track_trackable(made, name=name, overwrite=overwrite)
+        return made
+
+    def _preload_simple_restoration(self, name: str, shape: Any = None) -> Any:
+        """The value that the newest waiting restore has for a variable of that name; None if it is no plain variable."""
+        waiting = self._deferred_dependencies.get(name, ())
+        if not waiting or not all(p.is_simple_variable() for p in waiting):
+            return None
+        return max(waiting, key=lambda p: p.checkpoint.restore_uid).value_tensors()[VARIABLE_VALUE_KEY]
+
+    # -- restoring ---------------------------------------------------------------------------------------------------
+    def _name_based_attribute_restore(self, checkpoint: Any) -> None:
+        """Restores this object's own values, by name, from a checkpoint without objects."""
+        self._maybe_initialize_trackable()
+        self._self_name_based_restores.add(checkpoint)
+        if self._self_update_uid < checkpoint.restore_uid:
+            checkpoint.eager_restore(self)
+            self._self_update_uid = checkpoint.restore_uid
+
+    def _restore_from_checkpoint_position(self, checkpoint_position: Any) -> list:
+        """Restores this object and its dependencies, breadth first; gives the restore ops (none in eager mode)."""
+        queue = deque([checkpoint_position])
+        restore_ops: list = []
+        tensors: dict[str, Any] = {}
+        python: list = []
+        while queue:
+            position = queue.popleft()
+            ops, more_tensors, more_python = position.trackable._single_restoration_from_checkpoint_position(position, queue)
+            restore_ops.extend(ops)
+            tensors.update(more_tensors)
+            python.extend(more_python)
+        restore_ops.extend(checkpoint_position.checkpoint.restore_saveables(tensors, python))
+        return restore_ops
+
+    def _single_restoration_from_checkpoint_position(self, checkpoint_position: Any, visit_queue: deque) -> tuple:
+        self._maybe_initialize_trackable()
+        checkpoint = checkpoint_position.checkpoint
+        found: tuple = (), {}, ()
+        if checkpoint.restore_uid > self._self_update_uid:
+            found = checkpoint_position.gather_ops_or_named_saveables()
+            self._self_update_uid = checkpoint.restore_uid
+        for child in checkpoint_position.object_proto.children:
+            position = checkpoint_position.at(child.node_id)
+            local = self._lookup_dependency(child.local_name)
+            if local is None:
+                self._deferred_dependencies.setdefault(child.local_name, []).append(position)
+            elif position.bind_object(local):
+                visit_queue.append(position)
+        return found
+
+    # -- what subclasses say about themselves ------------------------------------------------------------------------
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        """Own values: by attribute, a SaveableObject, a variable, or a function of a name that makes one."""
+        return {}
+
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        """Dependencies that a SavedModel has and a checkpoint has not."""
+        return {}
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        """The functions that a SavedModel keeps with the object."""
+        return {}
+
+
+@export("__internal__.tracking.AutoTrackable")
+class AutoTrackable(Trackable):
+    """A Trackable whose attributes become dependencies when they are set; lists, dictionaries and tuples too."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if getattr(self, name, None) is value and value is not None:      # nothing new: v.assign_add returns v
+            super().__setattr__(name, value)
+            return
+        if getattr(self, "_self_setattr_tracking", True) and not name.startswith("_self_"):
+            from penstock._src.state.checkpoint.containers import sticky_attribute_assignment
+            value = sticky_attribute_assignment(self, name, value)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._maybe_initialize_trackable()
+        delete_tracking(self, name)
+        super().__delattr__(name)
+
+    def _no_dependency(self, value: Any) -> Any:
+        from penstock._src.state.checkpoint.containers import NoDependency
+        return NoDependency(value)
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        from penstock._src.eager.function import ConcreteFunction, Function
+        found = {}
+        for name in dir(self):
+            with contextlib.suppress(Exception):
+                value = getattr(self, name)
+                if isinstance(value, (Function, ConcreteFunction)):
+                    found[name] = value
+        return found
+
+
+def delete_tracking(obj: Any, name: str) -> None:
+    """Forgets a dependency."""
+    if name in obj._self_dependency_names:
+        del obj._self_dependency_names[name]
+        obj._self_dependencies[:] = [d for d in obj._self_dependencies if d.name != name]
+
+
+class NotTrackable:
+    """Marks a class whose objects cannot be saved by their place."""

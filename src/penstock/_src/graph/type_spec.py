@@ -1,0 +1,384 @@
+"""TypeSpec: the type of a value that is made of tensors, without the tensors.
+
+`nest` uses specs to take composite values apart and put them together; tf.function, tf.data and control flow use them
+as signatures. The plain one is TensorSpec; SparseTensorSpec and others stand with their classes.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import dtypes, nest
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dimension, TensorShape
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+
+
+@export("TypeSpec", "data.experimental.Structure")
+class TypeSpec:
+    """Base class. Subclasses define value_type, _component_specs, _to_components, _from_components, _serialize."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> Any:
+        """The class of the values."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which values it is for.")
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether a value (or all values of a spec) could be of this type."""
+        if not isinstance(spec_or_value, TypeSpec):
+            spec_or_value = type_spec_from_value(spec_or_value)
+        if type(self) is not type(spec_or_value):
+            return False
+        return _compatible(self._serialize(), spec_or_value._serialize())  # type: ignore[attr-defined]
+
+    def most_specific_compatible_type(self, other: TypeSpec) -> TypeSpec:
+        """The narrowest type that covers both; ValueError if there is none."""
+        if type(self) is not type(other):
+            raise ValueError(f"No TypeSpec is compatible with both {self} and {other}")
+        merged = _widest(self._serialize(), other._serialize())  # type: ignore[attr-defined]
+        return self._deserialize(merged)
+
+    @classmethod
+    def _deserialize(cls, serialization: Any) -> TypeSpec:
+        return cls(*serialization)
+
+    def _to_tensor_list(self, value: Any) -> list:
+        if not self.is_compatible_with(value):
+            raise ValueError(f"Value {value!r} is not compatible with {self!r}.")
+        return nest.flatten(self._to_components(value), expand_composites=True)  # type: ignore[attr-defined]
+
+    def _from_tensor_list(self, tensor_list: list) -> Any:
+        self._check_tensor_list(tensor_list)
+        return self._from_compatible_tensor_list(tensor_list)
+
+    def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
+        return self._from_components(  # type: ignore[attr-defined]
+            nest.pack_sequence_as(self._component_specs, tensor_list, expand_composites=True))  # type: ignore[attr-defined]
+
+    def _check_tensor_list(self, tensor_list: list) -> None:
+        specs = self._flat_tensor_specs
+        if len(specs) != len(tensor_list):
+            raise ValueError("Incompatible input: wrong number of tensors")
+        for i, (s, t) in enumerate(zip(specs, tensor_list, strict=True)):
+            if not s.is_compatible_with(t):
+                raise ValueError(f"Incompatible input: tensor {i} ({t}) is incompatible with {s}")
+
+    @property
+    def _flat_tensor_specs(self) -> list:
+        return nest.flatten(self._component_specs, expand_composites=True)  # type: ignore[attr-defined]
+
+    def _key(self) -> Any:
+        return _hashable((type(self), self._serialize()))  # type: ignore[attr-defined]
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> Any:
+        return type(self), self._serialize()  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(repr(x) for x in self._serialize())})"  # type: ignore[attr-defined]
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, TypeSpec):
+        return type(value), _hashable(value._serialize())  # type: ignore[attr-defined]
+    if isinstance(value, TensorShape):
+        return TensorShape, value._dims
+    if isinstance(value, np.ndarray):
+        return np.ndarray, value.shape, _hashable(value.tolist())
+    if isinstance(value, dict):
+        return dict, tuple((k, _hashable(value[k])) for k in sorted(value))
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(_hashable(v) for v in value)
+    if isinstance(value, Dimension):
+        return Dimension, value.value
+    return value
+
+
+def _compatible(a: Any, b: Any) -> bool:
+    if isinstance(a, TypeSpec):
+        return a.is_compatible_with(b)
+    if isinstance(a, (TensorShape, dtypes.DType)):
+        return a.is_compatible_with(b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(_compatible(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return sorted(a) == sorted(b) and all(_compatible(a[k], b[k]) for k in a)
+    return _hashable(a) == _hashable(b)
+
+
+def _widest(a: Any, b: Any) -> Any:
+    if isinstance(a, TypeSpec):
+        return a.most_specific_compatible_type(b)
+    if isinstance(a, TensorShape):
+        return a.most_specific_compatible_shape(b)
+    if isinstance(a, (list, tuple)) and type(a) is type(b) and len(a) == len(b):
+        parts = [_widest(x, y) for x, y in zip(a, b, strict=True)]
+        return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
+    if isinstance(a, dict) and isinstance(b, dict) and sorted(a) == sorted(b):
+        return {k: _widest(a[k], b[k]) for k in a}
+    if type(a) is type(b) and _hashable(a) == _hashable(b):
+        return a
+    raise ValueError(f"Types are not compatible: {a!r} vs {b!r}")
+
+
+class BatchableTypeSpec(TypeSpec):
+    """A TypeSpec that has a batched form."""
+
+    __slots__ = ()
+
+    def _to_batched_tensor_list(self, value: Any) -> list:
+        return self._to_tensor_list(value)
+
+
+_FROM_VALUE: list[tuple[type, Callable]] = []
+
+
+def register_type_spec_from_value_converter(type_object: type, converter: Callable, allow_subclass: bool = False) -> None:
+    """Tells how to make the spec of a value of a type."""
+    _FROM_VALUE.append((type_object, converter))
+
+
+export.value(register_type_spec_from_value_converter, v1=["__internal__.register_type_spec_from_value_converter"],
+             v2=["__internal__.register_type_spec_from_value_converter"])
+
+
+@export("type_spec_from_value")
+def type_spec_from_value(value: Any) -> TypeSpec:
+    """The TypeSpec of a value: TensorSpec for anything that converts to a tensor.
+
+    >>> tf.type_spec_from_value([1, 2])
+    TensorSpec(shape=(2,), dtype=tf.int32, name=None)
+    """
+    spec = getattr(value, "_type_spec", None)
+    if isinstance(spec, TypeSpec):
+        return spec
+    for t, converter in reversed(_FROM_VALUE):
+        if isinstance(value, t):
+            return converter(value)
+    if isinstance(value, Tensor) or hasattr(value, "dtype") and hasattr(value, "shape"):
+        return TensorSpec(value.shape, value.dtype)
+    try:
+        tensor = convert(value)
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"Could not build a TypeSpec for {value!r} with type {type(value).__name__}") from e
+    return TensorSpec(tensor.shape, tensor.dtype)
+
+
+@export("TensorSpec")
+class TensorSpec(BatchableTypeSpec):
+    """Shape, dtype and name of a tensor.
+
+    >>> tf.TensorSpec([None, 3], tf.float32)
+    TensorSpec(shape=(None, 3), dtype=tf.float32, name=None)
+    """
+
+    __slots__ = ("_shape", "_dtype", "_name")
+
+    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None):
+        self._shape = shape if isinstance(shape, TensorShape) else TensorShape(shape)
+        self._dtype = dtypes.as_dtype(dtype)
+        self._name = name
+
+    _is_leaf_spec = True           # nest does not look inside
+    value_type = property(lambda self: Tensor, doc="The class of the values.")
+    shape = property(lambda self: self._shape, doc="The TensorShape.")
+    dtype = property(lambda self: self._dtype, doc="The DType.")
+    name = property(lambda self: self._name, doc="A name, or None.")
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        """A copy of a spec, maybe with another name."""
+        return cls(spec.shape, spec.dtype, name or spec.name)
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        """The spec of a tensor."""
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"`tensor` should be a tf.Tensor, got {type(tensor)}")
+        found = None if hasattr(tensor, "_value") else tensor.op.name
+        return cls(tensor.shape, tensor.dtype, name or found)
+
+    def is_compatible_with(self, spec_or_tensor: Any) -> bool:
+        """Whether shape and dtype fit."""
+        if not isinstance(spec_or_tensor, TensorSpec) and not hasattr(spec_or_tensor, "dtype"):
+            try:
+                spec_or_tensor = type_spec_from_value(spec_or_tensor)
+            except TypeError:
+                return False
+        if not hasattr(spec_or_tensor, "shape") or isinstance(spec_or_tensor, TypeSpec) and \
+                not isinstance(spec_or_tensor, TensorSpec):
+            return False
+        return self._dtype.is_compatible_with(spec_or_tensor.dtype) and \
+            self._shape.is_compatible_with(spec_or_tensor.shape)
+
+    def most_specific_compatible_type(self, other: Any) -> TensorSpec:
+        """The narrowest spec that covers both."""
+        if type(self) is not type(other) or self._dtype != other.dtype:
+            raise ValueError(f"Types are not compatible: {self!r} vs {other!r}")
+        return TensorSpec(self._shape.most_specific_compatible_shape(other.shape), self._dtype,
+                          self._name if self._name == other.name else None)
+
+    def _serialize(self) -> tuple:
+        return self._shape, self._dtype, self._name
+
+    def _to_components(self, value: Any) -> Any:
+        try:
+            value = convert(value, self._dtype)
+        except (TypeError, ValueError):
+            raise ValueError(f"Value {value!r} is not convertible to a tensor with dtype {self._dtype} and shape "
+                             f"{self._shape}.") from None
+        if not value.shape.is_compatible_with(self._shape):
+            raise ValueError(f"Value {value!r} is not convertible to a tensor with dtype {self._dtype} and shape "
+                             f"{self._shape}.")
+        return value
+
+    def _from_components(self, components: Any) -> Any:
+        return components
+
+    @property
+    def _component_specs(self) -> Any:
+        return self
+
+    @property
+    def _flat_tensor_specs(self) -> list:
+        return [self]
+
+    def _to_tensor_list(self, value: Any) -> list:
+        return [self._to_components(value)]
+
+    def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
+        if isinstance(tensor_list[0], Tensor):
+            tensor_list[0].set_shape(self._shape)
+        return tensor_list[0]
+
+    def _batch(self, batch_size: Any) -> TensorSpec:
+        return TensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype)
+
+    def _unbatch(self) -> TensorSpec:
+        if self._shape.ndims == 0:
+            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+        return TensorSpec(self._shape[1:], self._dtype)
+
+    def _to_legacy_output_types(self) -> Any:
+        return self._dtype
+
+    def _to_legacy_output_shapes(self) -> Any:
+        return self._shape
+
+    def _to_legacy_output_classes(self) -> Any:
+        return Tensor
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r})"
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, TensorSpec) and self._shape._dims == other._shape._dims and \
+            self._dtype == other._dtype and self._name == other._name
+
+    def __hash__(self) -> int:
+        return hash((self._shape._dims, self._dtype))
+
+
+class BoundedTensorSpec(TensorSpec):
+    """A TensorSpec with bounds on the values."""
+
+    __slots__ = ("_minimum", "_maximum")
+
+    def __init__(self, shape: Any, dtype: Any, minimum: Any, maximum: Any, name: str | None = None):
+        super().__init__(shape, dtype, name)
+        if minimum is None or maximum is None:
+            raise ValueError(f"minimum and maximum must be provided; but saw {minimum!r} and {maximum!r}")
+        self._minimum = self._bound(minimum, "minimum")
+        self._maximum = self._bound(maximum, "maximum")
+
+    def _bound(self, value: Any, what: str) -> np.ndarray:
+        array = np.array(value, dtype=self._dtype.as_numpy_dtype)
+        if self._shape.is_fully_defined():
+            try:
+                np.broadcast_shapes(array.shape, tuple(d for d in self._shape.as_list() if d is not None))
+            except ValueError as e:
+                raise ValueError(f"{what} is not compatible with shape. Message: {e!r}.") from None
+        array.setflags(write=False)
+        return array
+
+    minimum = property(lambda self: self._minimum, doc="The lower bound.")
+    maximum = property(lambda self: self._maximum, doc="The upper bound.")
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> BoundedTensorSpec:
+        """A bounded spec from any spec; bounds default to those of the dtype."""
+        return cls(spec.shape, spec.dtype, getattr(spec, "minimum", spec.dtype.min),
+                   getattr(spec, "maximum", spec.dtype.max), name or spec.name)
+
+    def _serialize(self) -> tuple:
+        return self._shape, self._dtype, self._minimum, self._maximum, self._name
+
+    def __eq__(self, other: Any) -> bool:
+        return super().__eq__(other) and np.allclose(self._minimum, other.minimum) and \
+            np.allclose(self._maximum, other.maximum)
+
+    __hash__ = TensorSpec.__hash__
+
+    def __repr__(self) -> str:
+        return (f"BoundedTensorSpec(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r}, "
+                f"minimum={self._minimum!r}, maximum={self._maximum!r})")
+
+
+@export("IndexedSlicesSpec")
+class IndexedSlicesSpec(TypeSpec):
+    """The type of IndexedSlices."""
+
+    __slots__ = ("_shape", "_values_dtype", "_indices_dtype", "_dense_shape_dtype", "_indices_shape")
+
+    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32, indices_dtype: Any = dtypes.int64,
+                 dense_shape_dtype: Any = None, indices_shape: Any = None):
+        self._shape = TensorShape(shape)
+        self._values_dtype, self._indices_dtype = dtypes.as_dtype(dtype), dtypes.as_dtype(indices_dtype)
+        self._dense_shape_dtype = None if dense_shape_dtype is None else dtypes.as_dtype(dense_shape_dtype)
+        self._indices_shape = TensorShape(indices_shape).with_rank(1)
+
+    @property
+    def value_type(self) -> Any:
+        """The class of the values."""
+        from penstock._src.graph.indexed_slices import IndexedSlices
+        return IndexedSlices
+
+    @classmethod
+    def from_value(cls, value: Any) -> IndexedSlicesSpec:
+        """The spec of IndexedSlices."""
+        return cls(value.shape, value.values.dtype, value.indices.dtype,
+                   None if value.dense_shape is None else value.dense_shape.dtype, value.indices.shape)
+
+    def _serialize(self) -> tuple:
+        return self._shape, self._values_dtype, self._indices_dtype, self._dense_shape_dtype, self._indices_shape
+
+    @property
+    def _component_specs(self) -> Any:
+        values = self._indices_shape.concatenate(self._shape[1:])
+        specs = [TensorSpec(values, self._values_dtype), TensorSpec(self._indices_shape, self._indices_dtype)]
+        if self._dense_shape_dtype is not None:
+            specs.append(TensorSpec([self._shape.ndims], self._dense_shape_dtype))
+        return tuple(specs)
+
+    def _to_components(self, value: Any) -> tuple:
+        parts = (value.values, value.indices)
+        return parts if value.dense_shape is None else (*parts, value.dense_shape)
+
+    def _from_components(self, tensor_list: list) -> Any:
+        from penstock._src.graph.indexed_slices import IndexedSlices
+        return IndexedSlices(*tensor_list)

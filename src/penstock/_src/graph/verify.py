@@ -1,0 +1,60 @@
+"""Invariants between the stages of a step. A stage that breaks one has a bug: InternalError says which.
+
+Run when a step is compiled, not when it runs.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.graph.node import Operation
+
+
+def _broken(stage: str, what: str) -> errors.OpError:
+    return errors.InternalError(None, None, f"After {stage}: {what}. This is a bug of penstock.")
+
+
+def runnable_order(ops: Iterable[Operation], fed: set[int], stage: str) -> None:
+    """Every input and control input of an op is fed, or comes from an op before it; loops go round through back edges."""
+    done: set[Operation] = set()
+    for op in ops:
+        if op in done:
+            raise _broken(stage, f"{op.name} is there twice")
+        for t in op._inputs:
+            if id(t) not in fed and t._op not in done and not t._op.opdef.back_edge:
+                raise _broken(stage, f"{op.name} stands before its input {t.name}")
+        done.add(op)
+
+
+def placed(ops: list[Operation], placement: dict[Operation, Any], stage: str = "place") -> None:
+    """Every op has a device, and references are used where they are."""
+    for op in ops:
+        if op not in placement:
+            raise _broken(stage, f"{op.name} has no device")
+        if op.opdef.has_ref_inputs and not op.opdef.control_flow:
+            for t in op._inputs:
+                if t._dtype._is_ref_dtype and t._op in placement and t._op.opdef.stateful and op.opdef.inputs[0].is_ref \
+                        and t is op._inputs[0] and placement[t._op] is not placement[op]:
+                    raise _broken(stage, f"{op.name} is on {placement[op].name}, its variable {t._op.name} elsewhere")
+
+
+def partitioned(partitions: list[Any], stage: str = "partition") -> None:
+    """Partitions do not touch each other but by transfers, each of which has both ends, once."""
+    sent: dict[str, int] = {}
+    received: dict[str, int] = {}
+    for part in partitions:
+        inside = set(part.positions)
+        runnable_order(part.ops, {id(t) for _, t in part.feeds}, stage)
+        for op in inside:
+            if op.graph is not part.graph or op._device != part.device.name:
+                raise _broken(stage, f"{op.name} is in the wrong partition")
+            for source in (*(t._op for t in op._inputs), *op._control_inputs):
+                if source.graph is not part.graph:
+                    raise _broken(stage, f"{op.name} uses {source.name} of another partition")
+        for count, transfers in ((sent, part.sends), (received, part.recvs)):
+            for t in transfers:
+                count[t.edge] = count.get(t.edge, 0) + 1
+    if sent != received or any(n != 1 for n in sent.values()):
+        odd = {e for e in {*sent, *received} if sent.get(e) != 1 or received.get(e) != 1}
+        raise _broken(stage, f"edges without two ends: {', '.join(sorted(odd))}")

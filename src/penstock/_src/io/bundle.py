@@ -1,0 +1,422 @@
+"""Tensor bundles: V2 checkpoints. `PREFIX.index` is a table of what is where; `PREFIX.data-00000-of-00001` … hold the bytes.
+
+`BundleWriter` writes one data file; `merge` makes one bundle of several. The index is renamed into place last and is what
+makes a bundle exist: a crash before leaves the bundle that was there, if any, as it was. For that, data files of an
+existing bundle are never written over: the new ones are numbered otherwise, and the old ones removed afterwards.
+
+`BundleReader` checks every size against the file before it allocates, and every checksum; damage is a DataLossError that
+names the tensor. Values are run-time values: torch tensors, and numpy arrays of bytes for strings.
+"""
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from google.protobuf.message import DecodeError
+
+from penstock._src.base import dtypes, errors
+from penstock._src.io import crc, paths, slices
+from penstock._src.io.messages import BundleEntryProto, BundleHeaderProto
+from penstock._src.io.table import Table, TableWriter, get_varint, put_varint
+from penstock._src.kernels import strings
+
+_VERSION = 1
+_PIECE, _STEP = 1 << 23, 1 << 20                    # bytes that are written, and that are summed, at a time
+
+
+def index_name(prefix: str) -> str:
+    """The file that says what is in a bundle."""
+    return prefix + ".index"
+
+
+def data_name(prefix: str, shard: int, total: int) -> str:
+    """A file with bytes of tensors."""
+    return f"{prefix}.data-{shard:05d}-of-{total:05d}"
+
+
+def exists(prefix: str) -> bool:
+    """Whether there is a bundle of that name."""
+    return paths.exists(index_name(prefix))
+
+
+# -- bytes of values -------------------------------------------------------------------------------------------------
+def raw_bytes(value: torch.Tensor) -> np.ndarray:
+    """The bytes of a tensor; a view where it is contiguous and on the CPU."""
+    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return value.reshape(-1).view(torch.uint8).numpy() if value.numel() else np.empty(0, np.uint8)
+
+
+def _text_bytes(value: np.ndarray) -> tuple[list[bytes], int]:
+    """The pieces that a string tensor is stored as, and their checksum (over lengths as numbers, not as stored)."""
+    items = value.ravel().tolist()
+    sizes = [len(s) for s in items]
+    lengths = bytes(sizes) if max(sizes, default=0) < 0x80 else b"".join(map(put_varint, sizes))
+    check = crc.value(_length_words(sizes))
+    stored = struct.pack("<I", crc.mask(check))
+    body = b"".join(items)
+    return [lengths, stored, body], crc.extend(crc.extend(check, stored), body)
+
+
+def _checksum(data: np.ndarray) -> int:
+    """The checksum of many bytes, piece by piece, so that others get their turns."""
+    check = 0
+    for at in range(0, len(data), _STEP):
+        check = crc.extend(check, data[at:at + _STEP])
+    return check
+
+
+def _length_words(sizes: list[int]) -> bytes:
+    if max(sizes, default=0) <= 0xFFFFFFFF:
+        return np.array(sizes, dtype="<u4").tobytes()
+    return b"".join(struct.pack("<I" if n <= 0xFFFFFFFF else "<Q", n) for n in sizes)
+
+
+def _dims(shape: Any) -> tuple[int, ...]:
+    return tuple(d.size for d in shape.dim)
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+class BundleWriter:
+    """Writes a bundle: `add` and `add_slice`, then `finish`. Until then nothing is to be seen."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        self._entries: dict[bytes, Any] = {}
+        self._total = _free_total(prefix, 1)
+        self._stack = contextlib.ExitStack()
+        self._data = self._stack.enter_context(paths.atomic(data_name(prefix, self._total - 1, self._total)))
+        self._offset = 0
+
+    def add(self, name: str | bytes, value: Any, dtype: Any) -> None:
+        """Adds a tensor."""
+        key = name.encode() if isinstance(name, str) else name
+        if not key or key in self._entries:
+            raise errors.invalid(f"Adding duplicate key: {strings.show(key)}")
+        if isinstance(value, np.ndarray) and dtype == dtypes.string:
+            pieces, check = _text_bytes(value)
+        elif isinstance(value, torch.Tensor):
+            pieces, check = [raw_bytes(value)], None
+        else:
+            raise errors.UnimplementedError(None, None, f"Saving data type {dtype.name} not yet supported: "
+                                            f"{strings.show(key)}")
+        entry = self._entries[key] = BundleEntryProto(dtype=dtype.base_dtype.enum, shard_id=self._total - 1,
+                                                      offset=self._offset, size=sum(len(p) for p in pieces))
+        entry.shape.SetInParent()
+        for d in value.shape:
+            entry.shape.dim.add(size=d)
+        if check is None:
+            check = self._write_array(pieces[0])
+        else:
+            with paths.typed(self.prefix):
+                self._data.writelines(pieces)
+        entry.crc32c = crc.mask(check)
+        self._offset += entry.size
+
+    def _write_array(self, data: np.ndarray) -> int:
+        """Writes bytes; gives their checksum, which of many is computed while the system takes them."""
+        if len(data) < 2 * _PIECE:
+            with paths.typed(self.prefix):
+                self._data.write(data)
+            return crc.value(data)
+        with ThreadPoolExecutor(1) as beside:
+            check = beside.submit(_checksum, data)
+            with paths.typed(self.prefix):
+                for at in range(0, len(data), _PIECE):
+                    self._data.write(data[at:at + _PIECE])
+                    paths.begin_sync(self._data)
+            return check.result()
+
+    def add_slice(self, name: str, shape: tuple[int, ...], part: slices.Slice, value: Any, dtype: Any) -> None:
+        """Adds a part of a tensor of the given shape."""
+        if slices.is_full(part, shape):
+            self.add(name, value, dtype)
+            return
+        entry = self._entries.setdefault(name.encode(), BundleEntryProto(dtype=dtype.base_dtype.enum))
+        if entry.dtype != dtype.base_dtype.enum or entry.slices and _dims(entry.shape) != shape:
+            raise errors.invalid(f"Slices of {name} differ in type or full shape")
+        if not entry.slices:
+            for d in shape:
+                entry.shape.dim.add(size=d)
+        slices.to_proto(part, entry.slices.add())
+        self.add(slices.key(name, part), value, dtype)
+
+    def finish(self) -> None:
+        """Makes the bundle appear."""
+        self._stack.close()
+        _write_index(self.prefix, self._total, self._entries)
+
+    def abandon(self) -> None:
+        """Leaves nothing behind."""
+        with contextlib.suppress(_Abandoned):
+            self._stack.__exit__(_Abandoned, _Abandoned(), None)
+
+
+class _Abandoned(Exception):
+    """Ends the temporary file of a writer that gave up."""
+
+
+def _free_total(prefix: str, shards: int) -> int:
+    """The number of shards to announce: one under which no data file exists."""
+    total = shards
+    while any(paths.exists(data_name(prefix, i, total)) for i in range(total)):
+        total += 1
+    return total
+
+
+def _write_index(prefix: str, total: int, entries: dict[bytes, Any]) -> None:
+    header = BundleHeaderProto(num_shards=total)
+    header.version.producer = _VERSION
+    with paths.atomic(index_name(prefix)) as f:
+        table = TableWriter(f)
+        table.add(b"", header.SerializeToString())
+        for key in sorted(entries):
+            table.add(key, entries[key].SerializeToString(deterministic=True))
+        table.finish()
+    if total > 1:
+        ours = f"-of-{total:05d}"
+        for old in paths.glob(f"{_escaped(prefix)}.data-?????-of-?????"):
+            if not old.endswith(ours):
+                paths.remove(old)
+
+
+def _escaped(prefix: str) -> str:
+    import glob
+    return prefix if "://" in prefix else glob.escape(prefix)
+
+
+def merge(prefixes: list[str], target: str) -> None:
+    """One bundle of several, whose files go; partitioned tensors that share a name become one."""
+    entries: dict[bytes, Any] = {}
+    files: list[str] = []
+    for prefix in prefixes:
+        with BundleReader(prefix) as reader:
+            for key, entry in reader.entries().items():
+                known = entries.get(key)
+                if known is not None:
+                    if not (known.slices and entry.slices) or known.dtype != entry.dtype or known.shape != entry.shape:
+                        raise errors.invalid(f"Duplicate tensor keyed by {strings.show(key)} encountered, when merging "
+                                             f"prefix: {prefix}")
+                    known.slices.extend(entry.slices)
+                    continue
+                if not entry.slices:
+                    file = reader.data_file(entry)
+                    if file not in files:
+                        files.append(file)
+                    entry.shard_id = files.index(file)
+                entries[key] = entry
+    total = _free_total(target, max(len(files), 1))
+    for i, file in enumerate(files):
+        paths.makedirs(os.path.dirname(target) or ".")
+        paths.rename(file, data_name(target, i, total))
+    _write_index(target, total, entries)
+    for prefix in prefixes:
+        with contextlib.suppress(errors.OpError):
+            paths.remove(index_name(prefix))
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+class BundleReader:
+    """What is in a bundle. Use it in a `with` block, or close it."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        name = index_name(prefix)
+        self._files: dict[int, tuple[Any, int]] = {}
+        data = paths.read_bytes(name)
+        import io
+        self._table = Table(io.BytesIO(data), len(data), name)
+        header = BundleHeaderProto()
+        found = self._table.get(b"")
+        try:
+            if found is None:
+                raise DecodeError
+            header.ParseFromString(found)
+        except DecodeError:
+            raise errors.DataLossError(None, None, f"Unable to read file ({name}). Perhaps the file is corrupt or was "
+                                       "produced by a newer version with format changes (no header)") from None
+        self._total, self._swap = header.num_shards, header.endianness == 1
+        if header.version.min_consumer > _VERSION:
+            raise errors.invalid(f"Checkpoint min consumer version {header.version.min_consumer} above current version "
+                                 f"{_VERSION}: {name}")
+
+    def __enter__(self) -> BundleReader:
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the data files."""
+        for f, _ in self._files.values():
+            f.close()
+        self._files.clear()
+
+    def entries(self) -> dict[bytes, Any]:
+        """All entries: of tensors, and of their slices under keys that begin with a zero byte."""
+        return {k: self._parsed(k, v) for k, v in self._table.items() if k}
+
+    def names(self) -> list[str]:
+        """The names of the tensors, in order."""
+        return [k.decode() for k, _ in self._table.items() if k and k[0] != 0]
+
+    def tensors(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
+        """Type and shape of each tensor."""
+        return {k.decode(): self._described(e) for k, e in self.entries().items() if k[0] != 0}
+
+    def _parsed(self, key: bytes, value: bytes) -> Any:
+        entry = BundleEntryProto()
+        try:
+            entry.ParseFromString(value)
+        except DecodeError:
+            raise errors.DataLossError(None, None, f"Entry for key {strings.show(key)} not parseable.") from None
+        if any(d.size < 0 for d in entry.shape.dim) or entry.size < 0 or entry.offset < 0:
+            raise errors.DataLossError(None, None, f"Invalid tensor shape: {strings.show(key)}")
+        return entry
+
+    def _entry(self, key: bytes) -> Any:
+        value = self._table.get(key)
+        if value is None:
+            name = strings.show(key)
+            near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.7)
+            hint = f" (nearest: {', '.join(near)})" if near else ""
+            raise errors.NotFoundError(None, None, f"Key {name} not found in checkpoint{hint}")
+        return self._parsed(key, value)
+
+    @staticmethod
+    def _described(entry: Any) -> tuple[Any, tuple[int, ...]]:
+        try:
+            dtype = dtypes.as_dtype(entry.dtype)
+        except TypeError:
+            raise errors.DataLossError(None, None, f"Invalid type {entry.dtype} in checkpoint") from None
+        return dtype, _dims(entry.shape)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tensor of that name."""
+        return bool(name) and self._table.get(name.encode()) is not None
+
+    def describe(self, name: str) -> tuple[Any, tuple[int, ...]]:
+        """Type and shape of a tensor; NotFoundError, with names that are like it, if there is none."""
+        return self._described(self._entry(name.encode()))
+
+    def data_file(self, entry: Any) -> str:
+        """The file that holds the bytes of an entry."""
+        return data_name(self.prefix, entry.shard_id, self._total)
+
+    def read(self, name: str) -> Any:
+        """A whole tensor, put together from its slices if it was saved in parts."""
+        entry = self._entry(name.encode())
+        if not entry.slices:
+            return self._value(name, entry)
+        return self._assemble(name, entry, slices.full(len(entry.shape.dim)))
+
+    def read_slice(self, name: str, part: slices.Slice) -> Any:
+        """A part of a tensor, however it was saved."""
+        entry = self._entry(name.encode())
+        if not entry.slices:
+            shape = _dims(entry.shape)
+            slices.shape_of(part, shape)
+            value = self._value(name, entry)
+            return value[tuple(slice(a, b) for a, b in slices.bounds(part, shape))]
+        return self._assemble(name, entry, part)
+
+    def _assemble(self, name: str, entry: Any, part: slices.Slice) -> Any:
+        dtype, shape = self._described(entry)
+        stored = [slices.from_proto(s) for s in entry.slices]
+        wanted = slices.shape_of(part, shape)
+        for s in stored:
+            slices.shape_of(s, shape)
+        if part in stored:
+            return self._value(name, self._slice_entry(name, part))
+        plan = slices.cover(part, stored, shape)
+        if plan is None:
+            raise errors.invalid(f"Does not have sufficient slices for partitioned tensor {name} to restore in slice_spec: "
+                                 f"{slices.show(part)}")
+        entries = {i: self._slice_entry(name, stored[i]) for i, _, _ in plan}
+        for i, e in entries.items():
+            if _dims(e.shape) != slices.shape_of(stored[i], shape) or e.dtype != entry.dtype:
+                raise errors.DataLossError(None, None, f"Slice {slices.show(stored[i])} of {name} has another shape or type")
+        out = np.empty(wanted, dtype=object) if dtype == dtypes.string else torch.empty(wanted, dtype=dtype.torch)
+        for i, there, here in plan:
+            out[here] = self._value(name, entries[i])[there]
+        return out
+
+    def _slice_entry(self, name: str, part: slices.Slice) -> Any:
+        found = self._table.get(slices.key(name, part))
+        if found is None:
+            raise errors.DataLossError(None, None, f"Slice {slices.show(part)} of {name} is announced and not there")
+        return self._parsed(name.encode(), found)
+
+    def _file(self, name: str, entry: Any) -> tuple[Any, int]:
+        held = self._files.get(entry.shard_id)
+        if held is None:
+            path = self.data_file(entry)
+            if not paths.exists(path):
+                raise errors.DataLossError(None, None, f"{path} is missing: it holds {name}")
+            held = self._files[entry.shard_id] = paths.open_file(path, "rb"), paths.stat(path).length
+        return held
+
+    def _value(self, name: str, entry: Any) -> Any:
+        dtype, shape = self._described(entry)
+        file, length = self._file(name, entry)
+        if entry.offset + entry.size > length:
+            raise errors.DataLossError(None, None, f"{self.data_file(entry)} is too short: {name} should be at {entry.offset} "
+                                       f"with {entry.size} bytes, and the file has {length}")
+        if dtype == dtypes.string:
+            return self._text(name, entry, file, shape)
+        if dtype.torch is None:
+            raise errors.UnimplementedError(None, None, f"Restoring data type {dtype.name} not yet supported: {name}")
+        if entry.size != math.prod(shape) * dtype.size:
+            raise errors.DataLossError(None, None, f"Invalid size in bundle entry: key {name}; stored size {entry.size}; "
+                                       f"expected size {math.prod(shape) * dtype.size}")
+        out = torch.empty(shape, dtype=dtype.torch)
+        data = raw_bytes(out)
+        with paths.typed(self.prefix):
+            file.seek(entry.offset)
+            self._fill(name, file, data)
+        if crc.value(data) != crc.unmask(entry.crc32c):
+            raise self._damaged(name)
+        if self._swap and dtype.size > 1:
+            unit = dtype.size // 2 if dtype.is_complex else dtype.size
+            data[:] = data.reshape(-1, unit)[:, ::-1].reshape(-1)
+        return out
+
+    def _fill(self, name: str, file: Any, data: np.ndarray) -> None:
+        at, view = 0, memoryview(data)
+        while at < len(data):
+            got = file.readinto(view[at:])
+            if not got:
+                raise errors.DataLossError(None, None, f"{self.prefix}: the file ends inside {name}")
+            at += got
+
+    def _damaged(self, name: str) -> errors.OpError:
+        return errors.DataLossError(None, None, f"Checksum does not match: the bytes of {name} in {self.prefix} are damaged")
+
+    def _text(self, name: str, entry: Any, file: Any, shape: tuple[int, ...]) -> np.ndarray:
+        count = math.prod(shape)
+        if entry.size < count:
+            raise errors.DataLossError(None, None, f"Invalid size in bundle entry: key {name}; stored size {entry.size}; "
+                                       f"expected size is at least {count}")
+        if entry.size == 0:
+            return np.empty(shape, dtype=object)
+        with paths.typed(self.prefix):
+            file.seek(entry.offset)
+            data = file.read(entry.size)
+        sizes, at = [], 0
+        for _ in range(count):
+            n, at = get_varint(data, at)
+            sizes.append(n)
+        if at + 4 + sum(sizes) != len(data):
+            raise self._damaged(name)
+        check = crc.value(_length_words(sizes))
+        if crc.unmask(struct.unpack_from("<I", data, at)[0]) != check or \
+                crc.extend(crc.extend(check, data[at:at + 4]), data[at + 4:]) != crc.unmask(entry.crc32c):
+            raise self._damaged(name)
+        ends = np.cumsum([at + 4, *sizes]).tolist()
+        return strings.pack([data[a:b] for a, b in zip(ends, ends[1:])], shape)

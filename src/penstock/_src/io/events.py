@@ -1,0 +1,114 @@
+"""Event files: records of Event messages, which TensorBoard shows. The first one says the version.
+
+`EventsWriter` is what FileWriter, summary writers and their ops share. Events are written at once to a buffer, which goes to
+the file when it is full, on flush, and a while after the first event in it.
+"""
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._src.io import paths
+from penstock._src.io.record import RecordReader, TFRecordWriter
+
+_VERSION = "brain.Event:2"
+_uid = itertools.count()
+
+
+class EventsWriter:
+    """Writes an event file in a directory. It may be used by several threads."""
+
+    def __init__(self, logdir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""):
+        self.logdir = paths.as_text(logdir)
+        self._max_queue, self._flush_secs, self._suffix = max_queue, flush_secs, filename_suffix or ""
+        self._lock = threading.RLock()
+        self._writer: TFRecordWriter | None = None
+        self._waiting = 0
+        self._timer: threading.Timer | None = None
+        self._tags: set[str] = set()
+        self.closed = True
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Begins a new file, if this one is closed."""
+        with self._lock:
+            if not self.closed:
+                return
+            import socket
+
+            from penstock._src.graph.messages import Event
+            paths.makedirs(self.logdir)
+            name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_uid)}"
+            self.path = paths.join(self.logdir, name + self._suffix)
+            self._writer, self.closed = TFRecordWriter(self.path), False
+            self._tags.clear()
+            self._writer.write(Event(wall_time=time.time(), file_version=_VERSION).SerializeToString())
+            self._writer.flush()
+
+    def write(self, event: bytes) -> None:
+        """Appends a serialized Event."""
+        with self._lock:
+            if self._writer is None:
+                return
+            self._writer.write(event)
+            self._waiting += 1
+            if self._waiting > self._max_queue:
+                self.flush()
+            elif self._timer is None:
+                self._timer = threading.Timer(self._flush_secs, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def add(self, event: Any) -> None:
+        """Appends an Event message."""
+        self.write(event.SerializeToString())
+
+    def add_summary(self, summary: Any, step: int | None) -> None:
+        """Appends a Summary; metadata of a tag is written the first time only."""
+        from penstock._src.graph.messages import Event
+        with self._lock:
+            for value in summary.value:
+                if value.HasField("metadata"):
+                    if value.tag in self._tags:
+                        value.ClearField("metadata")
+                    else:
+                        self._tags.add(value.tag)
+            self.add(Event(wall_time=time.time(), step=int(step or 0), summary=summary))
+
+    def flush(self) -> None:
+        """Hands everything to the file: readers see it."""
+        with self._lock:
+            self._stop_timer()
+            self._waiting = 0
+            if self._writer is not None:
+                self._writer.flush()
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Ends the file; `reopen` begins another."""
+        with self._lock:
+            self._stop_timer()
+            writer, self._writer, self.closed = self._writer, None, True
+            if writer is not None:
+                writer.close()
+
+
+def read_events(path: Any) -> Iterator[Any]:
+    """The Event messages of a file."""
+    from google.protobuf.message import DecodeError
+
+    from penstock._src.base import errors
+    from penstock._src.graph.messages import Event
+    for record in RecordReader(path):
+        try:
+            yield Event.FromString(record)
+        except DecodeError:
+            raise errors.DataLossError(None, None, f"{paths.as_text(path)}: a record is no Event") from None

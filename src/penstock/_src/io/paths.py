@@ -1,0 +1,279 @@
+"""Files by path, on this machine or anywhere that fsspec reaches ("memory://", "s3://", "gs://" …).
+
+Local paths go straight to the operating system, and fsspec is imported for the first other one. Every failure is one of
+`penstock.errors`. All functions take text, bytes or path-like objects.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob as _glob
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from penstock._src.base import errors
+
+_KINDS: dict[type, type] = {
+    FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
+    IsADirectoryError: errors.FailedPreconditionError, NotADirectoryError: errors.FailedPreconditionError,
+    FileExistsError: errors.AlreadyExistsError}
+
+
+class FileStatistics(NamedTuple):
+    """What `stat` tells about a file."""
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+
+def as_text(path: Any) -> str:
+    """A path as text; "file://" is dropped."""
+    path = os.fspath(path)
+    path = os.fsdecode(path) if isinstance(path, bytes) else path
+    return path[7:] if path.startswith("file://") else path
+
+
+def remote(path: str) -> Any:
+    """The fsspec file system of a path, and the path in it; None for a local path."""
+    if "://" not in path:
+        return None
+    from fsspec.core import url_to_fs
+    try:
+        return url_to_fs(path)
+    except (ValueError, ImportError) as e:
+        raise errors.UnimplementedError(None, None, f"No file system for {path}: {e}") from None
+
+
+def typed_error(e: OSError, path: Any) -> errors.OpError:
+    """The tf.errors exception for a failed file operation."""
+    if e.errno == 39:                                      # a directory that is not empty
+        return errors.FailedPreconditionError(None, None, f"{as_text(path)}; {e.strerror}")
+    if e.errno == 28:
+        return errors.ResourceExhaustedError(None, None, f"{as_text(path)}; {e.strerror}")
+    kind = next((k for t, k in _KINDS.items() if isinstance(e, t)), errors.UnknownError)
+    return kind(None, None, f"{as_text(path)}; {e.strerror or e}")
+
+
+@contextlib.contextmanager
+def typed(path: Any) -> Iterator[None]:
+    """Turns an OSError inside into one of tf.errors."""
+    try:
+        yield
+    except OSError as e:
+        raise typed_error(e, path) from None
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+def exists(path: Any) -> bool:
+    """Whether there is a file or directory of that name."""
+    path = as_text(path)
+    far = remote(path)
+    return os.path.exists(path) if far is None else far[0].exists(far[1])
+
+
+def isdir(path: Any) -> bool:
+    """Whether the path is a directory."""
+    path = as_text(path)
+    far = remote(path)
+    return os.path.isdir(path) if far is None else far[0].isdir(far[1])
+
+
+def stat(path: Any) -> FileStatistics:
+    """Size, time of the last change, and kind of a file."""
+    path = as_text(path)
+    far = remote(path)
+    with typed(path):
+        if far is None:
+            s = os.stat(path)
+            return FileStatistics(s.st_size, s.st_mtime_ns, os.path.isdir(path))
+        info = far[0].info(far[1])
+        when = info.get("mtime") or info.get("LastModified") or info.get("created") or 0
+        seconds = when.timestamp() if hasattr(when, "timestamp") else float(when)
+        return FileStatistics(info.get("size") or 0, int(seconds * 1e9), info["type"] == "directory")
+
+
+def listdir(path: Any) -> list[str]:
+    """The names in a directory."""
+    path = as_text(path)
+    if not isdir(path):
+        raise errors.NotFoundError(None, None, f"Could not find directory {path}")
+    far = remote(path)
+    with typed(path):
+        if far is None:
+            return sorted(os.listdir(path))
+        return sorted({os.path.basename(p.rstrip("/")) for p in far[0].ls(far[1], detail=False)})
+
+
+def glob(pattern: Any) -> list[str]:
+    """The paths that match a pattern, in order."""
+    pattern = as_text(pattern)
+    far = remote(pattern)
+    if far is None:
+        return sorted(_glob.glob(pattern)) if _glob.has_magic(pattern) else [pattern] if os.path.exists(pattern) else []
+    scheme = pattern.partition("://")[0]
+    return sorted(f"{scheme}://{p}" for p in far[0].glob(far[1]))
+
+
+def join(folder: str, name: str) -> str:
+    """A path below a folder; also of other file systems."""
+    return f"{folder.rstrip('/')}/{name}" if "://" in folder else os.path.join(folder, name)
+
+
+# -- changing --------------------------------------------------------------------------------------------------------
+def makedirs(path: Any) -> None:
+    """Makes a directory and those above it; it may be there."""
+    path = as_text(path)
+    far = remote(path)
+    with typed(path):
+        _make_local(path) if far is None else far[0].makedirs(far[1], exist_ok=True)
+
+
+def _make_local(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(20, "Not a directory") from None
+
+
+def mkdir(path: Any) -> None:
+    """Makes a directory whose parent exists."""
+    path = as_text(path)
+    far = remote(path)
+    with typed(path):
+        os.mkdir(path) if far is None else far[0].mkdir(far[1], create_parents=False)
+
+
+def remove(path: Any) -> None:
+    """Removes a file."""
+    path = as_text(path)
+    far = remote(path)
+    with typed(path):
+        os.remove(path) if far is None else far[0].rm_file(far[1])
+
+
+def rmtree(path: Any) -> None:
+    """Removes a directory with all that is in it."""
+    path = as_text(path)
+    far = remote(path)
+    if not exists(path):
+        raise errors.NotFoundError(None, None, f"{path}; No such file or directory")
+    with typed(path):
+        if far is not None:
+            far[0].rm(far[1], recursive=True)
+        elif os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+
+
+def rename(old: Any, new: Any, overwrite: bool = True) -> None:
+    """Gives a file another name; in place of a file of that name only if `overwrite`."""
+    old, new = as_text(old), as_text(new)
+    _free(new, overwrite)
+    far = remote(old)
+    with typed(old):
+        if far is None:
+            os.replace(old, new)
+        else:
+            far[0].mv(far[1], remote(new)[1], recursive=far[0].isdir(far[1]))
+
+
+def copy(old: Any, new: Any, overwrite: bool = False) -> None:
+    """Copies a file, also from one file system to another."""
+    old, new = as_text(old), as_text(new)
+    _free(new, overwrite)
+    with open_file(old, "rb") as source, open_file(new, "wb") as target, typed(new):
+        shutil.copyfileobj(source, target, 1 << 20)
+
+
+def _free(path: str, overwrite: bool) -> None:
+    if not overwrite and exists(path):
+        raise errors.AlreadyExistsError(None, None, f"{path} already exists")
+
+
+# -- contents --------------------------------------------------------------------------------------------------------
+def open_file(path: Any, mode: str = "rb") -> Any:
+    """An open binary file."""
+    path = as_text(path)
+    far = remote(path)
+    with typed(path):
+        if far is None:
+            if "r" in mode and os.path.isdir(path):
+                raise IsADirectoryError(21, "Is a directory")
+            return open(path, mode)  # noqa: SIM115
+        return far[0].open(far[1], mode)
+
+
+def read_bytes(path: Any) -> bytes:
+    """All of a file."""
+    with open_file(path) as f, typed(path):
+        return f.read()
+
+
+def write_atomically(path: Any, data: bytes) -> None:
+    """Readers see the old file or the whole new one, also after a crash."""
+    with atomic(path) as f:
+        f.write(data)
+
+
+@contextlib.contextmanager
+def atomic(path: Any) -> Iterator[Any]:
+    """A file to write that appears under its name, whole, at the end; after an exception it does not appear.
+
+    It is written beside its place, flushed to the disk, and renamed. File systems behind fsspec make a file visible when
+    it is closed, so there it is written to its place.
+    """
+    path = as_text(path)
+    far = remote(path)
+    if far is not None:
+        with typed(path), far[0].open(far[1], "wb") as f:
+            yield f
+        return
+    folder, name = os.path.split(path)
+    with typed(path):
+        _make_local(folder or ".")
+        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        try:
+            with open(temporary, "xb") as f:
+                yield f
+                f.flush()
+                os.fsync(f.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    sync_folder(folder or ".")
+
+
+def begin_sync(file: Any) -> None:
+    """Lets the system begin to write what a local file has got, so that a later fsync finds less to do."""
+    begin = _range_sync()
+    if begin is not None and isinstance(file, io.BufferedWriter):
+        begin(file.fileno(), 0, 0, 2)
+
+
+@functools.cache
+def _range_sync() -> Any:
+    """Linux's sync_file_range, or None; it is a hint, whose failure changes nothing."""
+    import ctypes
+    try:
+        found = ctypes.CDLL(None).sync_file_range
+    except (AttributeError, OSError):
+        return None
+    found.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return found
+
+
+def sync_folder(path: str) -> None:
+    """Makes renames in a local directory last over a power failure."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

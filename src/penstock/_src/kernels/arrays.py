@@ -1,0 +1,153 @@
+"""Moving elements about, whatever holds them: torch tensors, or numpy object arrays for strings and variants.
+
+The kernels of the array families are written once on top of these. Nothing here computes with elements, except
+`signed`, which lets torch move unsigned integers through functions that it only has for signed ones.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+_MAX_ELEMENTS = 2 ** 62
+
+
+def dims_of(x: Any) -> tuple[int, ...]:
+    """The shape of a run-time value; a handle (resource, variant) is a scalar."""
+    return tuple(x.shape) if hasattr(x, "shape") else ()
+
+
+def ints(x: Any) -> list[int]:
+    """The elements of an integer tensor (a scalar counts as one element)."""
+    return x.reshape(-1).tolist()
+
+
+def show(dims: Sequence[int]) -> str:
+    """A shape as run-time messages write it: [2,3]."""
+    return "[" + ",".join(map(str, dims)) + "]"
+
+
+def checked_dims(x: Any, what: str = "shape") -> list[int]:
+    """An integer vector used as a shape: no negative sizes, no absurd number of elements."""
+    dims = ints(x)
+    for i, d in enumerate(dims):
+        if d < 0:
+            raise errors.invalid(f"{what}[{i}] = {d} must be >= 0, in {show(dims)}")
+    if math.prod(dims) > _MAX_ELEMENTS:
+        raise errors.invalid(f"Shape {show(dims)} would have more than 2**63 - 1 elements")
+    return dims
+
+
+def canonical_axis(axis: int, rank: int, text: str | None = None) -> int:
+    """A possibly negative axis as 0 <= axis < rank; InvalidArgumentError outside of it."""
+    if not -rank <= axis < rank:
+        raise errors.invalid(text or f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
+    return axis + rank if axis < 0 else axis
+
+
+def is_torch(x: Any) -> bool:
+    """Whether a value is a torch tensor rather than an array of objects."""
+    return isinstance(x, torch.Tensor)
+
+
+def boxed(x: Any) -> np.ndarray:
+    """A handle as an object array of rank 0; arrays as they are."""
+    if isinstance(x, np.ndarray):
+        return x
+    out = np.empty((), dtype=object)
+    out[()] = x
+    return out
+
+
+def signed(x: torch.Tensor) -> torch.Tensor:
+    """The same bits as a type for which torch has all of its indexing."""
+    made = _SIGNED.get(x.dtype)
+    return x if made is None else x.view(made)
+
+
+def permute(x: Any, perm: Sequence[int]) -> Any:
+    """The axes of `x` in another order (a view)."""
+    return x.permute(perm) if is_torch(x) else boxed(x).transpose(perm)
+
+
+def cat(values: Sequence[Any], axis: int) -> Any:
+    """Values joined along an axis."""
+    if is_torch(values[0]):
+        return torch.cat(list(values), axis)
+    return np.concatenate([boxed(v) for v in values], axis)
+
+
+def stack(values: Sequence[Any], axis: int) -> Any:
+    """Values joined along a new axis."""
+    if is_torch(values[0]):
+        return torch.stack(list(values), axis)
+    return np.stack([boxed(v) for v in values], axis)
+
+
+def expand(x: Any, dims: Sequence[int]) -> Any:
+    """`x` repeated to `dims` by numpy's broadcasting rule (a view)."""
+    return x.expand(tuple(dims)) if is_torch(x) else np.broadcast_to(boxed(x), tuple(dims))
+
+
+def expands(dims: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether a value of shape `dims` broadcasts to exactly `wanted`."""
+    lead = len(wanted) - len(dims)
+    return lead >= 0 and all(d in (1, w) for d, w in zip(dims, wanted[lead:], strict=True))
+
+
+def repeat(x: Any, multiples: Sequence[int]) -> Any:
+    """`x` laid side by side, multiples[i] times along axis i."""
+    if not is_torch(x):
+        return np.tile(boxed(x), tuple(multiples))
+    return x.repeat(*multiples) if multiples else x
+
+
+def take(x: Any, index: torch.Tensor, axis: int) -> Any:
+    """The slices of `x` at the positions `index` (1-D, checked) along an axis."""
+    if is_torch(x):
+        out = signed(x).index_select(axis, index.to(x.device))
+        return out.view(x.dtype) if x.dtype in _SIGNED else out
+    return np.take(x, index.cpu().numpy(), axis)
+
+
+def part(x: Any, index: tuple) -> Any:
+    """x[index] for ints, slices and None, as a view (of rank 0 too, where numpy would give an element)."""
+    return x[index] if is_torch(x) else boxed(x)[(*index, ...)]
+
+
+def flip(x: Any, axes: Sequence[int]) -> Any:
+    """`x` with some axes reversed."""
+    if not axes:
+        return x
+    return x.flip(tuple(axes)) if is_torch(x) else np.flip(x, tuple(axes))
+
+
+def zeros(dims: Sequence[int], like: Any) -> Any:
+    """Zeros (empty strings) of the type and device of `like`."""
+    if is_torch(like):
+        return torch.zeros(tuple(dims), dtype=like.dtype, device=like.device)
+    return np.full(tuple(dims), b"", dtype=object)
+
+
+def unsqueeze(x: Any, axis: int) -> Any:
+    """`x` with an axis of size 1 put in."""
+    return x.unsqueeze(axis) if is_torch(x) else np.expand_dims(boxed(x), axis)
+
+
+def copy(x: Any) -> Any:
+    """A copy that may be written."""
+    return x.clone() if is_torch(x) else x.copy()
+
+
+def add_at(x: torch.Tensor, index: tuple, values: torch.Tensor) -> None:
+    """x[index] += values, counting repeated positions."""
+    if x.dtype is torch.bool:
+        x[index] = torch.logical_or(x[index], values)
+    else:
+        signed(x).index_put_(index, signed(values), accumulate=True)

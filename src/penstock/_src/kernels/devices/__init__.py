@@ -1,0 +1,1 @@
+"""Devices: one file per kind, their names and their configuration."""

@@ -1,0 +1,56 @@
+"""The CPU as a device. Logical CPUs share the host's memory: between them a value is only handed over."""
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from penstock._src.kernels.devices.device import Device
+
+_PIN_FROM = 1 << 20                 # bytes: smaller copies gain nothing
+
+
+def to_host(value: Any) -> Any:
+    """A tensor in the host's memory, copied only if it is elsewhere: to pinned memory, which a GPU reaches fast, if large."""
+    if not isinstance(value, torch.Tensor) or value.is_cpu:
+        return value
+    if not value.is_cuda or value.nbytes < _PIN_FROM:
+        return value.cpu()
+    landing = torch.empty_like(value, device="cpu", pin_memory=True)
+    landing.copy_(value, non_blocking=True)
+    torch.cuda.current_stream(value.device).synchronize()
+    return landing
+
+
+class Cpu(Device):
+    """A logical CPU."""
+
+    device_type = "CPU"
+    kernel_type = "cpu"
+    priority = 70
+
+    __slots__ = ()
+
+    @classmethod
+    def torch_device(cls, physical: int) -> torch.device:
+        """PyTorch's name."""
+        return torch.device("cpu")
+
+    @classmethod
+    def count(cls) -> int:
+        """One: all cores together."""
+        return 1
+
+    @classmethod
+    def memory(cls, physical: int) -> int:
+        """The memory of the machine."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def put(self, value: Any) -> Any:
+        """A value on the host."""
+        return to_host(value)
+
+    def finish(self, parcel: Any) -> Any:
+        """The value that another device sent; waits for its copy to arrive."""
+        return to_host(parcel) if isinstance(parcel, torch.Tensor) or not hasattr(parcel, "arrive") else parcel.arrive()

@@ -1,0 +1,128 @@
+"""NVIDIA GPUs as devices, through torch.cuda.
+
+Kernels are launched on the current stream of their physical device and run asynchronously. Programs over several logical GPUs
+of one physical device give each a stream (`streams.py`). Copies do not stop the host: from the host they go through pinned
+memory, to the host into pinned memory with an event that the receiver waits for, and between GPUs streams wait for each other.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.kernels.devices.device import Device
+from penstock._src.kernels.devices.streams import Parcel, Streams
+
+_PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
+
+
+_tf32 = True                        # as TensorFlow has it, unlike PyTorch
+
+
+def allow_tf32(enabled: bool) -> None:
+    """Whether float32 matrix products and convolutions may round their inputs to TensorFloat-32 (about three digits)."""
+    global _tf32
+    _tf32 = enabled
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = enabled
+
+
+def tf32_allowed() -> bool:
+    """Whether TensorFloat-32 may be used."""
+    return _tf32
+
+
+class _Landing:
+    """A copy on its way into pinned host memory."""
+
+    __slots__ = ("buffer", "event")
+
+    def __init__(self, buffer: torch.Tensor, event: torch.cuda.Event):
+        self.buffer, self.event = buffer, event
+
+    def arrive(self) -> torch.Tensor:
+        """The value, when it is there."""
+        self.event.synchronize()
+        return self.buffer
+
+
+class Cuda(Device):
+    """A logical GPU."""
+
+    device_type = "GPU"
+    kernel_type = "gpu"
+    priority = 210
+    host = False
+    streamed = True
+    flops, bandwidth, launch_time = 2e13, 1e12, 8e-6
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any, **kw: Any):
+        super().__init__(*args, **kw)
+        torch.backends.cudnn.benchmark = True       # as TensorFlow does: the fastest algorithm is found by trying
+        allow_tf32(_tf32)
+
+    @classmethod
+    def torch_device(cls, physical: int) -> torch.device:
+        """PyTorch's name."""
+        return torch.device("cuda", physical)
+
+    @classmethod
+    def count(cls) -> int:
+        """How many GPUs the process may see: CUDA_VISIBLE_DEVICES limits them."""
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+    @classmethod
+    def memory(cls, physical: int) -> int:
+        """The memory of a GPU."""
+        return torch.cuda.get_device_properties(physical).total_memory
+
+    def describe(self) -> str:
+        """The model, as TensorFlow words it."""
+        p = torch.cuda.get_device_properties(self.physical)
+        return f"device: {self.physical}, name: {p.name}, compute capability: {p.major}.{p.minor}"
+
+    def put(self, value: Any) -> Any:
+        """A value on this GPU; a copy from the host runs on while the host goes on."""
+        if not isinstance(value, torch.Tensor) or value.device == self.torch:
+            return value
+        if value.is_cpu and torch.cuda.is_current_stream_capturing():
+            raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
+        pinned = value.is_cpu and value.is_pinned()
+        if value.is_cpu and not pinned and value.nbytes >= _PIN_FROM:
+            value = value.pin_memory()              # a copy of our own: nobody writes to it while it is on its way
+        return value.to(self.torch, non_blocking=not pinned)
+
+    def start(self, value: Any, to: Device) -> Any:
+        """To the host: a copy into pinned memory, and an event. To another logical GPU on this one: a copy, and an event.
+        Between physical GPUs the receiver copies."""
+        if not isinstance(value, torch.Tensor) or not value.is_cuda:
+            return value
+        if not to.host:
+            return Parcel(value, torch.cuda.current_stream(self.torch)) if to.physical == self.physical else value
+        with torch.cuda.device(self.torch):
+            buffer = torch.empty_like(value, device="cpu", pin_memory=True)
+            buffer.copy_(value, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+        return _Landing(buffer, event)
+
+    def finish(self, parcel: Any) -> Any:
+        """The value that another device sent; what follows here waits for it, not the host."""
+        return self.put(parcel.taken(torch.cuda.current_stream(self.torch)) if type(parcel) is Parcel else parcel)
+
+    @staticmethod
+    def streams(devices: list[Device], apart: bool = True) -> Streams:
+        """The streams of a program that starts now."""
+        return Streams(devices, apart)
+
+    def transfer_time(self, size: int, to: Device) -> float:
+        """To the host over PCIe; to another GPU directly; to another logical one on the same GPU not at all."""
+        if to.host:
+            return 2e-5 + size / 1.2e10
+        return 2e-6 if to.physical == self.physical else 1.5e-5 + size / 5e10
+
+    def synchronize(self) -> None:
+        """Waits for the GPU."""
+        torch.cuda.synchronize(self.torch)

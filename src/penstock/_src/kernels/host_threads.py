@@ -1,0 +1,31 @@
+"""The library whose threads run torch's kernels on the CPU, and kernels of our own that use them, too."""
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+from typing import Any
+
+
+@functools.cache
+def libgomp() -> ctypes.CDLL | None:
+    """GNU's OpenMP library, where torch uses that one."""
+    try:
+        with open("/proc/self/maps") as f:
+            paths = {line.split(None, 5)[5].strip() for line in f if "libgomp" in line}
+    except OSError:
+        return None
+    return ctypes.CDLL(paths.pop()) if len(paths) == 1 else None
+
+
+@functools.cache
+def compiled(name: str) -> Any:
+    """A module of compiled kernels of this folder, on the threads that torch's own kernels use; None if it is not there."""
+    try:
+        kernels = importlib.import_module(f"penstock._src.kernels.{name}")
+    except ImportError:
+        return None
+    gomp = libgomp()
+    if gomp is not None:
+        kernels.use_threads(ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value or 0)
+    return kernels

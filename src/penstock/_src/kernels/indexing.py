@@ -1,0 +1,227 @@
+"""Reading and writing by index: gather along an axis, and gather and scatter by rows of coordinates.
+
+Every index is checked before it is used. A bad index is an InvalidArgumentError; on a GPU, where looking at the values
+would stop the host, a bad index of a gather reads zeros and adds nothing where something is added, as TensorFlow's do.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+from penstock._src.kernels import arrays
+
+FEW = 8                # elements below which Python looks at indices faster than torch
+
+
+def first_bad(index: torch.Tensor, size: int) -> int | None:
+    """The flat position of the first index outside [0, size), or None."""
+    if index.numel() <= FEW:
+        return next((p for p, i in enumerate(index.reshape(-1).tolist()) if not 0 <= i < size), None)
+    low, high = torch.aminmax(index)
+    if int(low) >= 0 and int(high) < size:
+        return None
+    return int(((index < 0) | (index >= size)).reshape(-1).nonzero()[0])
+
+
+def position(flat: int, dims: Sequence[int]) -> str:
+    """A flat position as it is written in messages: [1,2]."""
+    return "[" + ",".join(str(int(i)) for i in np.unravel_index(flat, tuple(dims))) + "]" if dims else ""
+
+
+def check(index: torch.Tensor, size: int, name: str = "indices") -> None:
+    """InvalidArgumentError unless 0 <= index < size everywhere."""
+    bad = first_bad(index, size)
+    if bad is not None:
+        raise errors.invalid(f"{name}{position(bad, index.shape)} = {int(index.reshape(-1)[bad])} is not in "
+                             f"[0, {size})")
+
+
+def added(indices: torch.Tensor, size: int, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices and rows for an addition on a GPU, where nobody looks at them: for a bad index, zeros are added to row 0."""
+    good = (indices >= 0) & (indices < size)
+    return torch.where(good, indices, 0), _or_zeros(good, rows)
+
+
+def _or_zeros(good: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return torch.where(good.reshape(good.shape + (1,) * (rows.dim() - good.dim())), rows, torch.zeros_like(rows))
+
+
+def beside(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Indices (or weights) on the device of a table; from the host they go through pinned memory: nobody waits for them."""
+    if indices.device == table.device:
+        return indices
+    if table.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
+    return indices.pin_memory().to(table.device, non_blocking=True) if table.is_cuda else indices.to(table.device)
+
+
+def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 0) -> Any:
+    """Slices of `params` along an axis; the leading `batch_dims` axes of both go together."""
+    dims = arrays.dims_of(params)
+    axis = arrays.canonical_axis(axis, len(dims), f"Expected axis in the range [{-len(dims)}, {len(dims)}), but got "
+                                                  f"{axis}")
+    rank = indices.dim()
+    if not -rank <= batch_dims <= rank:
+        raise errors.invalid(f"Expected batch_dims in the range [{-rank}, {rank}], but got {batch_dims}")
+    batch_dims += rank if batch_dims < 0 else 0
+    if batch_dims > axis:
+        raise errors.invalid(f"batch_dims ({batch_dims}) must be less than or equal to axis ({axis}).")
+    if tuple(indices.shape[:batch_dims]) != dims[:batch_dims]:
+        raise errors.invalid(f"params.shape[:batch_dims]: {arrays.show(dims[:batch_dims])} should equal "
+                             f"indices.shape[:batch_dims]: {arrays.show(indices.shape[:batch_dims])}")
+    shape = dims[:axis] + tuple(indices.shape[batch_dims:]) + dims[axis + 1:]
+    if math.prod(shape) == 0 and indices.numel() == 0:
+        return arrays.zeros(shape, params)
+    if arrays.is_torch(params) and params.is_cuda:
+        return _gather_masked(params, indices.to(params.device), axis, batch_dims).reshape(shape)
+    check(indices, dims[axis])
+    return _gathered(params, indices, axis, batch_dims).reshape(shape)
+
+
+def rows(params: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Slices of `params` along its first axis. On the host torch compares each index anyway, and is asked alone."""
+    if params.is_cpu and indices.dim() == 1 and params.dim() and params.numel():
+        try:
+            return params.index_select(0, indices)
+        except IndexError:
+            check(indices, params.shape[0])
+            raise
+    return gather(params, indices)
+
+
+def _gathered(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) -> Any:
+    if batch_dims == 0:
+        return arrays.take(params, indices.reshape(-1), axis)
+    dims = arrays.dims_of(params)
+    batch, outer = math.prod(dims[:batch_dims]), math.prod(dims[batch_dims:axis])
+    inner = math.prod(dims[axis + 1:])
+    table = params.reshape(batch, outer, dims[axis], inner)
+    index = indices.reshape(batch, 1, -1, 1).long().expand(batch, outer, indices.numel() // max(batch, 1), inner)
+    if not arrays.is_torch(params):
+        return np.take_along_axis(table, index.numpy(), 2)
+    return arrays.signed(table).gather(2, index).view(params.dtype)
+
+
+def _gather_masked(params: torch.Tensor, indices: torch.Tensor, axis: int, batch_dims: int) -> torch.Tensor:
+    size = params.shape[axis]
+    shape = params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]
+    if size == 0:
+        return torch.zeros(shape, dtype=params.dtype, device=params.device)
+    ok = (indices >= 0) & (indices < size)
+    out = _gathered(params, indices.clamp(0, size - 1), axis, batch_dims).reshape(shape)
+    inner = (1,) * (params.dim() - axis - 1)
+    lead = indices.shape[:batch_dims] + (1,) * (axis - batch_dims)
+    return torch.where(ok.reshape(lead + indices.shape[batch_dims:] + inner), out, torch.zeros_like(out))
+
+
+def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param shape") -> torch.Tensor:
+    """Rows of coordinates as positions in the leading axes of a value of shape `dims`."""
+    depth = indices.shape[-1]
+    if depth > len(dims):
+        raise errors.invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(dims)}")
+    rows = indices.reshape(math.prod(indices.shape[:-1]), depth).long()
+    lead = list(dims[:depth])
+    if rows.numel():
+        limit = torch.tensor(lead, dtype=torch.int64, device=rows.device)
+        bad = ((rows < 0) | (rows >= limit)).any(1)
+        if bool(bad.any()):
+            at = int(bad.nonzero()[0])
+            raise errors.invalid(f"indices{position(at, indices.shape[:-1])} = "
+                                 f"[{', '.join(map(str, rows[at].tolist()))}] does not index into {what} "
+                                 f"{arrays.show(dims)}")
+    steps = [math.prod(lead[i + 1:]) for i in range(depth)]
+    return (rows * torch.tensor(steps, dtype=torch.int64, device=rows.device)).sum(1)
+
+
+def _positions(rows: torch.Tensor, lead: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same on a GPU, without looking: positions, and which of them are good; the others are somewhere."""
+    flat = torch.zeros(rows.shape[0], dtype=torch.int64, device=rows.device)
+    good = torch.ones(rows.shape[0], dtype=torch.bool, device=rows.device)
+    for at, size in zip(rows.long().unbind(1), lead, strict=True):
+        good &= (at >= 0) & (at < size)
+        flat = flat * size + at.clamp(0, size - 1)
+    return flat, good
+
+
+def gather_nd(params: Any, indices: torch.Tensor) -> Any:
+    """The slices of `params` at rows of coordinates."""
+    dims = arrays.dims_of(params)
+    if not indices.dim():
+        raise errors.invalid("indices must be at least a vector")
+    depth = indices.shape[-1]
+    if math.prod(dims) == 0 and math.prod(indices.shape[:-1]) and depth:
+        raise errors.invalid("Requested more than 0 entries, but params is empty.  Params shape: " + arrays.show(dims))
+    table = params.reshape([math.prod(dims[:depth]), *dims[depth:]])
+    shape = tuple(indices.shape[:-1]) + dims[depth:]
+    if arrays.is_torch(params) and params.is_cuda and math.prod(dims) and depth <= len(dims):
+        flat, good = _positions(indices.reshape(math.prod(indices.shape[:-1]), depth), dims[:depth])
+        return _or_zeros(good, arrays.take(table, flat, 0)).reshape(shape)
+    return arrays.take(table, flat_rows(indices, dims), 0).reshape(shape)
+
+
+def check_scatter_nd(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -> None:
+    """InvalidArgumentError unless updates are one slice of a value of shape `dims` per row of `indices`."""
+    if not indices.dim():
+        raise errors.invalid("indices must be at least a vector")
+    found = arrays.dims_of(updates)
+    depth, lead = indices.shape[-1], tuple(indices.shape[:-1])
+    if math.prod(dims) == 0 and indices.numel() and math.prod(found):
+        raise errors.invalid(f"Indices and updates specified for empty output: shape {arrays.show(dims)}")
+    if depth > len(dims):
+        raise errors.invalid(f"The inner dimension of indices ({depth}) is larger than the rank of the shape "
+                             f"{arrays.show(dims)}")
+    if found != lead + tuple(dims[depth:]):
+        raise errors.invalid(f"The shape of updates must be indices.shape[:-1] + shape[indices.shape[-1]:], got "
+                             f"updates shape {arrays.show(found)}, indices shape {arrays.show(indices.shape)}, shape "
+                             f"{arrays.show(dims)}")
+
+
+def scatter_nd(target: Any, indices: torch.Tensor, updates: Any, how: str) -> None:
+    """Writes slices at rows of coordinates, in place; `how` is one of update, add, sub, min, max."""
+    dims = arrays.dims_of(target)
+    check_scatter_nd(indices, updates, dims)
+    depth = indices.shape[-1]
+    rows = updates.reshape([math.prod(indices.shape[:-1]), math.prod(dims[depth:])])
+    if how in ("add", "sub") and arrays.is_torch(target) and target.is_cuda and math.prod(dims):
+        flat, good = _positions(indices.reshape(rows.shape[0], depth), dims[:depth])
+        rows = _or_zeros(good, rows)
+    else:
+        flat = flat_rows(indices, dims, "shape")
+    if not flat.numel() or not math.prod(dims[depth:]):
+        return
+    table = target.view([-1, math.prod(dims[depth:])]) if arrays.is_torch(target) else \
+        target.reshape([-1, math.prod(dims[depth:])])
+    write_rows(table, flat, rows, how)
+
+
+def write_rows(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
+    """table[flat] = or += or … rows, in place, for checked positions; repeated positions all count."""
+    if not arrays.is_torch(table):
+        _write_objects(table, flat.cpu().numpy(), rows, how)
+        return
+    flat = flat.to(table.device)
+    if how == "update":
+        arrays.signed(table).index_copy_(0, flat, arrays.signed(rows))
+    elif how in ("add", "sub"):
+        if table.dtype is torch.bool:
+            table.index_put_((flat,), table.index_select(0, flat) | rows)
+        else:
+            rows = arrays.signed(rows)              # a factor of -1 would take ATen's slow way, row by row
+            arrays.signed(table).index_add_(0, flat, rows if how == "add" else rows.neg())
+    else:
+        index = flat.unsqueeze(1).expand_as(rows)
+        table.scatter_reduce_(0, index, rows, "amin" if how == "min" else "amax")
+
+
+def _write_objects(table: np.ndarray, flat: np.ndarray, rows: np.ndarray, how: str) -> None:
+    if how == "update":
+        table[flat] = rows
+    elif how == "add":                                 # strings are joined, in order
+        np.add.at(table, flat, rows)
+    else:
+        raise errors.invalid(f"strings cannot be scattered with {how}")

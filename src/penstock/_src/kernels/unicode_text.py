@@ -1,0 +1,94 @@
+"""Text in an encoding to code points, with byte positions and with malformed parts marked; and back.
+
+The converters are Python's. Names of encodings are those that both Python and ICU know; what ICU does at a byte order
+mark, or without one, is done here.
+"""
+from __future__ import annotations
+
+import codecs
+import functools
+import threading
+
+import numpy as np
+
+from penstock._src.base import errors
+
+LAST = 0x10FFFF
+REPLACEMENT = 0xFFFD
+MALFORMED = -1                       # stands for a malformed part among code points
+_MARK = "\ud800"                     # no converter gives a lone surrogate: it marks malformed parts in text
+_WIDE = {"utf-16": ((codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF16_LE, "utf-16-le")),
+         "utf-32": ((codecs.BOM_UTF32_BE, "utf-32-be"), (codecs.BOM_UTF32_LE, "utf-32-le"))}
+_NOT_ENCODINGS = {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"}
+_spans = threading.local()
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    """The error handler of decoding: a mark, and the length of the malformed part kept."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    _spans.lengths.append(error.end - error.start)
+    return _MARK, error.end
+
+
+codecs.register_error("penstock.mark", _mark)
+
+
+@functools.lru_cache(maxsize=64)
+def encoding_name(name: str) -> str:
+    """Python's name of an encoding; InvalidArgumentError if there is none."""
+    try:
+        info = codecs.lookup(name)
+    except (LookupError, ValueError):
+        info = None
+    if info is None or not getattr(info, "_is_text_encoding", False) or info.name.replace("-", "_") in _NOT_ENCODINGS:
+        raise errors.invalid(f"Could not create converter for input encoding: {name}")
+    return info.name
+
+
+def code_points(text: bytes, encoding: str) -> tuple[np.ndarray, np.ndarray]:
+    """Code points (MALFORMED for what is none) and the byte positions at which they start."""
+    name, skip = encoding_name(encoding), 0
+    if name in _WIDE:
+        name, skip = _byte_order(text, name)
+    if name == "utf-8" and text.isascii():
+        return np.frombuffer(text, np.uint8).astype(np.int32), np.arange(len(text), dtype=np.int64)
+    _spans.lengths = []
+    decoded = text[skip:].decode(name, "penstock.mark")
+    points = np.frombuffer(decoded.encode("utf-32-le", "surrogatepass"), np.int32).copy()
+    bad = points == 0xD800
+    lengths = _lengths(decoded, points, name)
+    lengths[bad] = _spans.lengths
+    points[bad] = MALFORMED
+    if lengths.size:
+        lengths[0] += skip
+    return points, np.cumsum(lengths) - lengths
+
+
+def _byte_order(text: bytes, name: str) -> tuple[str, int]:
+    for mark, exact in _WIDE[name]:
+        if text.startswith(mark):
+            return exact, len(mark)
+    return f"{name}-be", 0
+
+
+def _lengths(decoded: str, points: np.ndarray, name: str) -> np.ndarray:
+    """How many bytes each character takes in the encoding."""
+    if name == "utf-8":
+        return 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    if name.startswith("utf-16"):
+        return np.where(points >= 0x10000, 4, 2).astype(np.int64)
+    if name.startswith("utf-32"):
+        return np.full(points.shape, 4, np.int64)
+    return np.array([1 if c == _MARK else len(c.encode(name)) for c in decoded], np.int64).reshape(points.shape)
+
+
+def is_surrogate(points: np.ndarray) -> np.ndarray:
+    """Which of the code points are halves of UTF-16 pairs, and so no characters."""
+    return (points >= 0xD800) & (points <= 0xDFFF)
+
+
+def encoded(points: np.ndarray, encoding: str) -> bytes:
+    """Code points as UTF-8, UTF-16-BE or UTF-32-BE; surrogates are replaced."""
+    points = np.where(is_surrogate(points), REPLACEMENT, points)
+    return points.astype("<u4").tobytes().decode("utf-32-le").encode(encoding)

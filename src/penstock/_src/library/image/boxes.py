@@ -1,0 +1,106 @@
+"""Public functions on boxes: suppression, drawing, random crops."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph.random_seed import get_seed
+from penstock.compat import v1 as tf
+
+
+@export("image.non_max_suppression")
+def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+                        score_threshold: float = float("-inf"), name: str | None = None) -> Any:
+    """Indices of boxes, best first, that do not overlap a better one by more than iou_threshold."""
+    with tf.name_scope(name, "non_max_suppression"):
+        return tf.raw_ops.NonMaxSuppressionV3(boxes=boxes, scores=scores, max_output_size=max_output_size,
+                                              iou_threshold=iou_threshold, score_threshold=score_threshold)
+
+
+@export("image.non_max_suppression_with_scores")
+def non_max_suppression_with_scores(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+                                    score_threshold: float = float("-inf"), soft_nms_sigma: float = 0.0,
+                                    name: str | None = None) -> tuple:
+    """(indices, scores); with soft_nms_sigma > 0 overlapping boxes lose score instead of vanishing."""
+    with tf.name_scope(name, "non_max_suppression_with_scores"):
+        dtype = tf.convert_to_tensor(boxes).dtype
+        as_t = [tf.cast(v, dtype) for v in (iou_threshold, score_threshold, soft_nms_sigma)]
+        chosen, values, _ = tf.raw_ops.NonMaxSuppressionV5(
+            boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=as_t[0], score_threshold=as_t[1],
+            soft_nms_sigma=as_t[2], pad_to_max_output_size=False)
+        return chosen, values
+
+
+@export("image.non_max_suppression_padded")
+def non_max_suppression_padded(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+                               score_threshold: float = float("-inf"), pad_to_max_output_size: bool = False,
+                               name: str | None = None, sorted_input: bool = False, canonicalized_coordinates: bool = False,
+                               tile_size: int = 512) -> tuple:
+    """(indices, number of valid ones), the indices padded with zeros if asked for."""
+    with tf.name_scope(name, "non_max_suppression_padded"):
+        return tuple(tf.raw_ops.NonMaxSuppressionV4(
+            boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,
+            score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size))
+
+
+@export("image.non_max_suppression_overlaps")
+def non_max_suppression_with_overlaps(overlaps: Any, scores: Any, max_output_size: Any, overlap_threshold: Any = 0.5,
+                                      score_threshold: float = float("-inf"), name: str | None = None) -> Any:
+    """Like non_max_suppression, with a matrix of overlaps instead of boxes."""
+    with tf.name_scope(name, "non_max_suppression_overlaps"):
+        return tf.raw_ops.NonMaxSuppressionWithOverlaps(
+            overlaps=overlaps, scores=scores, max_output_size=max_output_size, overlap_threshold=overlap_threshold,
+            score_threshold=score_threshold)
+
+
+@export("image.combined_non_max_suppression")
+def combined_non_max_suppression(boxes: Any, scores: Any, max_output_size_per_class: Any, max_total_size: Any,
+                                 iou_threshold: Any = 0.5, score_threshold: float = float("-inf"),
+                                 pad_per_class: bool = False, clip_boxes: bool = True, name: str | None = None) -> Any:
+    """Suppression per class over a batch: boxes, scores, classes and counts."""
+    with tf.name_scope(name, "combined_non_max_suppression"):
+        return tf.raw_ops.CombinedNonMaxSuppression(
+            boxes=boxes, scores=scores, max_output_size_per_class=max_output_size_per_class, max_total_size=max_total_size,
+            iou_threshold=iou_threshold, score_threshold=score_threshold, pad_per_class=pad_per_class, clip_boxes=clip_boxes)
+
+
+@export(v1=["image.draw_bounding_boxes"])
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Any:
+    """Images with boxes [y1, x1, y2, x2] (normalised) drawn on them."""
+    if colors is None:
+        return tf.raw_ops.DrawBoundingBoxes(images=images, boxes=boxes, name=name)
+    return tf.raw_ops.DrawBoundingBoxesV2(images=images, boxes=boxes, colors=colors, name=name)
+
+
+@export(v2=["image.draw_bounding_boxes"])
+def draw_bounding_boxes_v2(images: Any, boxes: Any, colors: Any, name: str | None = None) -> Any:
+    """Images with boxes [y1, x1, y2, x2] (normalised) drawn on them, in the given colours."""
+    return draw_bounding_boxes(images, boxes, name, colors)
+
+
+@export(v1=["image.sample_distorted_bounding_box"])
+def sample_distorted_bounding_box(image_size: Any, bounding_boxes: Any, seed: Any = None, seed2: Any = None,
+                                  min_object_covered: Any = 0.1, aspect_ratio_range: Any = None, area_range: Any = None,
+                                  max_attempts: int | None = None, use_image_if_no_bounding_boxes: bool | None = None,
+                                  name: str | None = None) -> Any:
+    """A random crop (begin, size, box) that covers enough of one of the boxes."""
+    with tf.name_scope(name, "sample_distorted_bounding_box"):
+        return tf.raw_ops.SampleDistortedBoundingBoxV2(
+            image_size=image_size, bounding_boxes=bounding_boxes, seed=seed or 0, seed2=seed2 or 0,
+            min_object_covered=tf.convert_to_tensor(min_object_covered, dtypes.float32),
+            aspect_ratio_range=aspect_ratio_range if aspect_ratio_range is not None else [0.75, 1.33],
+            area_range=area_range if area_range is not None else [0.05, 1.0],
+            max_attempts=max_attempts if max_attempts is not None else 100,
+            use_image_if_no_bounding_boxes=bool(use_image_if_no_bounding_boxes), name=name)
+
+
+@export(v2=["image.sample_distorted_bounding_box"])
+def sample_distorted_bounding_box_v2(image_size: Any, bounding_boxes: Any, seed: int = 0, min_object_covered: Any = 0.1,
+                                     aspect_ratio_range: Any = None, area_range: Any = None,
+                                     max_attempts: int | None = None, use_image_if_no_bounding_boxes: bool | None = None,
+                                     name: str | None = None) -> Any:
+    """A random crop (begin, size, box) that covers enough of one of the boxes."""
+    seed1, seed2 = get_seed(seed) if seed else (0, 0)
+    return sample_distorted_bounding_box(image_size, bounding_boxes, seed1, seed2, min_object_covered, aspect_ratio_range,
+                                         area_range, max_attempts, use_image_if_no_bounding_boxes, name)

@@ -1,0 +1,346 @@
+"""Ragged tensors to and from dense, sparse and variant tensors."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.data.pipelines import codec
+from penstock._src.graph.convert import convert
+from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.library.ragged.segments import int_tensor, lengths_to_splits
+from penstock._src.library.ragged.tensor import RaggedTensor
+from penstock._src.ops.registry import op
+from penstock.compat import v1 as tf
+
+
+def from_tensor(tensor: Any, lengths: Any, padding: Any, ragged_rank: int, name: Any, row_splits_dtype: Any) -> Any:
+    """See RaggedTensor.from_tensor."""
+    splits_dtype = dtypes.as_dtype(row_splits_dtype)
+    if lengths is not None and padding is not None:
+        raise ValueError("Specify lengths or padding, but not both")
+    if not isinstance(ragged_rank, int):
+        raise TypeError(f"ragged_rank expected int, got {ragged_rank!r}")
+    if ragged_rank <= 0:
+        raise ValueError(f"ragged_rank must be greater than 0; got {ragged_rank}")
+    with tf.name_scope(name, "RaggedFromTensor", [tensor, lengths, padding]):
+        tensor = convert(tensor, name="tensor")
+        tensor.shape.with_rank_at_least(ragged_rank + 1)
+        shape = tf.shape(tensor, out_type=splits_dtype)
+        if ragged_rank > 1:
+            return _from_deep_tensor(tensor, shape, lengths, padding, ragged_rank, splits_dtype)
+        if padding is not None:
+            lengths = _lengths_without(tensor, padding, shape[1], splits_dtype)
+        if lengths is None:
+            splits = tf.range(shape[0] + 1) * shape[1]
+            values = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
+            return RaggedTensor.from_row_splits(values, splits, validate=False)
+        if isinstance(lengths, (list, tuple)) and lengths and not isinstance(lengths[0], (int, float)):
+            return _from_nested_lengths(tensor, lengths)
+        lengths = int_tensor(lengths, "lengths", splits_dtype)
+        lengths.shape.assert_has_rank(1)
+        lengths = tf.maximum(tf.minimum(lengths, shape[1]), 0)
+        values = tf.boolean_mask(tensor, tf.sequence_mask(lengths, maxlen=shape[1]))
+        return RaggedTensor.from_row_splits(values, lengths_to_splits(lengths), validate=False)
+
+
+def _from_deep_tensor(tensor: Any, shape: Any, lengths: Any, padding: Any, ragged_rank: int, splits_dtype: Any) -> Any:
+    """Several dimensions at once: the outer ones are full, the innermost takes lengths or padding."""
+    if isinstance(lengths, (list, tuple)) and lengths and not isinstance(lengths[0], (int, float)):
+        return _from_nested_lengths(tensor, lengths)
+    folded = tf.reshape(tensor, tf.concat([[tf.reduce_prod(shape[:ragged_rank])], shape[ragged_rank:]], 0))
+    rank = tensor.shape.ndims
+    if rank is not None:
+        folded.set_shape([None, *tensor.shape.as_list()[ragged_rank:]])
+    out = from_tensor(folded, lengths, padding, 1, None, splits_dtype)
+    for axis in reversed(range(1, ragged_rank)):
+        rows = tf.reduce_prod(shape[:axis])
+        out = RaggedTensor.from_row_splits(out, tf.range(rows + 1) * shape[axis], validate=False)
+    return out
+
+
+def _from_nested_lengths(tensor: Any, lengths: Any) -> Any:
+    tensor.shape.with_rank_at_least(len(lengths) + 1)
+    ones = tf.ones([tf.reduce_sum(lengths[-1])], dtypes.bool)
+    mask = RaggedTensor.from_nested_row_lengths(ones, lengths, validate=False).to_tensor(default_value=False)
+    return RaggedTensor.from_nested_row_lengths(tf.boolean_mask(tensor, mask), lengths, validate=False)
+
+
+def _lengths_without(tensor: Any, padding: Any, ncols: Any, splits_dtype: Any) -> Any:
+    """The length of each row up to its last element that is not padding."""
+    padding = convert(padding, tensor.dtype, "padding")
+    padding.shape.assert_is_compatible_with(tensor.shape[2:])
+    same = tf.equal(padding, tensor)
+    rank = tensor.shape.ndims
+    if rank is None or rank > 2:
+        same = tf.reduce_all(same, axis=tf.range(2, tf.rank(tensor)))
+    same.set_shape(tensor.shape[:2])
+    positions = tf.cast(tf.logical_not(same), splits_dtype) * tf.expand_dims(tf.range(1, ncols + 1), 0)
+    return tf.maximum(tf.reduce_max(positions, axis=1), 0)
+
+
+def to_tensor(rt: RaggedTensor, default_value: Any, name: Any, shape: Any = None) -> Any:
+    """See RaggedTensor.to_tensor."""
+    with tf.name_scope(name, "RaggedToTensor", [rt.flat_values, default_value]):
+        if default_value is not None:
+            default_value = convert(default_value, rt.dtype, "default_value")
+        values = rt.values
+        if isinstance(values, RaggedTensor):
+            values = to_tensor(values, default_value, None)
+        filler = _filler(values, default_value)
+        splits = rt.row_splits
+        nvals = tf.shape(values, out_type=splits.dtype)[0]
+        ncols = tf.maximum(tf.reduce_max(splits[1:] - splits[:-1]), 0)
+        index = tf.expand_dims(splits[:-1], 1) + tf.expand_dims(tf.range(0, ncols), 0)
+        index = tf.where(index < tf.expand_dims(splits[1:], 1), index,
+                         tf.fill(tf.shape(index), nvals))
+        out = tf.gather(tf.concat([values, tf.expand_dims(filler, 0)], 0), index)
+        if shape is not None:
+            out = _fit(out, shape, default_value)
+        return out
+
+
+def _filler(values: Any, default_value: Any) -> Any:
+    """One element of the values' shape, made of the default."""
+    row = tf.shape(values)[1:]
+    if default_value is None:
+        filler = tf.zeros(row, values.dtype)
+    else:
+        if values.shape.ndims is not None:
+            default_value.shape.with_rank_at_most(values.shape.ndims - 1)
+        filler = tf.broadcast_to(default_value, row)
+    filler.set_shape(values.shape[1:])
+    return filler
+
+
+def _fit(dense: Any, shape: Any, default_value: Any) -> Any:
+    """Cuts or pads a dense tensor to `shape` (None keeps a dimension)."""
+    from penstock._src.base.static_shape import TensorShape
+    for axis, size in enumerate(TensorShape(shape)._dims or ()):
+        if size is None:
+            continue
+        dense = dense[(slice(None),) * axis + (slice(0, size),)]
+        missing = size - tf.shape(dense)[axis]
+        pads = tf.one_hot([axis], tf.rank(dense), on_value=missing, off_value=0, dtype=dtypes.int32)
+        pads = tf.stack([tf.zeros_like(pads[0]), pads[0]], axis=1)
+        value = tf.zeros([], dense.dtype) if default_value is None else default_value
+        dense = tf.pad(dense, pads, constant_values=value)
+    dense.set_shape(shape)
+    return dense
+
+
+def from_sparse(st_input: Any, name: Any, row_splits_dtype: Any) -> Any:
+    """See RaggedTensor.from_sparse."""
+    splits_dtype = dtypes.as_dtype(row_splits_dtype)
+    if not isinstance(st_input, SparseTensor):
+        raise TypeError(f"Expected SparseTensor, got {type(st_input).__name__}")
+    with tf.name_scope(name, "RaggedFromSparse", [st_input.values]):
+        rank = st_input.shape.ndims
+        if rank is None and st_input.indices.shape.ndims == 2:
+            rank = st_input.indices.shape.as_list()[1]
+        if rank != 2:
+            raise ValueError("rank(st_input) must be 2")
+        ids = tf.cast(st_input.indices, splits_dtype)
+        rows, cols = ids[:, 0], ids[:, 1]
+        first = tf.concat([[True], tf.not_equal(rows[1:], rows[:-1])], 0)[:tf.shape(rows)[0]]
+        follows = tf.concat([tf.constant([0], splits_dtype), cols[:-1] + 1], 0)[:tf.shape(rows)[0]]
+        want = tf.where(first, tf.zeros_like(cols), follows)
+        ordered = tf.debugging.assert_non_negative(rows[1:] - rows[:-1], message="SparseTensor is not right-ragged")
+        check = tf.Assert(tf.reduce_all(tf.equal(cols, want)), ["SparseTensor is not right-ragged", "SparseTensor.indices =",
+                                                                 st_input.indices])
+        with tf.control_dependencies([c for c in (ordered, check) if c is not None]):
+            values = tf.identity(st_input.values)
+        return RaggedTensor.from_value_rowids(values, rows, tf.cast(st_input.dense_shape[0], splits_dtype), validate=False)
+
+
+ragged_to_sparse = op("RaggedTensorToSparse", "rt_nested_splits: RAGGED_RANK * Tsplits, rt_dense_values: T -> "
+                      "sparse_indices: int64, sparse_values: T, sparse_dense_shape: int64",
+                      "RAGGED_RANK: int >= 1, T: type, Tsplits: type in {int32 int64} = int64")
+
+
+@ragged_to_sparse.shape
+def _ragged_to_sparse_shape(rt_nested_splits, rt_dense_values, *, RAGGED_RANK):
+    rank = None if rt_dense_values is None else len(rt_dense_values) + RAGGED_RANK
+    known = rt_dense_values is not None and None not in rt_dense_values
+    count = math.prod(rt_dense_values) if known else None
+    return [(count, rank), (count,), (rank,)]
+
+
+@ragged_to_sparse.kernel
+def _ragged_to_sparse_kernel(rt_nested_splits, rt_dense_values):
+    n = rt_dense_values.shape[0]
+    for s in rt_nested_splits:
+        if not s.numel():
+            raise errors.invalid("ragged splits may not be empty.")
+        if s[0] != 0:
+            raise errors.invalid("First value of ragged splits must be 0.")
+    if int(rt_nested_splits[-1][-1]) != n:
+        raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
+    columns, box = [], [rt_nested_splits[0].numel() - 1]
+    device = rt_nested_splits[0].device
+    row = torch.arange(box[0], device=device)
+    for s in rt_nested_splits:
+        s = s.to(torch.int64)
+        lengths = s[1:] - s[:-1]
+        if lengths.numel() != row.numel():
+            raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
+        if (lengths < 0).any():
+            raise errors.invalid("Ragged splits are not valid.")
+        columns = [c.repeat_interleave(lengths) for c in [*columns, row]]
+        total = int(s[-1])
+        position = torch.arange(total, device=device) - s[:-1].repeat_interleave(lengths)
+        box.append(int(lengths.max()) if lengths.numel() else 0)
+        row = position
+    columns.append(row)
+    inner = rt_dense_values.shape[1:]
+    if isinstance(rt_dense_values, torch.Tensor):
+        flat = rt_dense_values.reshape(-1)
+    else:
+        flat = rt_dense_values.ravel()
+    indices = torch.stack(columns, 1) if columns else torch.zeros((n, 0), dtype=torch.int64)
+    if inner:
+        size = 1
+        for d in inner:
+            size *= d
+        grid = torch.stack([g.reshape(-1) for g in torch.meshgrid(*[torch.arange(d) for d in inner], indexing="ij")], 1)
+        indices = torch.cat([indices.repeat_interleave(size, 0), grid.repeat(n, 1)], 1)
+    return indices, flat, torch.tensor([*box, *inner], dtype=torch.int64)
+
+
+@ragged_to_sparse.gradient
+def _ragged_to_sparse_gradient(op, _indices, grad, _shape):
+    values = op.inputs[-1]
+    return [None] * (len(op.inputs) - 1) + [tf.reshape(grad, tf.shape(values))]
+
+
+def to_sparse(rt: RaggedTensor, name: Any) -> SparseTensor:
+    """See RaggedTensor.to_sparse."""
+    with tf.name_scope(name, "RaggedToSparse", [rt.flat_values]):
+        return SparseTensor(*ragged_to_sparse(list(rt.nested_row_splits), rt.flat_values))
+
+
+# -- variants: a ragged tensor as one value, or its rows as a vector of values -------------------------------------------
+to_variant_op = op("RaggedTensorToVariant", "rt_nested_splits: RAGGED_RANK * Tsplits, rt_dense_values: Tvalues -> "
+                   "encoded_ragged: variant", "RAGGED_RANK: int >= 0, Tvalues: type, Tsplits: type in {int32 int64} = int64, "
+                   "batched_input: bool").no_gradient()
+from_variant_op = op("RaggedTensorFromVariant", "encoded_ragged: variant -> output_nested_splits: output_ragged_rank * "
+                     "Tsplits, output_dense_values: Tvalues", "input_ragged_rank: int >= -1, output_ragged_rank: int >= 0, "
+                     "Tvalues: type, Tsplits: type in {int32 int64} = int64").no_gradient()
+
+
+@to_variant_op.shape
+def _to_variant_shape(rt_nested_splits, rt_dense_values, *, batched_input):
+    if not batched_input:
+        return ()
+    first = rt_nested_splits[0] if rt_nested_splits else None
+    return (None,) if first is None or first[0] is None else (first[0] - 1,)
+
+
+from_variant_op.shape(lambda encoded_ragged, *, output_ragged_rank: [(None,)] * output_ragged_rank + [None])
+
+
+class EncodedRagged:
+    """The variant form: row splits and values."""
+
+    __slots__ = ("splits", "values")
+
+    def __init__(self, splits: list, values: Any):
+        self.splits, self.values = splits, values
+
+
+codec.register("ragged", EncodedRagged, lambda v: [v.splits, v.values], lambda p: EncodedRagged(list(p[0]), p[1]))
+
+
+def _vector(items: list) -> Any:
+    import numpy as np
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+@to_variant_op.kernel
+def _to_variant_kernel(rt_nested_splits, rt_dense_values, *, batched_input):
+    import numpy as np
+    if not batched_input:
+        out = np.empty((), dtype=object)
+        out[()] = EncodedRagged(list(rt_nested_splits), rt_dense_values)
+        return out
+    if not rt_nested_splits:
+        raise errors.invalid("batched_input needs at least one ragged dimension")
+    rows = []
+    outer = rt_nested_splits[0].tolist()
+    for a, b in zip(outer[:-1], outer[1:], strict=True):
+        splits, lo, hi = [], a, b
+        for s in rt_nested_splits[1:]:
+            part = s[lo:hi + 1]
+            lo, hi = int(part[0]), int(part[-1])
+            splits.append(part - part[0])
+        rows.append(EncodedRagged(splits, rt_dense_values[lo:hi]))
+    return _vector(rows)
+
+
+@from_variant_op.kernel
+def _from_variant_kernel(encoded_ragged, *, input_ragged_rank, output_ragged_rank, Tvalues, Tsplits):
+    if isinstance(encoded_ragged, EncodedRagged):            # one variant, by itself
+        encoded_ragged = _vector([encoded_ragged]).reshape(())
+    items = encoded_ragged.ravel().tolist()
+    for e in items:
+        if not isinstance(e, EncodedRagged):
+            raise errors.invalid("encoded_ragged does not hold ragged tensors")
+    if encoded_ragged.ndim == 0:
+        return list(items[0].splits), items[0].values
+    inner = output_ragged_rank - encoded_ragged.ndim if input_ragged_rank == -1 else input_ragged_rank
+    if inner < 0 or any(len(e.splits) != inner for e in items):
+        raise errors.invalid(f"Ragged rank {inner} was expected of every element.")
+    dims = encoded_ragged.shape
+    outer, count = [], 1
+    for d in dims:
+        outer.append(torch.arange(0, count * d + 1, max(d, 1))[:count + 1] if d else torch.zeros(count + 1, dtype=torch.int64))
+        count *= d
+    outer = [o.to(Tsplits.torch) for o in outer[1:]]
+    sizes = [(e.splits[0].numel() - 1) if e.splits else len(e.values) for e in items]
+    levels = [_joined(sizes, Tsplits)]
+    for i in range(inner):
+        levels.append(_chained([e.splits[i] for e in items], Tsplits))
+    return outer + levels, _concatenated([e.values for e in items], Tvalues)
+
+
+def _joined(sizes: list[int], dtype: Any) -> torch.Tensor:
+    return torch.tensor([0, *torch.tensor(sizes, dtype=torch.int64).cumsum(0).tolist()], dtype=dtype.torch)
+
+
+def _chained(parts: list, dtype: Any) -> torch.Tensor:
+    out, offset = [torch.zeros(1, dtype=torch.int64)], 0
+    for p in parts:
+        out.append(p[1:].to(torch.int64) + offset)
+        offset += int(p[-1]) if p.numel() else 0
+    return torch.cat(out).to(dtype.torch)
+
+
+def _concatenated(parts: list, dtype: Any) -> Any:
+    import numpy as np
+    if dtype.torch is None:
+        return np.concatenate(parts) if parts else np.empty(0, dtype=object)
+    return torch.cat(parts) if parts else torch.empty(0, dtype=dtype.torch)
+
+
+def to_variant(rt: RaggedTensor, batched_input: bool, name: Any) -> Any:
+    """A ragged tensor as a variant; its rows as a vector of variants when `batched_input`."""
+    with tf.name_scope(name, "RaggedToVariant", [rt.flat_values]):
+        return to_variant_op(list(rt.nested_row_splits), rt.flat_values, batched_input=batched_input)
+
+
+def from_variant(variant: Any, dtype: Any, output_ragged_rank: int, input_ragged_rank: int | None, name: Any) -> Any:
+    """The ragged tensor in a variant, or made of a vector of variants."""
+    variant = convert(variant, name="variant", dtype=dtypes.variant)
+    rank = variant.shape.ndims
+    if rank is not None and input_ragged_rank is not None and output_ragged_rank != input_ragged_rank + rank:
+        raise ValueError(f"output_ragged_rank must be equal to input_ragged_rank + variant.shape.ndims, found "
+                         f"variant.shape.ndims: {rank}, input_ragged_rank: {input_ragged_rank}, output_ragged_rank: "
+                         f"{output_ragged_rank}")
+    with tf.name_scope(name, "RaggedFromVariant", [variant]):
+        splits, values = from_variant_op(variant, input_ragged_rank=-1 if input_ragged_rank is None else input_ragged_rank,
+                                         output_ragged_rank=output_ragged_rank, Tvalues=dtype, Tsplits=dtypes.int64)
+        return RaggedTensor.from_nested_row_splits(values, splits, validate=False)

@@ -1,0 +1,147 @@
+"""Which public functions take ragged tensors, and how.
+
+Functions of one or two operands act on the innermost values; the others have ragged versions of their own. The table is
+keyed by public name; functions are found through the export tables (see ops/composite.py for the calling side).
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base.api import TABLES
+from penstock._src.library.ragged import array, functional, gather, math, strings
+from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from penstock._src.library.ragged.value import RaggedTensorValue
+from penstock.compat import v1 as tf
+
+UNARY = """abs acos acosh angle asin asinh atan atanh cast ceil conj cos cosh digamma erf erfc exp expm1 floor imag is_finite
+is_inf is_nan lgamma log log1p log_sigmoid logical_not negative real reciprocal rint round rsqrt sigmoid sign sin sinh
+softplus sqrt square tan tanh identity ones_like zeros_like saturate_cast as_string decode_base64 encode_base64 string_strip
+string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr regex_full_match
+regex_replace lower upper strip length to_number to_hash_bucket to_hash_bucket_fast to_hash_bucket_strong unicode_transcode
+unicode_script decode_compressed check_numerics clip_by_value bitcast quantize invert""".split()
+BINARY = """add atan2 div div_no_nan divide equal floordiv floormod floor_mod greater greater_equal less less_equal logical_and
+logical_or logical_xor maximum minimum mod multiply not_equal pow realdiv squared_difference subtract truediv truncatediv
+truncatemod bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
+OWN: dict[str, Callable] = {
+    "concat": array.concat,
+    "expand_dims": lambda input, axis=None, name=None, dim=None: array.expand_dims(input, dim if axis is None else axis, name),
+    "tile": array.tile, "size": lambda input, name=None, out_type=None: array.size(input, out_type or tf.int32, name),
+    "squeeze": lambda input, axis=None, name=None, squeeze_dims=None: array.squeeze(
+        input, squeeze_dims if axis is None else axis, name),
+    "rank": array.rank, "boolean_mask": lambda tensor, mask, name="boolean_mask", axis=None: array.boolean_mask(
+        tensor, mask, name),
+    "where": array.where, "stack": array.stack, "gather": gather.gather, "batch_gather": gather.batch_gather,
+    "gather_nd": gather.gather_nd,
+    "reduce_sum": math.reduce_sum, "reduce_prod": math.reduce_prod, "reduce_min": math.reduce_min,
+    "reduce_max": math.reduce_max, "reduce_mean": math.reduce_mean, "reduce_all": math.reduce_all,
+    "reduce_any": math.reduce_any, "reduce_join": strings.reduce_join,
+    "unsorted_segment_sum": math.segment_sum, "unsorted_segment_prod": math.segment_prod,
+    "unsorted_segment_min": math.segment_min, "unsorted_segment_max": math.segment_max,
+    "unsorted_segment_mean": math.segment_mean, "unsorted_segment_sqrt_n": math.segment_sqrt_n,
+    "map_fn": functional.map_rows,
+}
+_found: dict[int, Callable] = {}
+
+
+def _last(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+def _handler(fn: Callable) -> Callable | None:
+    """The ragged version of a public function, by any of its names."""
+    key = id(fn)
+    if key not in _found:
+        _found[key] = _find(fn) or _none
+    found = _found[key]
+    return None if found is _none else found
+
+
+def _none() -> None:
+    """Stands for: no ragged version."""
+
+
+def _find(fn: Callable) -> Callable | None:
+    names = {_last(n) for table in TABLES.values() for n, obj in list(table.items())
+             if obj is fn or getattr(obj, "__wrapped__", None) is fn}
+    names.add(getattr(fn, "__name__", ""))
+    for n in names:
+        base = n.removesuffix("_v1").removesuffix("_v2")
+        if base in OWN:
+            return OWN[base]
+        if base in UNARY:
+            return lambda x, *args, **kwargs: functional.map_flat_values(fn, x, *args, **kwargs)
+        if base in BINARY:
+            return lambda x, y, *args, **kwargs: binary(fn, x, y, *args, **kwargs)
+        if base in ("add_n", "string_join"):
+            return lambda inputs, *args, **kwargs: functional.map_flat_values(fn, list(inputs), *args, **kwargs)
+    return None
+
+
+def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of two operands, with a scalar or a dense operand of lower rank broadcast over ragged rows."""
+    x = convert_to_tensor_or_ragged_tensor(x, preferred_dtype=getattr(y, "dtype", None))
+    y = convert_to_tensor_or_ragged_tensor(y, preferred_dtype=x.dtype)
+    if isinstance(x, RaggedTensor) and isinstance(y, RaggedTensor) and x.ragged_rank == y.ragged_rank:
+        return functional.map_flat_values(fn, x, y, *args, **kwargs)
+    ragged, dense = (x, y) if isinstance(x, RaggedTensor) else (y, x)
+    if isinstance(dense, RaggedTensor) or dense.shape.ndims is None:
+        raise ValueError(f"Unable to broadcast ragged tensors of shapes {x.shape} and {y.shape}")
+    inner = ragged.flat_values.shape.ndims
+    if dense.shape.ndims != 0 and (inner is None or dense.shape.ndims > inner - 1):
+        dense = _rows_of(dense, ragged)
+    flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in ((ragged, dense) if ragged is x else (dense, ragged))]
+    return ragged.with_flat_values(fn(*flat, *args, **kwargs))
+
+
+def _rows_of(dense: Any, ragged: RaggedTensor) -> Any:
+    """A dense operand of shape [n, 1, ...] or [1, 1, ...], as one entry per innermost value."""
+    dims = dense.shape.as_list()
+    rank = ragged.shape.ndims
+    dims = [1] * (rank - len(dims)) + dims
+    dense = tf.reshape(dense, tf.concat([tf.ones([rank - dense.shape.ndims], tf.int32), tf.shape(dense)], 0))
+    if any(d != 1 for d in dims[1:ragged.ragged_rank + 1]):
+        dense = RaggedTensor.from_tensor(dense, ragged_rank=ragged.ragged_rank,
+                                         row_splits_dtype=ragged.row_splits.dtype) if dims[0] != 1 else dense
+        if isinstance(dense, RaggedTensor):
+            checks = functional.assert_splits_match([ragged.nested_row_splits, dense.nested_row_splits])
+            with tf.control_dependencies(checks):
+                return tf.identity(dense.flat_values)
+        return _by_column(dense, ragged, dims)
+    rows = tf.range(ragged.nrows())
+    value: Any = ragged
+    while isinstance(value, RaggedTensor):
+        rows = tf.gather(rows, value.value_rowids())
+        value = value.values
+    inner = tf.concat([tf.shape(dense)[:1], tf.shape(dense)[ragged.ragged_rank + 1:]], 0)
+    flat = tf.reshape(dense, inner)
+    return flat if dims[0] == 1 else tf.gather(flat, rows)
+
+
+def _by_column(dense: Any, ragged: RaggedTensor, dims: list) -> Any:
+    """A dense operand that varies along one ragged dimension only: the value at each position of it."""
+    axis = next(i for i, d in enumerate(dims) if i and d != 1)
+    where = gather.coordinates(ragged)[:, axis]
+    inner = tf.concat([tf.shape(dense)[axis:axis + 1], tf.shape(dense)[ragged.ragged_rank + 1:]], 0)
+    return tf.gather(tf.reshape(dense, inner), where)
+
+
+def _as_tensor(argument: Any) -> Any:
+    """An argument with the ragged tensor in place of each RaggedTensorValue."""
+    if type(argument) in (list, tuple):
+        return type(argument)(map(_as_tensor, argument))
+    return convert_to_tensor_or_ragged_tensor(argument) if isinstance(argument, RaggedTensorValue) else argument
+
+
+def dispatch(fn: Callable, args: tuple, kwargs: dict) -> Any:
+    """The ragged version of `fn` for these arguments, or NotImplemented."""
+    handler = _handler(fn)
+    if handler is None:
+        return NotImplemented
+    args, kwargs = tuple(map(_as_tensor, args)), {k: _as_tensor(v) for k, v in kwargs.items()}
+    if handler in OWN.values():                  # by name: v1 and v2 functions order their arguments differently
+        given = inspect.signature(fn).bind(*args, **kwargs).arguments
+        known = inspect.signature(handler).parameters
+        return handler(**{k: v for k, v in given.items() if k in known})
+    return handler(*args, **kwargs)

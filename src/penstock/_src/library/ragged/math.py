@@ -1,0 +1,247 @@
+"""Ragged ranges, reductions and segment reductions."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged.segments import get_positive_axis
+from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from penstock._src.ops.registry import op
+from penstock.compat import v1 as tf
+
+range_op = op("RaggedRange", "starts: T, limits: T, deltas: T -> rt_nested_splits: Tsplits, rt_dense_values: T",
+              "T: type in {bfloat16 float32 float64 int32 int64} = int32, Tsplits: type in {int32 int64} = int64").no_gradient()
+
+
+@range_op.shape
+def _range_shape(starts, limits, deltas):
+    n = None
+    for s in (starts, limits, deltas):
+        if s is not None and len(s) > 1:
+            raise ValueError("starts, limits, and deltas must be scalars or vectors")
+        if s is not None and len(s) == 1 and s[0] is not None:
+            if n is not None and n != s[0]:
+                raise ValueError("starts, limits, and deltas must have the same shape")
+            n = s[0]
+    if all(s == () for s in (starts, limits, deltas)):
+        n = 1
+    return [(None if n is None else n + 1,), (None,)]
+
+
+@range_op.kernel(device="cpu")
+def _range_kernel(starts, limits, deltas, *, Tsplits):
+    sizes = {t.shape[0] for t in (starts, limits, deltas) if t.dim()}
+    if any(t.dim() > 1 for t in (starts, limits, deltas)) or len(sizes) > 1:
+        raise errors.invalid("starts, limits, and deltas must have the same shape")
+    n = sizes.pop() if sizes else 1
+    starts, limits, deltas = (t.expand(n) for t in (starts, limits, deltas))
+    if (deltas == 0).any():
+        raise errors.invalid("Requires delta != 0")
+    if starts.is_floating_point():
+        counts = torch.ceil((limits - starts) / deltas).clamp(min=0).to(torch.int64)
+    else:
+        counts = torch.div(limits - starts + deltas - deltas.sign(), deltas, rounding_mode="floor")
+        counts = counts.clamp(min=0).to(torch.int64)
+    splits = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    total = int(splits[-1])
+    if total > 2**31:
+        raise errors.invalid(f"Requires ((limit - start) / delta) <= 2147483647, the ranges have {total} elements")
+    steps = torch.arange(total) - splits[:-1].repeat_interleave(counts)
+    values = starts.repeat_interleave(counts) + steps.to(starts.dtype) * deltas.repeat_interleave(counts)
+    return splits.to(Tsplits.torch), values
+
+
+@export("ragged.range")
+def ragged_range(starts: Any, limits: Any = None, deltas: Any = 1, dtype: Any = None, name: str | None = None,
+                 row_splits_dtype: Any = dtypes.int64) -> RaggedTensor:
+    """One range per row.
+
+    >>> tf.ragged.range([3, 5, 2])
+    <tf.RaggedTensor [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1]]>
+    """
+    if limits is None:
+        starts, limits = 0, starts
+    with tf.name_scope(name, "RaggedRange", [starts, limits, deltas]):
+        starts = convert(starts, dtype, "starts")
+        limits = convert(limits, dtype, "limits")
+        deltas = convert(deltas, dtype, "deltas")
+        if dtype is None:
+            starts, limits, deltas = _widest(starts, limits, deltas)
+        splits, values = range_op(starts, limits, deltas, Tsplits=dtypes.as_dtype(row_splits_dtype))
+        return RaggedTensor.from_row_splits(values, splits, validate=False)
+
+
+_ORDER = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
+
+
+def _widest(*tensors: Any) -> list:
+    for t in tensors:
+        if t.dtype not in _ORDER:
+            raise TypeError(f"ranges have int32, int64, float32 or float64 bounds, not {t.dtype.name}")
+    wanted = max((t.dtype for t in tensors), key=_ORDER.index)
+    return [tf.cast(t, wanted) for t in tensors]
+
+
+# -- segments --------------------------------------------------------------------------------------------------------
+def _segment_aggregate(unsorted: Callable, data: Any, segment_ids: Any, num_segments: Any, name: str | None) -> Any:
+    """Reduces rows of ragged data that share a segment."""
+    with tf.name_scope(name, "RaggedSegment", [num_segments]):
+        data = convert_to_tensor_or_ragged_tensor(data, name="data")
+        segment_ids = convert_to_tensor_or_ragged_tensor(segment_ids, name="segment_ids")
+        if isinstance(segment_ids, RaggedTensor):
+            if not isinstance(data, RaggedTensor):
+                raise ValueError("segment_ids.shape must be a prefix of data.shape, but segment_ids is ragged and data is not.")
+            check = tf.debugging.assert_equal(segment_ids.row_splits, data.row_splits,
+                                              message="segment_ids.shape must be a prefix of data.shape")
+            with tf.control_dependencies([c for c in [check] if c is not None]):
+                return _segment_aggregate(unsorted, data.values, segment_ids.values, num_segments, None)
+        if not isinstance(data, RaggedTensor):
+            return unsorted(data, segment_ids, num_segments)
+        segment_ids = tf.cast(segment_ids, data.row_splits.dtype)
+        lengths = data.row_lengths()
+        longest = tf.maximum(tf.unsorted_segment_max(lengths, segment_ids, num_segments), 0)
+        splits = tf.concat([tf.zeros([1], longest.dtype), tf.cumsum(longest)], 0)
+        starts = tf.gather(splits, segment_ids)
+        places = ragged_range(starts, starts + lengths).values
+        values = _segment_aggregate(unsorted, data.values, places, splits[-1], None)
+        return RaggedTensor.from_row_splits(values, splits, validate=False)
+
+
+segment_sum = lambda data, segment_ids, num_segments, name=None: _segment_aggregate(  # noqa: E731
+    tf.unsorted_segment_sum, data, segment_ids, num_segments, name)
+segment_prod = lambda data, segment_ids, num_segments, name=None: _segment_aggregate(  # noqa: E731
+    tf.unsorted_segment_prod, data, segment_ids, num_segments, name)
+segment_min = lambda data, segment_ids, num_segments, name=None: _segment_aggregate(  # noqa: E731
+    tf.unsorted_segment_min, data, segment_ids, num_segments, name)
+segment_max = lambda data, segment_ids, num_segments, name=None: _segment_aggregate(  # noqa: E731
+    tf.unsorted_segment_max, data, segment_ids, num_segments, name)
+
+
+def segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """The mean of the rows of each segment."""
+    total = segment_sum(data, segment_ids, num_segments, name)
+    ones = _with_flat(data, tf.ones_like)
+    count = segment_sum(ones, segment_ids, num_segments)
+    return _divided(total, count, lambda n: n)
+
+
+def segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """The sum of the rows of each segment over the square root of their number."""
+    total = segment_sum(data, segment_ids, num_segments, name)
+    count = segment_sum(_with_flat(data, tf.ones_like), segment_ids, num_segments)
+    return _divided(total, count, tf.sqrt)
+
+
+def _with_flat(data: Any, f: Callable) -> Any:
+    data = convert_to_tensor_or_ragged_tensor(data)
+    return data.with_flat_values(f(data.flat_values)) if isinstance(data, RaggedTensor) else f(data)
+
+
+def _divided(total: Any, count: Any, f: Callable) -> Any:
+    if isinstance(total, RaggedTensor):
+        return total.with_flat_values(total.flat_values / f(count.flat_values))
+    return total / f(count)
+
+
+# -- reductions ------------------------------------------------------------------------------------------------------
+def reduce_aggregate(reduce_dense: Callable, segment: Callable, rt: Any, axis: Any, keepdims: Any = False,
+                     name: str | None = None) -> Any:
+    """Reduces a ragged tensor over an axis, several axes, or (None) all."""
+    if not isinstance(rt, RaggedTensor):
+        return reduce_dense(rt, axis, keepdims=keepdims, name=name)
+    if isinstance(axis, Tensor):
+        known = constant_value(axis)
+        if known is None:
+            raise ValueError("axis must be known at graph construction time.")
+        axis = known.tolist()
+    with tf.name_scope(name, "RaggedReduce", [rt.flat_values]):
+        if axis is None:
+            out = reduce_dense(rt.flat_values, None, keepdims=False)
+            for _ in range(rt.shape.ndims if keepdims else 0):
+                out = tf.expand_dims(out, 0)
+            return out
+        if isinstance(axis, (list, tuple)):
+            return _reduce_many(reduce_dense, segment, rt, list(axis), keepdims)
+        rt = convert_to_tensor_or_ragged_tensor(rt)
+        axis = get_positive_axis(axis, rt.shape.ndims)
+        return _reduce_one(reduce_dense, segment, rt, axis, keepdims)
+
+
+def _reduce_many(reduce_dense: Callable, segment: Callable, rt: Any, axis: list, keepdims: Any) -> Any:
+    if not axis:
+        return rt
+    if len(axis) == 1:
+        return reduce_aggregate(reduce_dense, segment, rt, axis[0], keepdims)
+    axis = sorted(get_positive_axis(a, rt.shape.ndims) for a in axis)
+    inner = reduce_aggregate(reduce_dense, segment, rt, axis[-1], keepdims)
+    return reduce_aggregate(reduce_dense, segment, inner, axis[:-1], keepdims)
+
+
+def _reduce_one(reduce_dense: Callable, segment: Callable, rt: RaggedTensor, axis: int, keepdims: Any) -> Any:
+    if axis == 0:
+        columns = ragged_range(rt.row_lengths(), row_splits_dtype=rt.row_splits.dtype).values
+        longest = tf.maximum(tf.reduce_max(rt.row_lengths()), 0)
+        out = segment(rt.values, columns, longest)
+        return _expanded(out, 0) if keepdims else out
+    if axis == 1:
+        out = segment(rt.values, rt.value_rowids(), rt.nrows())
+        return _expanded(out, 1) if keepdims else out
+    return rt.with_values(reduce_aggregate(reduce_dense, segment, rt.values, axis - 1, keepdims))
+
+
+def _expanded(value: Any, axis: int) -> Any:
+    from penstock._src.library.ragged.array import expand_dims
+    return expand_dims(value, axis)
+
+
+def _reducer(dense: str, segment: Callable) -> Callable:
+    def reduce(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+               reduction_indices: Any = None, keep_dims: Any = None) -> Any:
+        axis = axis if reduction_indices is None else reduction_indices
+        keepdims = keepdims if keep_dims is None else keep_dims
+        f = getattr(tf, dense)
+        return reduce_aggregate(lambda x, a, keepdims=False, name=None: f(x, a, keepdims=bool(keepdims), name=name),
+                                segment, input_tensor, axis, bool(keepdims), name)
+    return reduce
+
+
+reduce_sum = _reducer("reduce_sum", segment_sum)
+reduce_prod = _reducer("reduce_prod", segment_prod)
+reduce_min = _reducer("reduce_min", segment_min)
+reduce_max = _reducer("reduce_max", segment_max)
+
+
+def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                reduction_indices: Any = None, keep_dims: Any = None) -> Any:
+    """The mean over an axis of a ragged tensor: the sum over the number of values."""
+    with tf.name_scope(name, "RaggedReduceMean", []):
+        total = reduce_sum(input_tensor, axis, keepdims, None, reduction_indices, keep_dims)
+        count = reduce_sum(_with_flat(input_tensor, tf.ones_like), axis, keepdims, None, reduction_indices, keep_dims)
+        return _divided(total, count, lambda n: n)
+
+
+def _as_int(x: Any) -> Any:
+    return _with_flat(x, lambda v: tf.cast(v, dtypes.int32))
+
+
+def _as_bool(x: Any) -> Any:
+    return _with_flat(x, lambda v: tf.cast(v, dtypes.bool))
+
+
+def reduce_all(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                reduction_indices: Any = None, keep_dims: Any = None) -> Any:
+    """Logical and over an axis of a ragged tensor."""
+    return _as_bool(reduce_prod(_as_int(input_tensor), axis, keepdims, name, reduction_indices, keep_dims))
+
+
+def reduce_any(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                reduction_indices: Any = None, keep_dims: Any = None) -> Any:
+    """Logical or over an axis of a ragged tensor."""
+    return _as_bool(reduce_sum(_as_int(input_tensor), axis, keepdims, name, reduction_indices, keep_dims))

@@ -1,0 +1,40 @@
+"""Python operators on ragged tensors."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.library.ragged.dispatch import binary
+from penstock._src.library.ragged.tensor import RaggedTensor
+from penstock.compat import v1 as tf
+
+_BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv", "mod": "floormod",
+           "pow": "pow", "div": "div", "and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+_COMPARE = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+
+
+def _forward(name: str) -> Callable:
+    return lambda self, other: binary(getattr(tf, name), self, other)
+
+
+def _reverse(name: str) -> Callable:
+    return lambda self, other: binary(getattr(tf, name), other, self)
+
+
+def _install() -> None:
+    for operator, name in _BINARY.items():
+        setattr(RaggedTensor, f"__{operator}__", _forward(name))
+        setattr(RaggedTensor, f"__r{operator}__", _reverse(name))
+    for operator, name in _COMPARE.items():
+        setattr(RaggedTensor, f"__{operator}__", _forward(name))
+    for operator, name in {"neg": "negative", "abs": "abs", "invert": "logical_not"}.items():
+        def unary(self: Any, name: str = name) -> Any:
+            return self.with_flat_values(getattr(tf, name)(self.flat_values))
+        setattr(RaggedTensor, f"__{operator}__", unary)
+
+    def refuse(self: Any) -> bool:
+        raise TypeError("RaggedTensor may not be used as a boolean.")
+    RaggedTensor.__bool__ = RaggedTensor.__nonzero__ = refuse  # type: ignore[attr-defined]
+
+
+_install()

@@ -1,0 +1,89 @@
+"""Row splits and segment ids, and the small helpers that ragged ops share."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock.compat import v1 as tf
+
+
+def get_positive_axis(axis: Any, ndims: int | None) -> int:
+    """A Python int from 0 to ndims - 1."""
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+    if ndims is not None:
+        if 0 <= axis < ndims:
+            return axis
+        if -ndims <= axis < 0:
+            return axis + ndims
+        raise ValueError(f"axis={axis} out of bounds: expected {-ndims}<=axis<{ndims}")
+    if axis < 0:
+        raise ValueError("axis may only be negative if ndims is statically known.")
+    return axis
+
+
+@export("ragged.row_splits_to_segment_ids")
+def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: Any = None) -> Any:
+    """[0, 3, 3, 5] → [0, 0, 0, 2, 2]: the row of each value."""
+    with tf.name_scope(name, "RaggedSplitsToSegmentIds", [splits]):
+        splits = convert(splits, name="splits", preferred_dtype=dtypes.int64)
+        if splits.dtype not in (dtypes.int32, dtypes.int64):
+            raise ValueError("splits must have dtype int32 or int64")
+        splits.shape.assert_has_rank(1)
+        if splits._dims == (0,):
+            raise ValueError("Invalid row_splits: []")
+        lengths = splits[1:] - splits[:-1]
+        out_type = splits.dtype if out_type is None else dtypes.as_dtype(out_type)
+        rows = tf.shape(lengths, out_type=out_type)[0]
+        return repeat(tf.range(rows), lengths)
+
+
+@export("ragged.segment_ids_to_row_splits")
+def segment_ids_to_row_splits(segment_ids: Any, num_segments: Any = None, out_type: Any = None,
+                              name: str | None = None) -> Any:
+    """[0, 0, 0, 2, 2] → [0, 3, 3, 5]."""
+    with tf.name_scope(name, "SegmentIdsToRaggedSplits", [segment_ids]):
+        out_type = dtypes.int64 if out_type is None else dtypes.as_dtype(out_type)
+        ids = convert(segment_ids, name="segment_ids", preferred_dtype=out_type)
+        if ids.dtype not in (dtypes.int32, dtypes.int64):
+            raise ValueError("segment_ids must have dtype int32 or int64")
+        ids.shape.assert_has_rank(1)
+        count = None if num_segments is None else tf.cast(convert(num_segments), dtypes.int32)
+        if count is not None:
+            count.shape.assert_has_rank(0)
+        lengths = tf.bincount(tf.cast(ids, dtypes.int32), minlength=count, maxlength=count, dtype=out_type)
+        splits = tf.concat([tf.zeros([1], out_type), tf.cumsum(lengths)], 0)
+        if num_segments is not None:
+            from penstock._src.graph.constant import constant_value
+            known = constant_value(convert(num_segments))
+            if known is not None:
+                splits.set_shape([int(known) + 1])
+        return splits
+
+
+def repeat(data: Any, counts: Any, axis: int = 0) -> Any:
+    """data[i] counts[i] times, along axis 0."""
+    return tf.repeat(data, counts, axis=axis)
+
+
+def repeat_ranges(params: Any, splits: Any, repeats: Any) -> Any:
+    """Repeats whole rows: row i of (params, splits) comes repeats[i] times in a row."""
+    times = tf.ones([tf.shape(splits)[0] - 1], repeats.dtype) * repeats if repeats.shape.ndims == 0 else repeats
+    starts, limits = repeat(splits[:-1], times), repeat(splits[1:], times)
+    from penstock._src.library.ragged.math import ragged_range
+    return tf.gather(params, ragged_range(starts, limits).flat_values)
+
+
+def lengths_to_splits(lengths: Any) -> Any:
+    """Row splits from row lengths."""
+    return tf.concat([tf.zeros([1], lengths.dtype), tf.cumsum(lengths)], 0)
+
+
+def int_tensor(value: Any, name: str, dtype: Any = dtypes.int32) -> Any:
+    """An integer tensor of `dtype`."""
+    t = convert(value, name=name, preferred_dtype=dtype)
+    if not t.dtype.is_integer:
+        raise TypeError(f"{name} must be an integer tensor; dtype={t.dtype}")
+    return tf.cast(t, dtype)

@@ -1,0 +1,103 @@
+"""What a test may ask about the machine, its files and its command line."""
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+
+import torch
+
+from penstock._src.base.api import export
+from penstock._src.kernels.devices.device_lib import list_local_devices
+
+_temp_dir: str | None = None
+
+
+@export("test.main")
+def main(argv: list[str] | None = None) -> None:
+    """Runs the tests of the calling program, or its benchmarks with `--benchmarks=regex`.
+
+    >>> if __name__ == "__main__":
+    ...     tf.test.main()
+    """
+    from absl.testing import absltest
+
+    from penstock._src.library.testing import benchmark
+    arguments = list(sys.argv if argv is None else argv)
+    chosen = [a for a in arguments if a.lstrip("-").startswith("benchmarks=") and a.startswith("-")]
+    if chosen:
+        benchmark.run_benchmarks(chosen[0].split("=", 1)[1])
+    else:
+        absltest.main(argv=arguments)
+
+
+@export(v1=["test.get_temp_dir"])
+def get_temp_dir() -> str:
+    """A folder for the files of this process's tests, removed at its end; TEST_TMPDIR names another one.
+
+    >>> path = os.path.join(tf.test.get_temp_dir(), "log")
+    """
+    global _temp_dir
+    if _temp_dir is None:
+        _temp_dir = os.environ.get("TEST_TMPDIR")
+        if _temp_dir:
+            os.makedirs(_temp_dir, exist_ok=True)
+        else:
+            _temp_dir = tempfile.mkdtemp(prefix="penstock_test_")
+            atexit.register(shutil.rmtree, _temp_dir, ignore_errors=True)
+    return _temp_dir
+
+
+@export(v1=["test.test_src_dir_path"])
+def test_src_dir_path(relative_path: str) -> str:
+    """The path of a file that stands `relative_path` below the folder of the tests: TEST_SRCDIR, or the current one."""
+    return os.path.join(os.environ.get("TEST_SRCDIR") or os.getcwd(), relative_path)
+
+
+test_src_dir_path.__test__ = False      # not a test, whatever its name
+
+
+@export("test.is_built_with_cuda")
+def is_built_with_cuda() -> bool:
+    """Whether the kernels were built for NVIDIA's GPUs."""
+    return torch.version.cuda is not None
+
+
+@export("test.is_built_with_rocm")
+def is_built_with_rocm() -> bool:
+    """Whether the kernels were built for AMD's GPUs."""
+    return torch.version.hip is not None
+
+
+@export("test.is_built_with_gpu_support")
+def is_built_with_gpu_support() -> bool:
+    """Whether the kernels were built for any GPU."""
+    return is_built_with_cuda() or is_built_with_rocm()
+
+
+@export("test.is_built_with_xla")
+def is_built_with_xla() -> bool:
+    """Whether XLA compiles graphs: it does not."""
+    return False
+
+
+@export("test.is_gpu_available")
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
+    """Whether ops can run on a GPU; on one of NVIDIA's, and of a capability at least, where that is asked for."""
+    if (cuda_only and not is_built_with_cuda()) or not gpu_device_name():
+        return False
+    if min_cuda_compute_capability is None:
+        return True
+    return any(torch.cuda.get_device_capability(d) >= tuple(min_cuda_compute_capability)
+               for d in range(torch.cuda.device_count()))
+
+
+@export("test.gpu_device_name")
+def gpu_device_name() -> str:
+    """The name of the first GPU; '' if there is none.
+
+    >>> with tf.device(tf.test.gpu_device_name()): ...
+    """
+    return next((d.name for d in list_local_devices() if d.device_type == "GPU"), "")

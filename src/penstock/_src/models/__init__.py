@@ -1,0 +1,1 @@
+"""Models: Keras, tf.layers, recurrent cells, feature columns, estimators, distribution strategies."""

@@ -1,0 +1,32 @@
+"""Less to send: gradients with fewer bits or fewer elements, for parameter servers and for all-reduce.
+
+A *codec* (`precision.py`, `quantize.py`, `sparsify.py`) says what travels in the place of a vector; the *compressor*
+(`memory.py`) puts it between gradient and variable and keeps what it leaves out; `optimizer.py` and `keras_optimizer.py` wrap
+optimizers with it; `arrays.py` gives codecs to collectives. docs/compression.md has bytes and accuracies.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.distribute.compression.codec import Codec, NoCompression, as_codec
+from penstock._src.models.distribute.compression.optimizer import CompressedOptimizer
+from penstock._src.models.distribute.compression.precision import Bfloat16, Float16
+from penstock._src.models.distribute.compression.quantize import Int8, OneBit, Ternary
+from penstock._src.models.distribute.compression.sparsify import Threshold, TopK
+from penstock._src.training.train.optimizer import Optimizer
+
+__all__ = ["Bfloat16", "Codec", "CompressedOptimizer", "Float16", "Int8", "NoCompression", "OneBit", "Ternary", "Threshold",
+           "TopK", "as_codec", "compress"]
+
+
+@export("distribute.experimental.compression.compress")
+def compress(optimizer: Any, codec: Any, **options: Any) -> Any:
+    """An optimizer of tf.train or tf.keras that sends its gradients through a codec (or one named by its kind).
+
+    >>> opt = tf.distribute.experimental.compression.compress(tf.keras.optimizers.SGD(0.1), "int8")
+    """
+    if isinstance(optimizer, Optimizer):
+        return CompressedOptimizer(optimizer, codec, **options)
+    from penstock._src.models.distribute.compression.keras_optimizer import CompressedKerasOptimizer
+    return CompressedKerasOptimizer(optimizer, codec, **options)

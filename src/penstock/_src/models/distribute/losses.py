@@ -1,0 +1,69 @@
+"""Losses of replicas: scaled so that the sum over all replicas is the loss of the global batch."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert
+from penstock._src.models.distribute.contexts import get_strategy, in_cross_replica_context
+from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.ops.registry import get
+
+
+@export("nn.compute_average_loss")
+def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None,
+                         max_sequence_length: Any = None) -> Any:
+    """The sum of a replica's losses, divided by the number of examples of all replicas.
+
+    >>> loss = tf.nn.compute_average_loss(per_example_loss, global_batch_size=64)
+    """
+    losses = convert(per_example_loss)
+    dtype = losses.dtype
+    if sample_weight is not None:
+        from penstock._src.models.keras.losses.reduction import compute_weighted_loss
+        losses = get("Cast")(compute_weighted_loss(losses, sample_weight, reduction="none"), DstT=dtype)
+    if global_batch_size is None:
+        if in_cross_replica_context():
+            raise RuntimeError("You are calling `compute_average_loss` in cross replica context, while it was expected to be "
+                               "called in replica context.")
+        if losses.shape.rank == 0:
+            raise ValueError("The loss of each example is needed to know how many there are: per_example_loss has no "
+                             "dimension. Pass global_batch_size.")
+        global_batch_size = get("Shape")(losses)[0] * get_strategy().num_replicas_in_sync
+    count = convert(global_batch_size)
+    if count.shape.rank not in (0, None):
+        raise ValueError(f"global_batch_size must be one number, but its shape is {count.shape}.")
+    if not (count.dtype.is_integer or count.dtype.is_floating):
+        raise TypeError(f"global_batch_size must be a number, not {count.dtype.name}.")
+    flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
+                      get("Range")(0, get("Rank")(losses), 1))
+    found = get("Cast")(flat, DstT=dtypes.float64) if dtype.is_integer else flat        # the mean of whole numbers is not one
+    for divisor in (count, max_sequence_length):
+        if divisor is not None:
+            found = get("DivNoNan")(found, get("Cast")(convert(divisor), DstT=found.dtype))
+    return found
+
+
+@export(v1=["distribute.get_loss_reduction"])
+def get_loss_reduction() -> ReduceOp:
+    """How the losses of replicas are put together: by their mean in an estimator, unless the last loss was a sum."""
+    if not get_strategy()._scale_loss_for_estimator:
+        return ReduceOp.SUM
+    last = getattr(context.current_graph(), "_last_loss_reduction", None)
+    return ReduceOp.SUM if last in ("sum", "weighted_sum") else ReduceOp.MEAN
+
+
+@export("nn.scale_regularization_loss")
+def scale_regularization_loss(regularization_loss: Any) -> Any:
+    """The sum of regularization losses, divided by the number of replicas: all of them have the same one.
+
+    >>> loss += tf.nn.scale_regularization_loss(tf.add_n(model.losses))
+    """
+    if in_cross_replica_context():
+        raise RuntimeError("You are calling `scale_regularization_loss` in cross replica context, while it was expected to be "
+                           "called in replica context.")
+    loss = convert(regularization_loss)
+    total = get("Sum")(loss, convert(list(range(loss.shape.rank or 0)), dtypes.int32)) if loss.shape.rank else loss
+    return total / get_strategy().num_replicas_in_sync

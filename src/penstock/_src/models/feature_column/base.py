@@ -1,0 +1,186 @@
+"""What feature columns are, and the features of one batch as they see them.
+
+A column is a value (two columns with the same fields are the same column). A `DenseColumn` gives a dense tensor of a known
+shape per row, a `CategoricalColumn` gives sparse ids. Columns may stand on others; a `Batch` remembers what each has made.
+"""
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import penstock.compat.v1 as tf
+
+_PARENTS = ("key", "source_column", "categorical_column", "weight_feature_key")
+
+
+class FeatureColumn:
+    """The base of all columns."""
+
+    __slots__ = ()
+    name: str                                      # property of every column
+
+    @property
+    def parse_example_spec(self) -> dict[str, Any]:
+        """What tf.io.parse_example needs for the column."""
+        raise NotImplementedError(f"{type(self).__name__} has to define parse_example_spec")
+
+    @property
+    def parents(self) -> list:
+        """The columns and the keys of raw features that the column is made of."""
+        fields = self._asdict()                                                   # type: ignore[attr-defined]
+        return [*fields.get("keys", ()), *(fields[f] for f in _PARENTS if f in fields)]
+
+    def get_config(self) -> dict[str, Any]:
+        """The fields of the column as plain values."""
+        from penstock._src.models.feature_column import serialization
+        return serialization.config_of(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None, columns_by_name: Any = None) -> Any:
+        """The column that `get_config` has described."""
+        from penstock._src.models.feature_column import serialization
+        return serialization.column_of(cls, config, custom_objects, columns_by_name)
+
+    _get_config, _from_config = get_config, from_config
+    _parse_example_spec = property(lambda self: self.parse_example_spec)
+    _var_scope_name = property(lambda self: self.name)
+
+    def transform(self, batch: Batch) -> Any:
+        """The column's own form of the features of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} has to define transform")
+
+    def __lt__(self, other: Any) -> bool:
+        return str(self) < str(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return str(self) > str(other)
+
+
+class DenseColumn(FeatureColumn):
+    """A column that gives numbers: [rows, *variable_shape]."""
+
+    __slots__ = ()
+    variable_shape: Any                            # property of every dense column
+    _variable_shape = property(lambda self: self.variable_shape)
+    _num_elements = property(lambda self: self.variable_shape.num_elements())
+
+    def dense(self, batch: Batch, weights: Any) -> Any:
+        """The numbers of a batch; `weights(name, shape, dtype, initializer, trainable)` makes a variable."""
+        raise NotImplementedError(f"{type(self).__name__} has to define dense")
+
+
+class IdWeightPair(NamedTuple):
+    """Ids of categories as a SparseTensor, and perhaps a weight for each."""
+    id_tensor: Any
+    weight_tensor: Any
+
+
+class CategoricalColumn(FeatureColumn):
+    """A column that gives ids of categories, below num_buckets."""
+
+    __slots__ = ()
+    num_buckets: int                               # property of every categorical column
+    _num_buckets = property(lambda self: self.num_buckets)
+
+    def sparse(self, batch: Batch) -> IdWeightPair:
+        """The ids of a batch."""
+        return IdWeightPair(batch.get(self), None)
+
+
+class Batch:
+    """The features of a batch, and what columns have made of them. `tables`, if given, keeps lookup tables for others."""
+
+    def __init__(self, features: dict[str, Any], tables: dict[str, Any] | None = None):
+        self._features, self._tables = dict(features), tables
+        self._made: dict[Any, Any] = {}
+
+    def table(self, column: Any, make: Callable[[], Any]) -> Any:
+        """A column's lookup table: one that is kept, or a new one. Tables of graphs are not kept: others could not use them."""
+        if self._tables is None:
+            return make()
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                return make()
+            name = f"{column.key}_lookup_{zlib.crc32(repr(column).encode()):08x}"
+            if name not in self._tables:
+                self._tables[name] = make()
+            return self._tables[name]
+
+    def get(self, key: Any) -> Any:
+        """A raw feature by its key, with at least two dimensions; or what a column makes of the batch."""
+        if key not in self._made:
+            self._made[key] = self._raw(key) if isinstance(key, str) else self._checked(key)
+        return self._made[key]
+
+    def _checked(self, column: Any) -> Any:
+        if not isinstance(column, FeatureColumn):
+            raise TypeError(f'"key" must be either a "str" or "FeatureColumn". Provided: {column}')
+        made = column.transform(self)
+        if made is None:
+            raise ValueError(f"Column {column.name} is not supported.")
+        return made
+
+    def _raw(self, key: str) -> Any:
+        if key not in self._features:
+            raise ValueError(f"Feature {key} is not in features dictionary.")
+        value = self._features[key]
+        if hasattr(value, "to_sparse") and hasattr(value, "row_splits"):
+            value = value.to_sparse()
+        value = tf.convert_to_tensor_or_sparse_tensor(value)
+        rank = value.shape.rank
+        if rank == 0:
+            raise ValueError(f"Feature (key: {key}) cannot have rank 0. Given: {value}")
+        return value if rank is not None and rank > 1 else _wider(value, key)
+
+
+def _wider(value: Any, key: str) -> Any:
+    """[rows] as [rows, 1]; other ranks stay, unless it turns out to be 0."""
+    sparse, rank = isinstance(value, tf.SparseTensor), value.shape.rank
+    wide = _wider_sparse if sparse else lambda v: tf.expand_dims(v, -1)
+    if rank == 1:
+        return wide(value)
+    rank = tf.size(value.dense_shape) if sparse else tf.rank(value)
+    with tf.control_dependencies([tf.assert_positive(rank, message=f"Feature (key: {key}) cannot have rank 0.")]):
+        if not sparse:
+            return tf.cond(tf.equal(rank, 1), lambda: wide(value), lambda: value)
+        parts = tf.cond(tf.equal(rank, 1), lambda: _parts(wide(value)), lambda: _parts(value))
+        return tf.SparseTensor(*parts)
+
+
+def _wider_sparse(value: Any) -> Any:
+    zeros = tf.zeros_like(value.indices[:, :1])
+    return tf.SparseTensor(tf.concat([value.indices, zeros], 1), value.values,
+                           tf.concat([value.dense_shape, tf.constant([1], tf.int64)], 0))
+
+
+def _parts(value: Any) -> list:
+    return [tf.identity(value.indices), tf.identity(value.values), tf.identity(value.dense_shape)]
+
+
+def to_sparse(value: Any, ignored: Any = None) -> Any:
+    """A SparseTensor of a dense tensor: without empty strings, and without -1."""
+    if isinstance(value, tf.SparseTensor):
+        return value
+    if ignored is None:
+        ignored = "" if value.dtype == tf.string else -1
+    indices = tf.where(tf.not_equal(value, tf.cast(ignored, value.dtype)))
+    return tf.SparseTensor(indices, tf.gather_nd(value, indices), tf.shape(value, out_type=tf.int64))
+
+
+def check_key(key: Any) -> None:
+    """ValueError unless a key is a string."""
+    if not isinstance(key, str):
+        raise ValueError(f"key must be a string. Got: type {type(key)}. Given key: {key}.")
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as positive numbers."""
+    dims = tuple(shape) if isinstance(shape, (list, tuple, tf.TensorShape)) else (shape,)
+    dims = tuple(getattr(d, "value", d) for d in dims)
+    for d in dims:
+        if not isinstance(d, int) and not (hasattr(d, "__index__")):
+            raise TypeError(f"shape dimensions must be integer. shape: {shape}")
+        if int(d) < 1:
+            raise ValueError(f"shape dimensions must be greater than 0. shape: {shape}")
+    return tuple(int(d) for d in dims)

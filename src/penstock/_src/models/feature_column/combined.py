@@ -1,0 +1,224 @@
+"""Dense columns of categories: indicator_column (how often each category is there) and embedding columns."""
+from __future__ import annotations
+
+import collections
+import math
+import weakref
+from typing import Any
+
+import penstock.compat.v1 as tf
+from penstock._src.base.api import export
+from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn
+
+
+class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", ("categorical_column",))):
+    """A number for each category: how often it is there, or the sum of its weights."""
+
+    __slots__ = ()
+    name = property(lambda self: f"{self.categorical_column.name}_indicator")                 # type: ignore[assignment]
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)    # type: ignore[assignment]
+    variable_shape = property(lambda self: tf.TensorShape([1, self.categorical_column.num_buckets]))  # type: ignore[assignment]
+
+    def transform(self, batch: Batch) -> Any:
+        """[rows, 1, categories]."""
+        ids, weights = self.categorical_column.sparse(batch)
+        if weights is not None:
+            # Rows of (row, category): the sum of the weights of one category in a row.
+            pair = tf.stack([ids.indices[:, 0], ids.values], 1)
+            known = tf.where(ids.values >= 0)[:, 0]
+            shape = tf.stack([ids.dense_shape[0], tf.constant(self.categorical_column.num_buckets, tf.int64)])
+            return tf.scatter_nd(tf.gather(pair, known), tf.gather(weights.values, known), shape)
+        dense = tf.sparse_tensor_to_dense(ids, default_value=-1, validate_indices=False)
+        one_hot = tf.one_hot(dense, self.categorical_column.num_buckets, 1.0, 0.0)
+        return tf.reduce_sum(one_hot, [-2])
+
+    def dense(self, batch: Batch, weights: Any) -> Any:
+        """The numbers."""
+        refuse_sequence(self, "indicator_column")
+        return batch.get(self)
+
+    def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
+        """[rows, steps, categories], and the number of steps of each row."""
+        need_sequence(self, "indicator_column")
+        ids = self.categorical_column.sparse(batch).id_tensor
+        dense = tf.sparse_tensor_to_dense(ids, default_value=-1, validate_indices=False)
+        return tf.reduce_sum(tf.one_hot(dense, self.categorical_column.num_buckets, 1.0, 0.0), [-2]), lengths(ids)
+
+
+@export("feature_column.indicator_column")
+def indicator_column(categorical_column: Any) -> IndicatorColumn:
+    """Categories as numbers of a vector, one for each.
+
+    >>> tf.feature_column.indicator_column(tf.feature_column.categorical_column_with_identity("day", 7))
+    """
+    return IndicatorColumn(_categorical(categorical_column))
+
+
+def _categorical(column: Any) -> Any:
+    if not isinstance(column, CategoricalColumn):
+        raise ValueError(f"categorical_column must be a categorical column. Given: {column}")
+    return column
+
+
+class SequenceColumn(CategoricalColumn):
+    """A categorical column with categories per time step."""
+
+    __slots__ = ()
+
+
+def refuse_sequence(column: Any, kind: str) -> None:
+    """ValueError if a column that gives one vector per row stands on categories per time step."""
+    if isinstance(column.categorical_column, SequenceColumn):
+        raise ValueError(f"In {kind}: {column.name}. categorical_column must not be of type SequenceCategoricalColumn. Use "
+                         "another categorical column, or SequenceFeatures instead of DenseFeatures. "
+                         f"Given (type {type(column.categorical_column)}): {column.categorical_column}")
+
+
+def need_sequence(column: Any, kind: str) -> None:
+    """ValueError unless a column stands on categories per time step."""
+    if not isinstance(column.categorical_column, SequenceColumn):
+        raise ValueError(f"In {kind}: {column.name}. categorical_column must be of type SequenceCategoricalColumn to use "
+                         "SequenceFeatures. Use one of sequence_categorical_column_with_*. "
+                         f"Given (type {type(column.categorical_column)}): {column.categorical_column}")
+
+
+def lengths(ids: Any) -> Any:
+    """The number of steps of each row of a SparseTensor of sequences."""
+    last = tf.segment_max(ids.indices[:, 1] + 1, ids.indices[:, 0])
+    missing = tf.cast(ids.dense_shape[0], tf.int64) - tf.size(last, out_type=tf.int64)
+    return tf.concat([last, tf.zeros(tf.expand_dims(missing, 0), tf.int64)], 0)
+
+
+_EMBEDDING = ("dimension", "combiner", "initializer", "ckpt_to_load_from", "tensor_name_in_ckpt", "max_norm", "trainable")
+
+
+class EmbeddingColumn(DenseColumn, collections.namedtuple("EmbeddingColumn", ("categorical_column", *_EMBEDDING))):
+    """Categories as learned vectors."""
+
+    __slots__ = ()
+    name = property(lambda self: f"{self.categorical_column.name}_embedding")                 # type: ignore[assignment]
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)    # type: ignore[assignment]
+    variable_shape = property(lambda self: tf.TensorShape([self.dimension]))                  # type: ignore[assignment]
+
+    def transform(self, batch: Batch) -> Any:
+        """Ids and weights."""
+        return self.categorical_column.sparse(batch)
+
+    def _table(self, weights: Any) -> Any:
+        table = weights("embedding_weights", [self.categorical_column.num_buckets, self.dimension], tf.float32,
+                        self.initializer, self.trainable)
+        if self.ckpt_to_load_from is not None:
+            tf.train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: table})
+        return table
+
+    def dense(self, batch: Batch, weights: Any) -> Any:
+        """The combined vectors of each row."""
+        refuse_sequence(self, "embedding_column")
+        ids, strengths = batch.get(self)
+        return tf.nn.safe_embedding_lookup_sparse(self._table(weights), ids, strengths, combiner=self.combiner,
+                                                  max_norm=self.max_norm, name=f"{self.name}_weights")
+
+    def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
+        """[rows, steps, dimension], and the number of steps of each row."""
+        need_sequence(self, "embedding_column")
+        ids, strengths = self.categorical_column.sparse(batch)
+        out = tf.nn.safe_embedding_lookup_sparse(self._table(weights), ids, strengths, combiner=self.combiner,
+                                                 max_norm=self.max_norm)
+        return out, lengths(ids)
+
+
+def _checked(dimension: Any, initializer: Any, ckpt: Any, tensor: Any) -> Any:
+    if dimension is None or dimension < 1:
+        raise ValueError(f"Invalid dimension {dimension}.")
+    if (ckpt is None) != (tensor is None):
+        raise ValueError("Must specify both `ckpt_to_load_from` and `tensor_name_in_ckpt` or none of them.")
+    if initializer is not None and not callable(initializer):
+        raise ValueError(f"initializer must be callable if specified. Given: {initializer}")
+    return initializer or tf.truncated_normal_initializer(0.0, 1 / math.sqrt(dimension))
+
+
+@export("feature_column.embedding_column")
+def embedding_column(categorical_column: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
+                     ckpt_to_load_from: Any = None, tensor_name_in_ckpt: Any = None, max_norm: float | None = None,
+                     trainable: bool = True) -> EmbeddingColumn:
+    """Categories as learned vectors.
+
+    >>> tf.feature_column.embedding_column(words, dimension=16)
+    """
+    initializer = _checked(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
+    return EmbeddingColumn(_categorical(categorical_column), dimension, combiner, initializer, ckpt_to_load_from,
+                           tensor_name_in_ckpt, max_norm, trainable)
+
+
+class SharedEmbeddingColumn(EmbeddingColumn):
+    """An embedding column whose table others use too."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:                                       # type: ignore[override]
+        """The name, marked as shared."""
+        return f"{self.categorical_column.name}_shared_embedding"
+
+    _var_scope_name = property(lambda self: self.initializer.name)
+
+
+class SharedTable:
+    """What the columns of one call have in common: the name of their table, how it begins, and the table of each graph."""
+
+    def __init__(self, name: str, initializer: Any):
+        self.name, self.initializer = name, initializer
+        self._eager: Any = None
+        self._graphs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.initializer(*args, **kwargs)
+
+    def variable(self, shape: Any, dtype: Any, trainable: bool) -> Any:
+        """The table, made if it is not there."""
+        with tf.init_scope(), tf.name_scope(None):
+            graph = None if tf.executing_eagerly() else tf.get_default_graph()
+            found = self._eager if graph is None else self._graphs.get(graph)
+            if found is None:
+                found = tf.Variable(lambda: self(shape, dtype=dtype), trainable=trainable, name=self.name, use_resource=True)
+                if graph is None:
+                    self._eager = found
+                else:
+                    self._graphs[graph] = found
+            return found
+
+
+def _shared(columns: Any, dimension: int, combiner: str, initializer: Any, name: str | None, ckpt: Any, tensor: Any,
+            max_norm: Any, trainable: bool) -> list:
+    initializer = _checked(dimension, initializer, ckpt, tensor)
+    columns = [_categorical(c) for c in columns]
+    if len({c.num_buckets for c in columns}) != 1:
+        raise ValueError("To use shared_embedding_column, all categorical_columns must have the same number of buckets. Given: "
+                         f"{[(c.name, c.num_buckets) for c in columns]}")
+
+    table = SharedTable(name or "_".join(sorted(c.name for c in columns)) + "_shared_embedding", initializer)
+    return [SharedEmbeddingColumn(c, dimension, combiner, table, ckpt, tensor, max_norm, trainable) for c in columns]
+
+
+@export(v1=["feature_column.shared_embedding_columns"])
+def shared_embedding_columns(categorical_columns: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
+                             shared_embedding_collection_name: str | None = None, ckpt_to_load_from: Any = None,
+                             tensor_name_in_ckpt: Any = None, max_norm: float | None = None, trainable: bool = True) -> list:
+    """Columns of categories that have one table of vectors.
+
+    >>> tf.feature_column.shared_embedding_columns([watched, impressed], dimension=10)
+    """
+    return _shared(categorical_columns, dimension, combiner, initializer, shared_embedding_collection_name, ckpt_to_load_from,
+                   tensor_name_in_ckpt, max_norm, trainable)
+
+
+@export(v2=["feature_column.shared_embeddings"])
+def shared_embeddings(categorical_columns: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
+                      shared_embedding_collection_name: str | None = None, ckpt_to_load_from: Any = None,
+                      tensor_name_in_ckpt: Any = None, max_norm: float | None = None, trainable: bool = True) -> list:
+    """Columns of categories that have one table of vectors.
+
+    >>> tf.feature_column.shared_embeddings([watched, impressed], dimension=10)
+    """
+    return _shared(categorical_columns, dimension, combiner, initializer, shared_embedding_collection_name, ckpt_to_load_from,
+                   tensor_name_in_ckpt, max_norm, trainable)

@@ -1,0 +1,19 @@
+"""tf.keras: layers, models and how they are trained, in terms of penstock's public operations.
+
+`backend` has the session, the learning phase and the functions that layers are written with; `engine` what layers and models
+are made of; `layers` one module per family of layers. In these modules a name that both APIs have, with different meanings,
+is the 2.x one; its 1.x sister ends in V1 (`LSTM`, `LSTMV1`). Loaded when `tf.keras` is first used.
+"""
+import importlib as _importlib
+
+from penstock._src.base import api as _api
+
+# The parts that export public names, in an order in which they can be loaded.
+_PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine",
+          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "premade", "saving",
+          "applications", "wrappers")
+
+for _part in _PARTS:
+    _importlib.import_module(f"{__name__}.{_part}")
+    _api.install(f"{__name__}.{_part}", "v2", f"keras.{_part}.")
+_api.install(__name__, "v2", "keras.")          # also when a module of ours is imported before the public name is used

@@ -1,0 +1,176 @@
+"""Callbacks that keep the model in files: ModelCheckpoint, and BackupAndRestore, which goes on where training was cut off."""
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.io import file_api
+from penstock._src.models.keras.callbacks.base import Callback
+from penstock._src.models.keras.callbacks.monitoring import comparison
+
+
+@export("keras.callbacks.ModelCheckpoint")
+class ModelCheckpoint(Callback):
+    """Saves the model after every epoch, or every `save_freq` batches; names may have `{epoch}` and metrics in them.
+
+    >>> tf.keras.callbacks.ModelCheckpoint("model-{epoch:02d}-{val_loss:.2f}.h5", save_best_only=True)
+    """
+
+    def __init__(self, filepath: Any, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
+                 save_weights_only: bool = False, mode: str = "auto", save_freq: Any = "epoch", **kwargs: Any):
+        super().__init__()
+        self.monitor, self.verbose, self.filepath = monitor, verbose, filepath and os.fspath(filepath)
+        self.save_best_only, self.save_weights_only, self.save_freq = save_best_only, save_weights_only, save_freq
+        self.load_weights_on_restart = kwargs.pop("load_weights_on_restart", False)
+        self.period = kwargs.pop("period", 1)
+        threshold = kwargs.pop("initial_value_threshold", None)
+        self._options = kwargs.pop("options", None)
+        if kwargs:
+            raise TypeError(f"Invalid arguments: {list(kwargs)}")
+        if save_freq != "epoch" and not isinstance(save_freq, int):
+            raise ValueError(f"Unrecognized save_freq: {save_freq}")
+        self.monitor_op, self.best = comparison(monitor, mode, "ModelCheckpoint")
+        self.best = self.best if threshold is None else threshold
+        self.epochs_since_last_save = self._batches_since_last_save = 0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Loads the newest file that fits the name, if asked to."""
+        if self.load_weights_on_restart:
+            found = self._get_most_recently_modified_file_matching_pattern(self.filepath)
+            if found is not None and (os.path.exists(found) or os.path.exists(found + ".index")):
+                try:
+                    self.model.load_weights(found)
+                except (OSError, ValueError) as e:
+                    raise ValueError(f"Error loading file from {found}. Reason: {e}") from e
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Remembers the epoch."""
+        self._current_epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Saves, if enough batches have passed."""
+        if self.save_freq == "epoch":
+            return
+        self._batches_since_last_save += 1
+        if self._batches_since_last_save >= self.save_freq:
+            self._save_model(self._current_epoch, logs, batch)
+            self._batches_since_last_save = 0
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Saves, if enough epochs have passed."""
+        self.epochs_since_last_save += 1
+        if self.save_freq == "epoch" and self.epochs_since_last_save >= self.period:
+            self.epochs_since_last_save = 0
+            self._save_model(epoch, logs)
+
+    def _save_model(self, epoch: int, logs: Any = None, batch: int | None = None) -> None:
+        logs = logs or {}
+        path = self._get_file_path(epoch, logs, batch)
+        if self.save_best_only:
+            current = logs.get(self.monitor)
+            if current is None:
+                logging.warning("Can save best model only with %s available, skipping.", self.monitor)
+                return
+            if not self.monitor_op(current, self.best):
+                if self.verbose > 0:
+                    print(f"\nEpoch {epoch + 1:05d}: {self.monitor} did not improve from {self.best:0.5f}")
+                return
+            if self.verbose > 0:
+                print(f"\nEpoch {epoch + 1:05d}: {self.monitor} improved from {self.best:0.5f} to {current:0.5f}, saving model "
+                      f"to {path}")
+            self.best = current
+        elif self.verbose > 0:
+            print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
+        try:
+            (self.model.save_weights if self.save_weights_only else self.model.save)(path, overwrite=True)
+        except IsADirectoryError as e:
+            raise OSError("Please specify a non-directory filepath for ModelCheckpoint. Filepath used is an existing "
+                          f"directory: {path}") from e
+
+    def _get_file_path(self, epoch: int, logs: dict, batch: int | None = None) -> str:
+        try:
+            more = {} if batch is None else {"batch": batch + 1}
+            return self.filepath.format(epoch=epoch + 1, **more, **logs)
+        except KeyError as e:
+            raise KeyError(f"Failed to format this callback filepath: \"{self.filepath}\". Reason: {e}") from e
+
+    def _get_most_recently_modified_file_matching_pattern(self, pattern: str) -> str | None:
+        """The newest file whose name fits a name with `{…}` in it; of several as new, the last by name."""
+        folder, name = os.path.dirname(pattern), os.path.basename(pattern)
+        wanted = re.compile("^" + re.sub(r"\\?{[^}]*\\?}", ".*", re.escape(name)) + "$")
+        if not os.path.exists(folder):
+            return None
+        from penstock._src.state.checkpoint.state import latest_checkpoint
+        latest = latest_checkpoint(folder)
+        if latest is not None and wanted.match(os.path.basename(latest)):
+            return latest
+        found = [os.path.join(folder, f) for f in os.listdir(folder) if wanted.match(f)]
+        return max(found, key=lambda f: (os.path.getmtime(f), f), default=None)
+
+
+@export("keras.callbacks.BackupAndRestore", "keras.callbacks.experimental.BackupAndRestore")
+class BackupAndRestore(Callback):
+    """Backs up model, optimizer and epoch, so that the same program, started again, goes on after the last epoch.
+
+    >>> model.fit(x, y, epochs=100, callbacks=[tf.keras.callbacks.BackupAndRestore("/tmp/backup")])
+
+    The backup goes when training has ended well.
+    """
+
+    def __init__(self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True):
+        super().__init__()
+        if not backup_dir:
+            raise ValueError("Empty `backup_dir` argument passed")
+        if save_freq != "epoch" and not isinstance(save_freq, int):
+            raise ValueError(f"Invalid value for argument `save_freq`. Received: save_freq={save_freq}. Expected either "
+                             "'epoch' or an integer value.")
+        self.backup_dir, self.save_freq, self.delete_checkpoint = os.fspath(backup_dir), save_freq, delete_checkpoint
+        self._manager: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Restores the last backup; training goes on with the epoch after it."""
+        if not context.executing_eagerly():
+            raise errors.UnimplementedError(None, None, "BackupAndRestore works in eager mode; in a graph, use "
+                                                        "ModelCheckpoint and initial_epoch.")
+        from penstock._src.state.checkpoint.checkpoint import Checkpoint, CheckpointManager
+        from penstock._src.state.variables.variable import Variable
+        self._epoch, self._batches = Variable(-1, dtype="int64", trainable=False), 0
+        parts = {"model": self.model, "epoch": self._epoch}
+        if getattr(self.model, "optimizer", None) is not None:
+            parts["optimizer"] = self.model.optimizer
+        checkpoint = Checkpoint(**parts)
+        self._manager = CheckpointManager(checkpoint, self.backup_dir, max_to_keep=1)
+        if self._manager.latest_checkpoint:
+            checkpoint.restore(self._manager.latest_checkpoint)
+        self.model._first_epoch = int(self._epoch) + 1
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Remembers the epoch."""
+        self._current = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Backs up within an epoch, which is then done again."""
+        if self.save_freq != "epoch":
+            self._batches += 1
+            if self._batches % self.save_freq == 0:
+                self._back_up(self._current - 1)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Backs up."""
+        if self.save_freq == "epoch":
+            self._back_up(epoch)
+
+    def _back_up(self, epoch: int) -> None:
+        self._epoch.assign(epoch)
+        self._manager.save()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Removes the backup."""
+        self.model._first_epoch = 0
+        if self.delete_checkpoint and file_api.exists(self.backup_dir):
+            file_api.rmtree(self.backup_dir)

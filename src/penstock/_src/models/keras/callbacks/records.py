@@ -1,0 +1,97 @@
+"""Callbacks that report the metrics of epochs elsewhere: to a CSV file, and to a server."""
+from __future__ import annotations
+
+import collections
+import csv
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.models.keras.callbacks.base import Callback
+
+
+@export("keras.callbacks.CSVLogger")
+class CSVLogger(Callback):
+    """Writes the metrics of each epoch as a line of a CSV file.
+
+    >>> model.fit(x, y, callbacks=[tf.keras.callbacks.CSVLogger("training.csv")])
+    """
+
+    def __init__(self, filename: Any, separator: str = ",", append: bool = False):
+        super().__init__()
+        self.filename, self.sep, self.append = filename, separator, append
+        self.writer: Any = None
+        self.keys: list[str] | None = None
+        self.append_header = True
+        self.csv_file: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Opens the file."""
+        import os
+        if self.append and os.path.exists(self.filename):
+            with open(self.filename, newline="") as f:
+                self.append_header = not bool(len(f.readline()))
+        self.csv_file = open(self.filename, "a" if self.append else "w", newline="")  # noqa: SIM115  (until on_train_end)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Writes a line."""
+        logs = dict(logs or {})
+        if self.keys is None:
+            self.keys = sorted(logs)
+        if getattr(self.model, "stop_training", False):       # validation may be missing from the last epoch
+            logs = {k: logs.get(k, "NA") for k in self.keys}
+        if self.writer is None:
+            self.writer = csv.DictWriter(self.csv_file, fieldnames=["epoch", *self.keys], delimiter=self.sep,
+                                         lineterminator="\n")
+            if self.append_header:
+                self.writer.writeheader()
+        row: dict[str, Any] = collections.OrderedDict(epoch=epoch)
+        row.update((k, _cell(logs.get(k, "NA"))) for k in self.keys)
+        self.writer.writerow(row)
+        self.csv_file.flush()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Closes the file."""
+        self.csv_file.close()
+        self.writer = None
+
+
+def _cell(value: Any) -> Any:
+    """A value of a line: numbers as they are, several as a list in quotes."""
+    if isinstance(value, str) or (isinstance(value, np.ndarray) and value.ndim == 0) or not isinstance(value, Iterable):
+        return value
+    return f"\"[{', '.join(map(str, value))}]\""
+
+
+@export("keras.callbacks.RemoteMonitor")
+class RemoteMonitor(Callback):
+    """Posts the metrics of each epoch to a server, with the library `requests`."""
+
+    def __init__(self, root: str = "http://localhost:9000", path: str = "/publish/epoch/end/", field: str = "data",
+                 headers: Any = None, send_as_json: bool = False):
+        super().__init__()
+        self.root, self.path, self.field, self.headers, self.send_as_json = root, path, field, headers, send_as_json
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Posts; a server that cannot be reached is warned about."""
+        try:
+            import requests
+        except ImportError:
+            raise ImportError("RemoteMonitor requires the `requests` library.") from None
+        send: dict[str, Any] = {"epoch": epoch, **{k: _plain(v) for k, v in (logs or {}).items()}}
+        try:
+            if self.send_as_json:
+                requests.post(self.root + self.path, json=send, headers=self.headers)
+            else:
+                requests.post(self.root + self.path, {self.field: json.dumps(send)}, headers=self.headers)
+        except requests.exceptions.RequestException:
+            logging.warning("Warning: could not reach RemoteMonitor root server at %s", self.root)
+
+
+def _plain(value: Any) -> Any:
+    """A number as JSON takes it."""
+    return value.item() if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else value

@@ -1,0 +1,148 @@
+"""tf.keras.constraints: what is done to weights after each step of training."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock.compat import v1 as tf
+
+
+@export("keras.constraints.Constraint")
+class Constraint:
+    """A function of a weight that gives its new value, with a configuration."""
+
+    def __call__(self, w: Any) -> Any:
+        return w
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same constraint again."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The constraint of a configuration."""
+        return cls(**config)
+
+
+def _norms(w: Any, axis: Any) -> Any:
+    return K.sqrt(tf.reduce_sum(tf.square(w), axis=axis, keepdims=True))
+
+
+@export("keras.constraints.MaxNorm", "keras.constraints.max_norm")
+class MaxNorm(Constraint):
+    """Norms along `axis` of at most `max_value`.
+
+    >>> tf.keras.layers.Dense(3, kernel_constraint=tf.keras.constraints.MaxNorm(2.))
+    """
+
+    def __init__(self, max_value: float = 2, axis: Any = 0):
+        self.max_value, self.axis = max_value, axis
+
+    def __call__(self, w: Any) -> Any:
+        norms = _norms(w, self.axis)
+        return w * (K.clip(norms, 0, self.max_value) / (K.epsilon() + norms))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same constraint again."""
+        return {"max_value": self.max_value, "axis": self.axis}
+
+
+@export("keras.constraints.NonNeg", "keras.constraints.non_neg")
+class NonNeg(Constraint):
+    """No negative weights."""
+
+    def __call__(self, w: Any) -> Any:
+        return w * tf.cast(tf.greater_equal(w, 0.), w.dtype.base_dtype)
+
+
+@export("keras.constraints.UnitNorm", "keras.constraints.unit_norm")
+class UnitNorm(Constraint):
+    """Norms of 1 along `axis`."""
+
+    def __init__(self, axis: Any = 0):
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Any:
+        return w / (K.epsilon() + _norms(w, self.axis))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same constraint again."""
+        return {"axis": self.axis}
+
+
+@export("keras.constraints.MinMaxNorm", "keras.constraints.min_max_norm")
+class MinMaxNorm(Constraint):
+    """Norms along `axis` between two values; `rate` says how much of the way is gone at each step."""
+
+    def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Any = 0):
+        self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
+
+    def __call__(self, w: Any) -> Any:
+        norms = _norms(w, self.axis)
+        wanted = self.rate * K.clip(norms, self.min_value, self.max_value) + (1 - self.rate) * norms
+        return w * (wanted / (K.epsilon() + norms))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same constraint again."""
+        return {"min_value": self.min_value, "max_value": self.max_value, "rate": self.rate, "axis": self.axis}
+
+
+@export("keras.constraints.RadialConstraint", "keras.constraints.radial_constraint")
+class RadialConstraint(Constraint):
+    """Kernels [size, size, in, out] that are the same at each distance from the middle, with values from the diagonal."""
+
+    def __call__(self, w: Any) -> Any:
+        if w.shape.rank != 4:
+            raise ValueError(f"The weight tensor must be of rank 4, but is of shape: {w.shape}")
+        size = w.shape.as_list()[0]
+        w = tf.convert_to_tensor(w)
+        diagonal = tf.stack([w[i, i] for i in range(size)])
+        return tf.gather(diagonal, _rings(size))
+
+
+def _rings(size: int) -> Any:
+    """For each place of a square the element of the diagonal that it takes its value from."""
+    middle, places = size // 2, np.arange(size)
+    if size % 2:
+        ring = np.abs(places - middle)
+        distance = np.maximum(ring[:, None], ring[None, :])             # 0 is the middle
+        return np.where(distance == 0, middle - 1, middle + distance - 1)
+    ring = np.maximum(places - middle, middle - 1 - places)
+    distance = np.maximum(ring[:, None], ring[None, :])
+    return np.where(distance == 0, middle - 1, middle + distance)
+
+
+_CLASSES: dict[str, Any] = {c.__name__: c for c in (Constraint, MaxNorm, NonNeg, UnitNorm, MinMaxNorm, RadialConstraint)}
+_CLASSES |= {"max_norm": MaxNorm, "maxnorm": MaxNorm, "non_neg": NonNeg, "nonneg": NonNeg, "unit_norm": UnitNorm,
+             "unitnorm": UnitNorm, "min_max_norm": MinMaxNorm, "radial_constraint": RadialConstraint}
+
+
+@export("keras.constraints.serialize")
+def serialize(constraint: Any) -> Any:
+    """The configuration of a constraint."""
+    return serialize_keras_object(constraint)
+
+
+@export("keras.constraints.deserialize")
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """The constraint of a name or configuration."""
+    return deserialize_keras_object(config, _CLASSES, custom_objects, "constraint")
+
+
+@export("keras.constraints.get")
+def get(identifier: Any) -> Any:
+    """A constraint: itself, or by its name or configuration.
+
+    >>> tf.keras.constraints.get("non_neg")
+    """
+    if identifier is None or isinstance(identifier, dict):
+        return deserialize(identifier)
+    if isinstance(identifier, str):
+        return deserialize({"class_name": identifier, "config": {}})
+    if callable(identifier):
+        return identifier
+    raise ValueError(f"Could not interpret constraint identifier: {identifier}")

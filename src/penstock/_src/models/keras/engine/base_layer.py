@@ -1,0 +1,545 @@
+"""Layer: a callable object with variables. How a layer is called, built and described.
+
+`__call__` reads top to bottom: inputs, mask and training become arguments of `call`; the layer is built when it sees its
+first input; `call` runs; where symbolic tensors went in, the call is remembered as a Node. What a layer knows of its
+variables is in `layer_weights.py`, of losses, updates and metrics in `layer_losses.py`, of its calls in `connectivity.py`.
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import nest
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import LazyModule, export
+from penstock._src.base.dtypes import as_dtype
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert, is_tensor
+from penstock._src.graph.func_graph import FuncGraph
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import init_scope, name_scope
+from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.graph.trackable import no_automatic_dependency_tracking
+from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.models.keras import mixed_precision
+from penstock._src.models.keras.engine.call_context import current, in_eager_or_function, in_keras_graph, is_symbolic
+from penstock._src.models.keras.engine.connectivity import Connected
+from penstock._src.models.keras.engine.input_spec import InputSpec, assert_input_compatibility
+from penstock._src.models.keras.engine.layer_losses import Losing, PerThread
+from penstock._src.models.keras.engine.layer_weights import Weighted
+
+backend = LazyModule("penstock._src.models.keras.backend")
+
+_KEYWORDS = frozenset(("input_dim", "input_shape", "batch_input_shape", "batch_size", "weights", "activity_regularizer",
+                       "autocast", "implementation"))
+
+
+def to_snake_case(name: str) -> str:
+    """"Conv2DTranspose" as "conv2d_transpose"."""
+    inner = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    found = re.sub(r"([a-z])([A-Z])", r"\1_\2", inner).lower()
+    return "private" + found if found.startswith("_") else found
+
+
+def default(method: Any) -> Any:
+    """Marks a method of Layer that a subclass has not replaced."""
+    method._is_default = True
+    return method
+
+
+@functools.lru_cache(maxsize=4096)
+def _spec_of(function: Any) -> tuple[tuple, bool]:
+    """The argument names of a function without self, and whether it takes any keyword."""
+    spec = inspect.getfullargspec(inspect.unwrap(function))
+    args = spec.args[1:] if spec.args and spec.args[0] == "self" else spec.args
+    return (*args, *spec.kwonlyargs), spec.varkw is not None
+
+
+@export("keras.layers.Layer", v2=["keras.Layer"])
+class Layer(Connected, Losing, Weighted):
+    """The base of layers: variables, and a computation on tensors.
+
+    >>> class Scale(tf.keras.layers.Layer):
+    ...     def build(self, input_shape): self.scale = self.add_weight("scale", initializer="ones")
+    ...     def call(self, inputs): return inputs * self.scale
+    >>> Scale()(tf.ones([2, 2]))
+    """
+
+    @no_automatic_dependency_tracking
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, dynamic: bool = False,
+                 **kwargs: Any):
+        for k in kwargs:
+            if k not in _KEYWORDS:
+                raise TypeError("Keyword argument not understood:", k)
+        self._trainable = trainable
+        self.stateful = False
+        self.built = False
+        self._input_spec: Any = None
+        self.supports_masking = not getattr(self.compute_mask, "_is_default", False)
+        self._init_set_name(name)
+        self._activity_regularizer = _regularizer(kwargs.get("activity_regularizer"))
+        for attribute in ("_trainable_weights", "_non_trainable_weights", "_layers"):
+            self.__dict__.setdefault(attribute, [])
+        self._updates: list = []
+        self._thread = PerThread()
+        self._callable_losses: list = []
+        self._losses: list = []
+        self._metrics: list = []
+        self._set_dtype_policy(dtype)
+        self._autocast = kwargs.get("autocast", mixed_precision.v2_dtype_behavior_enabled())
+        self._inbound_nodes: list = []
+        self._outbound_nodes: list = []
+        self._init_call_fn_args()
+        self._dynamic = dynamic
+        self._initial_weights = kwargs.get("weights")
+        if "input_dim" in kwargs and "input_shape" not in kwargs:
+            kwargs["input_shape"] = (kwargs["input_dim"],)
+        if "batch_input_shape" in kwargs:
+            self._batch_input_shape = tuple(kwargs["batch_input_shape"])
+        elif "input_shape" in kwargs:
+            shape = kwargs["input_shape"]
+            shape = shape.as_list() if isinstance(shape, TensorShape) else shape
+            self._batch_input_shape = (kwargs.get("batch_size"), *((shape,) if isinstance(shape, int) else shape))
+
+    # -- what subclasses define --------------------------------------------------------------------------------------
+    @default
+    def build(self, input_shape: Any) -> None:
+        """Makes the variables, once, when the shape of the inputs is known."""
+        self._build_input_shape = input_shape
+        self.built = True
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The computation."""
+        return inputs
+
+    @default
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The masks of the outputs."""
+        if not self.supports_masking:
+            if any(m is not None for m in nest.flatten(mask)):
+                raise TypeError(f"Layer {self.name} does not support masking, but was passed an input_mask: {mask}")
+            return None
+        return mask
+
+    @default
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again, as plain data."""
+        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
+        if hasattr(self, "_batch_input_shape"):
+            config["batch_input_shape"] = self._batch_input_shape
+        config["dtype"] = self._dtype_config()
+        if self.dynamic:
+            config["dynamic"] = True
+        arguments = [a for a in inspect.signature(type(self).__init__).parameters.values()
+                     if a.kind in (a.POSITIONAL_OR_KEYWORD, a.KEYWORD_ONLY)]
+        extra = [a.name for a in arguments if a.name not in config and a.name not in ("self", "dynamic")]
+        if extra and hasattr(self.get_config, "_is_default"):
+            raise NotImplementedError(f"Layer {type(self).__name__} has arguments {extra} in `__init__` and therefore must "
+                                      "override `get_config`. Layers with arguments in `__init__` must override `get_config`.")
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """A layer from its config."""
+        return cls(**config)
+
+    def get_build_config(self) -> dict[str, Any]:
+        """What the layer was built for, so that it can be built again."""
+        shape = getattr(self, "_build_input_shape", None)
+        return {} if shape is None else {"input_shape": nest.map_structure(
+            lambda s: tuple(s.as_list()) if isinstance(s, TensorShape) and s.rank is not None else s, shape)}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Builds the layer as `get_build_config` says."""
+        shape = (config or {}).get("input_shape")
+        if shape is not None and not self.built:
+            self._build_once(_as_shapes(shape))
+
+    @default
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the outputs for inputs of some shape: found by calling the layer on placeholders."""
+        if not context.executing_eagerly():
+            raise NotImplementedError("We could not automatically infer the static shape of the layer's output. Please "
+                                      f"implement the `compute_output_shape` method on your layer ({type(self).__name__}).")
+        shapes = _as_shapes(input_shape)
+        self._maybe_build(nest.map_structure(lambda s: TensorSpec(s, backend.floatx()), shapes))
+        graph = FuncGraph("graph")
+        with graph.as_default():
+            inputs = nest.map_structure(lambda s: backend.placeholder(shape=s, dtype=self._compute_dtype or backend.floatx()),
+                                        shapes)
+            try:
+                outputs = self(inputs, training=False) if self._expects_training_arg else self(inputs)
+            except TypeError as e:
+                raise NotImplementedError("We could not automatically infer the static shape of the layer's output. Please "
+                                          "implement the `compute_output_shape` method on your layer "
+                                          f"({type(self).__name__}).") from e
+        return nest.map_structure(lambda t: t.shape, outputs)
+
+    def compute_output_signature(self, input_signature: Any) -> Any:
+        """The TensorSpecs of the outputs for inputs of some TensorSpecs."""
+        def shape(s: Any) -> Any:
+            if not isinstance(s, TensorSpec):
+                raise TypeError(f"Only TensorSpec signature types are supported, but saw signature signature entry: {s}.")
+            return s.shape
+        shapes = self.compute_output_shape(nest.map_structure(shape, input_signature))
+        dtype = self._compute_dtype or nest.flatten(input_signature)[0].dtype
+        return nest.map_structure(lambda s: TensorSpec(dtype=dtype, shape=s), shapes)
+
+    # -- the call ----------------------------------------------------------------------------------------------------
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        flat = nest.flatten(inputs)
+        if any(isinstance(x, (np.ndarray, float, int)) for x in flat):
+            inputs = nest.map_structure(_converted, inputs)
+            flat = nest.flatten(inputs)
+        build_graph = all(map(is_symbolic, flat))
+        masks, framework_mask = self._mask_argument(inputs, args, kwargs)
+        training, framework_training = self._training_argument(build_graph, args, kwargs)
+        if build_graph and not current.in_call:
+            self._remember_ops(inputs)
+        if not current.in_call and in_eager_or_function():
+            self._clear_losses()
+        with current.enter(self, inputs, build_graph, training):
+            if not build_graph:
+                if self.built and self._input_spec is not None:
+                    assert_input_compatibility(self._input_spec, inputs, self.name)
+                with name_scope(self._name_scope()):
+                    self._maybe_build(inputs)
+                    with mixed_precision.casting_to(self._compute_dtype):
+                        outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
+                    self._finish(inputs, outputs, masks)
+                if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
+                    self._set_inputs(inputs, outputs)
+                return outputs
+            assert_input_compatibility(self.input_spec, inputs, self.name)
+            with backend.get_graph().as_default(), name_scope(self._name_scope()):
+                self._maybe_build(inputs)
+                outputs = self._symbolic(inputs, args, kwargs)
+                if all(hasattr(x, "_keras_history") for x in flat):
+                    added = {"mask": framework_mask, "training": framework_training}
+                    outputs = self._remember_call(inputs, outputs, args,
+                                                  {k: v for k, v in kwargs.items() if not added.get(k)})
+                self._finish(inputs, outputs, masks)
+                if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
+                    self._set_inputs(inputs, outputs)
+            return outputs
+
+    def _mask_argument(self, inputs: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        """The masks of the inputs, and whether they were added to the arguments here."""
+        if self._was_passed("mask", args, kwargs):
+            return self._argument("mask", args, kwargs), False
+        masks = nest.map_structure(lambda t: getattr(t, "_keras_mask", None), inputs)
+        if all(m is None for m in nest.flatten(masks)):
+            return None, False
+        if self._expects_mask_arg:
+            kwargs["mask"] = masks
+        return masks, self._expects_mask_arg
+
+    def _training_argument(self, build_graph: bool, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        """Whether this is training, and whether that was added to the arguments here."""
+        value = None
+        if self._was_passed("training", args, kwargs):
+            value = self._argument("training", args, kwargs)
+            if not self._expects_training_arg:
+                kwargs.pop("training")
+            if value is not None:
+                return value, False
+        if current.training is not None:
+            value = current.training
+        elif backend.global_learning_phase_is_set():
+            value = backend.learning_phase()
+        elif build_graph:
+            with backend.get_graph().as_default():
+                if in_keras_graph():
+                    value = backend.learning_phase()
+        if value is None or not self._expects_training_arg:
+            return value, False
+        if is_tensor(value):
+            from penstock import cast
+            value = cast(value, "bool")
+        else:
+            value = bool(value)
+        if "training" in kwargs or not self._was_passed("training", args, kwargs):
+            kwargs["training"] = value
+        return value, True
+
+    def _remember_ops(self, inputs: Any) -> None:
+        """Ops that were called between layers become layers."""
+        from penstock._src.models.keras.engine.op_layer import create_keras_history, needs_keras_history
+        if needs_keras_history(inputs):
+            create_keras_history(inputs)
+
+    def _call_function(self) -> Any:
+        """`call`; rewritten by AutoGraph where the user's own layers are called in graphs."""
+        if context.executing_eagerly() or not _is_users(self):
+            return self.call
+        if context.state.autograph or not context.current_graph().building_function or in_keras_graph():
+            with context.autograph(True):
+                return context.traced_as(self.call)
+        return self.call
+
+    def _symbolic(self, inputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Calls the layer on symbolic tensors."""
+        if self.dynamic:
+            outputs = self._dynamic_placeholders(inputs)
+        else:
+            try:
+                with mixed_precision.casting_to(self._compute_dtype):
+                    outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
+            except TypeError as e:
+                if type(e).__name__ != "OperatorNotAllowedInGraphError" and "as a Python `bool` is not allowed" not in str(e):
+                    raise
+                raise TypeError("You are attempting to use Python control flow in a layer that was not declared to be dynamic. "
+                                "Pass `dynamic=True` to the class constructor.\nEncountered error:\n\"\"\"\n"
+                                f"{e}\n\"\"\"") from e
+        if outputs is None:
+            raise ValueError("A layer's `call` method should return a Tensor or a list of Tensors, not None (layer: "
+                             f"{self.name}).")
+        return outputs
+
+    def _dynamic_placeholders(self, inputs: Any) -> Any:
+        shapes = self.compute_output_shape(nest.map_structure(lambda x: x.shape, inputs))
+
+        def made(shape: Any) -> Any:
+            t = backend.placeholder(shape=shape, dtype=self.dtype)
+            t._keras_mask = None
+            return t
+        return nest.map_structure(made, _as_shapes(shapes))
+
+    def _remember_call(self, inputs: Any, outputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Makes the call a Node. Outputs that are inputs are passed through an op, so that they are new tensors."""
+        from penstock import identity
+        given = {id(x) for x in nest.flatten(inputs)}
+
+        def fresh(x: Any) -> Any:
+            if id(x) not in given or not isinstance(x, Tensor):
+                return x
+            mask = getattr(x, "_keras_mask", None)
+            x = identity(x)
+            x._keras_mask = mask
+            return x
+        outputs = nest.map_structure(fresh, outputs)
+        arguments = dict(zip(self._call_fn_args[1:], args))
+        arguments.update(kwargs)
+        outputs = nest.map_structure(_tensor_of, outputs)
+        self._add_inbound_node(inputs, outputs, arguments)
+        return outputs
+
+    def _finish(self, inputs: Any, outputs: Any, masks: Any) -> None:
+        self._handle_activity_regularization(inputs, outputs)
+        self._set_mask_metadata(inputs, outputs, masks)
+
+    def _set_mask_metadata(self, inputs: Any, outputs: Any, masks: Any) -> None:
+        flat = nest.flatten(outputs)
+        if getattr(self, "_compute_output_and_mask_jointly", False) or \
+                all(getattr(x, "_keras_mask", None) is not None for x in flat):
+            return
+        found = None
+        if self.supports_masking or not getattr(self.compute_mask, "_is_default", False):
+            found = self.compute_mask(inputs, masks)
+        flat_masks = [None] * len(flat) if found is None else nest.flatten(found)
+        for x, mask in zip(flat, flat_masks):
+            try:
+                x._keras_mask = mask
+            except AttributeError:            # a variable or another thing that the layer handed out
+                continue
+            if mask is not None:
+                try:
+                    mask._keras_history_checked = True
+                except AttributeError:
+                    continue
+
+    # -- building ----------------------------------------------------------------------------------------------------
+    def _maybe_build(self, inputs: Any) -> None:
+        """Builds the layer for its first inputs."""
+        if not self.built:
+            assert_input_compatibility(self.input_spec, inputs, self.name)
+            flat = nest.flatten(inputs)
+            if flat and self._policy.compute_dtype is None and hasattr(flat[0], "dtype"):
+                self._policy = mixed_precision.Policy(as_dtype(flat[0].dtype).base_dtype.name)
+            shapes = nest.map_structure(lambda x: x.shape, inputs) if all(hasattr(x, "shape") for x in flat) else None
+            self._build_once(shapes)
+        if self._initial_weights is not None:
+            self.set_weights(self._initial_weights)
+            self._initial_weights = None
+
+    def _build_once(self, shapes: Any) -> None:
+        if not hasattr(self.build, "_is_default"):
+            if context.eager_outside_functions() and getattr(self, "_keras_style", True):
+                with init_scope():
+                    self.build(shapes)
+            else:
+                self.build(shapes)
+        self.__dict__.setdefault("_build_input_shape", shapes)
+        self.built = True
+
+    # -- names and dtypes --------------------------------------------------------------------------------------------
+    name = property(lambda self: self._name, doc="The name of the layer.")
+    dynamic = property(lambda self: any(getattr(v, "_dynamic", False) for v in self._flatten_layers()),
+                       doc="Whether the layer can only run eagerly.")
+    dtype = property(lambda self: self._policy.variable_dtype, doc="The dtype of the variables.")
+    variable_dtype = property(lambda self: self._policy.variable_dtype, doc="The dtype of the variables.")
+    compute_dtype = property(lambda self: self._policy.compute_dtype, doc="The dtype of the computations.")
+    dtype_policy = property(lambda self: self._policy, doc="The dtypes of variables and computations.")
+    _compute_dtype = property(lambda self: self._policy.compute_dtype)
+    _dtype_policy = property(lambda self: self._policy)
+
+    @property
+    def _dtype(self) -> Any:
+        return self._policy.variable_dtype
+
+    @_dtype.setter
+    def _dtype(self, value: Any) -> None:
+        self._policy = mixed_precision.Policy(as_dtype(value).name)
+
+    def _dtype_config(self) -> Any:
+        policy = self._policy
+        if policy.compute_dtype != policy.variable_dtype:
+            return {"class_name": "Policy", "config": policy.get_config()}
+        return policy.variable_dtype
+
+    def _init_set_name(self, name: Any, zero_based: bool = True) -> None:
+        self._name = name or backend.unique_object_name(to_snake_case(type(self).__name__), zero_based=zero_based)
+
+    def _name_scope(self) -> str:
+        return self._name
+
+    def _set_dtype_policy(self, dtype: Any) -> None:
+        self._policy = mixed_precision.as_policy(dtype)
+        self._defaulted_dtype = not dtype and mixed_precision.policy_defaults_to_floatx()
+
+    def _infer_policy(self, dtype: Any) -> None:
+        if self._policy.variable_dtype is None:
+            self._policy = mixed_precision.Policy(dtype.base_dtype.name)
+
+    def _casting_getter(self, getter: Any, dtype: Any) -> Any:
+        """A getter of variables that are read in the dtype of computations, if that is another one."""
+        if not self._policy.should_cast_variables or not dtype.is_floating:
+            return getter
+        from penstock._src.models.keras.autocast import AutoCastVariable
+        return lambda *args, **kwargs: AutoCastVariable(getter(*args, **kwargs))
+
+    def _maybe_cast_inputs(self, inputs: Any) -> Any:
+        dtype = self._compute_dtype
+        if not self._autocast or not dtype or not as_dtype(dtype).is_floating:
+            return inputs
+
+        def cast_one(x: Any) -> Any:
+            if not (isinstance(x, (Tensor, SparseTensor)) or type(x).__name__ == "RaggedTensor") or not x.dtype.is_floating \
+                    or x.dtype.base_dtype.name == dtype:
+                return x
+            from penstock import cast
+            if self._defaulted_dtype:
+                self._warn_about_casting(x.dtype.base_dtype.name)
+            made = cast(x, dtype)
+            if hasattr(x, "_keras_mask"):
+                made._keras_mask = x._keras_mask
+            return made
+        return nest.map_structure(cast_one, inputs)
+
+    def _warn_about_casting(self, found: str) -> None:
+        if not self.__dict__.get("_warned_about_casting"):
+            self._warned_about_casting = True
+            logging.warning(
+                "Layer %s is casting an input tensor from dtype %s to the layer's dtype of %s, which is new behavior in "
+                "TensorFlow 2.  The layer has dtype %s because its dtype defaults to floatx. For all layers to have dtype %s "
+                "by default, call `tf.keras.backend.set_floatx('%s')`. To change just this layer, pass dtype='%s' to the layer "
+                "constructor, or autocast=False.", self.name, found, self.dtype, self.dtype, found, found, found)
+
+    # -- arguments of call -------------------------------------------------------------------------------------------
+    def _init_call_fn_args(self) -> None:
+        call = self.call
+        args, self._call_accepts_kwargs = _spec_of(getattr(call, "__func__", call))
+        if not hasattr(call, "__func__") and inspect.isfunction(call) and args and "self" not in args:
+            args = _spec_of(call)[0]
+        self.__dict__["_call_fn_args"] = list(args)
+        self._expects_training_arg = "training" in args or self._call_accepts_kwargs
+        self._expects_mask_arg = "mask" in args or self._call_accepts_kwargs
+
+    def _was_passed(self, name: str, args: tuple, kwargs: dict[str, Any]) -> bool:
+        return name in kwargs or bool(args) and name in self._call_fn_args[1:1 + len(args)]
+
+    def _argument(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return kwargs[name] if name in kwargs else args[self._call_fn_args.index(name) - 1]
+
+    # -- other properties --------------------------------------------------------------------------------------------
+    @property
+    def activity_regularizer(self) -> Any:
+        """The function that adds a loss for the outputs."""
+        return self._activity_regularizer
+
+    @activity_regularizer.setter
+    def activity_regularizer(self, regularizer: Any) -> None:
+        self._activity_regularizer = regularizer
+
+    @property
+    def input_spec(self) -> Any:
+        """What inputs the layer accepts."""
+        return self._input_spec
+
+    @input_spec.setter
+    def input_spec(self, value: Any) -> None:
+        for v in nest.flatten(value):
+            if v is not None and not isinstance(v, InputSpec):
+                raise TypeError(f"Layer input_spec must be an instance of InputSpec. Got: {v}")
+        self.__dict__["_input_spec"] = value
+
+    def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Alias of calling the layer."""
+        return self(inputs, *args, **kwargs)
+
+    def _is_layer(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_thread"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _thread=PerThread())
+
+    # -- SavedModels -------------------------------------------------------------------------------------------------
+    _object_identifier = property(lambda self: "_tf_keras_layer")
+
+    @property
+    def _tracking_metadata(self) -> str:
+        from penstock._src.models.keras.saving.saved_model import layer_metadata
+        return layer_metadata(self)
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        from penstock._src.models.keras.saving.saved_model import user_functions
+        return user_functions(self)
+
+
+def _converted(x: Any) -> Any:
+    return convert(x) if isinstance(x, (np.ndarray, float, int)) else x
+
+
+def _tensor_of(x: Any) -> Any:
+    return x if isinstance(x, Tensor) or hasattr(x, "_type_spec") else convert(x)
+
+
+def _as_shapes(shapes: Any) -> Any:
+    """Shapes as TensorShapes, in whatever structure they came."""
+    if shapes is None or isinstance(shapes, TensorShape):
+        return TensorShape(shapes)
+    if isinstance(shapes, dict):
+        return {k: _as_shapes(v) for k, v in shapes.items()}
+    if all(d is None or isinstance(d, (int, np.integer)) or hasattr(d, "value") for d in shapes):
+        return TensorShape(shapes)
+    return type(shapes)(_as_shapes(s) for s in shapes) if type(shapes) in (list, tuple) else [_as_shapes(s) for s in shapes]
+
+
+def _regularizer(value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    from penstock._src.models.keras import regularizers
+    return regularizers.get(value)
+
+
+def _is_users(layer: Any) -> bool:
+    """Whether the layer's class is the user's own, or one of ours."""
+    return not type(layer).__module__.startswith("penstock.")

@@ -1,0 +1,92 @@
+"""Input and InputLayer: where symbolic tensors enter a model."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import LazyModule, export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.trackable import no_automatic_dependency_tracking
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.call_context import is_symbolic
+from penstock._src.models.keras.engine.node import KerasHistory, Node
+
+backend = LazyModule("penstock._src.models.keras.backend")
+
+
+@export("keras.layers.InputLayer")
+class InputLayer(Layer):
+    """The layer that a model's input comes out of: a placeholder, or a tensor that is given.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.InputLayer(input_shape=(4,)), tf.keras.layers.Dense(2)])
+    """
+
+    @no_automatic_dependency_tracking
+    def __init__(self, input_shape: Any = None, batch_size: int | None = None, dtype: Any = None, input_tensor: Any = None,
+                 sparse: bool = False, name: str | None = None, ragged: bool = False, **kwargs: Any):
+        if "batch_input_shape" in kwargs or "batch_shape" in kwargs:
+            whole = kwargs.pop("batch_input_shape", None) or kwargs.pop("batch_shape", None)
+            if input_shape and whole:
+                raise ValueError("Only provide the input_shape OR batch_input_shape argument to InputLayer, not both at the "
+                                 "same time.")
+            batch_size, input_shape = (whole[0], whole[1:]) if whole else (batch_size, input_shape)
+        for later in ("optional", "type_spec"):                 # of later versions: nothing here depends on them
+            kwargs.pop(later, None)
+        if kwargs:
+            raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
+        if sparse and ragged:
+            raise ValueError("Cannot set both sparse and ragged to True in a Keras input.")
+        name = name or f"input_{backend.get_uid('input')}"
+        if not dtype:
+            dtype = backend.floatx() if input_tensor is None else input_tensor.dtype.base_dtype.name
+        elif input_tensor is not None and input_tensor.dtype != dtype:
+            raise ValueError(f"`input_tensor.dtype` differs from `dtype`: {input_tensor.dtype} vs. {dtype}")
+        super().__init__(dtype=dtype, name=name)
+        self.built, self.supports_masking = True, True
+        self.sparse, self.ragged, self.batch_size = sparse, ragged, batch_size
+        if isinstance(input_shape, TensorShape):
+            input_shape = tuple(input_shape.as_list()) if input_shape.rank is not None else None
+        elif isinstance(input_shape, int):
+            input_shape = (input_shape,)
+        self.is_placeholder = input_tensor is None
+        if input_tensor is None:
+            self._batch_input_shape = None if input_shape is None else (batch_size, *input_shape)
+            with backend.get_graph().as_default():
+                input_tensor = backend.placeholder(shape=self._batch_input_shape, dtype=dtype, name=self.name, sparse=sparse,
+                                                   ragged=ragged)
+        else:
+            if not is_symbolic(input_tensor):
+                raise ValueError("You should not pass an EagerTensor to `Input`. For example, instead of creating an "
+                                 "InputLayer, you should instantiate your model and directly call it on your input.")
+            self._batch_input_shape = tuple(input_tensor.shape.as_list())
+        input_tensor._keras_history = KerasHistory(self, 0, 0)
+        input_tensor._keras_mask = None
+        Node(self, inbound_layers=[], node_indices=[], tensor_indices=[], input_tensors=[input_tensor],
+             output_tensors=[input_tensor])
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {"batch_input_shape": self._batch_input_shape, "dtype": self.dtype, "sparse": self.sparse,
+                "ragged": self.ragged, "name": self.name}
+
+
+@export("keras.layers.Input", "keras.Input")
+def Input(shape: Any = None, batch_size: int | None = None, name: str | None = None, dtype: Any = None, sparse: bool = False,
+          tensor: Any = None, ragged: bool = False, **kwargs: Any) -> Any:
+    """A symbolic tensor to build a functional model from. `shape` is that of one example.
+
+    >>> x = tf.keras.Input(shape=(3,)); y = tf.keras.layers.Dense(2)(x); model = tf.keras.Model(x, y)
+    """
+    if sparse and ragged:
+        raise ValueError("Cannot set both sparse and ragged to True in a Keras input.")
+    whole = kwargs.pop("batch_input_shape", kwargs.pop("batch_shape", None))
+    if kwargs:
+        raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
+    if shape and whole:
+        raise ValueError("Only provide the `shape` OR `batch_input_shape` argument to Input, not both at the same time.")
+    if shape is None and tensor is None and whole is None:
+        raise ValueError("Please provide to Input either a `shape` or a `tensor` argument. Note that `shape` does not include "
+                         "the batch dimension.")
+    sizes = {"batch_input_shape": whole} if whole else {"batch_size": batch_size, "input_shape": shape}
+    layer = InputLayer(name=name, dtype=dtype, sparse=sparse, ragged=ragged, input_tensor=tensor, **sizes)
+    outputs = layer._inbound_nodes[0].output_tensors
+    return outputs[0] if len(outputs) == 1 else outputs

@@ -1,0 +1,225 @@
+"""Functional networks as plain data, and back: the layers, and for each of their calls what it took."""
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import nest
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import LazyModule
+from penstock._src.graph.node import Tensor
+from penstock._src.models.keras.engine.topology import node_key
+
+backend = LazyModule("penstock._src.models.keras.backend")
+
+
+class _Ref:
+    """A list that nest treats as one thing: [layer, call, output] or [layer, call, output, arguments]."""
+
+    def __init__(self, items: list):
+        self.items = items
+
+
+def _wrapped(data: Any) -> Any:
+    """Data in which the innermost lists that name a tensor are _Refs."""
+    if isinstance(data, (list, tuple)):
+        if len(data) in (3, 4) and isinstance(data[0], str) and isinstance(data[1], int):
+            return _Ref(list(data))
+        return [_wrapped(d) for d in data]
+    return {k: _wrapped(v) for k, v in data.items()} if isinstance(data, dict) else data
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, _Ref):
+        return data.items
+    if isinstance(data, dict):
+        return {k: _plain(v) for k, v in data.items()}
+    return type(data)(_plain(d) for d in data) if isinstance(data, (list, tuple)) else data
+
+
+def skips_first_node(layer: Any) -> bool:
+    """Whether the first call of a layer is its own making: that of a functional network inside another."""
+    return bool(getattr(layer, "_is_graph_network", False) and layer._inbound_nodes and hasattr(layer, "_nested_inputs")
+                and layer._inbound_nodes[0].input_tensors is layer._nested_inputs)
+
+
+# -- to data ---------------------------------------------------------------------------------------------------------
+def describe(network: Any) -> dict[str, Any]:
+    """The config of a functional network."""
+    renumbered: dict[str, int] = {}
+    for layer in network.layers:
+        kept = 1 if skips_first_node(layer) else 0
+        for i in range(len(layer._inbound_nodes)):
+            if node_key(layer.name, i) in network._network_nodes:
+                renumbered[node_key(layer.name, i)] = kept
+                kept += 1
+    layers = [{"name": layer.name, "class_name": class_name(layer), "config": layer.get_config(),
+               "inbound_nodes": _calls(network, layer, renumbered)} for layer in network.layers]
+
+    def places(coordinates: Any, like: Any) -> Any:
+        refs = [_Ref([layer.name, renumbered.get(node_key(layer.name, i), 0), j]) for layer, i, j in coordinates]
+        packed = nest.pack_sequence_as(like, refs)
+        return _plain(packed if nest.is_nested(packed) else [packed])
+
+    config = {"name": network.name, "layers": layers,
+              "input_layers": places(network._input_coordinates, network._nested_inputs),
+              "output_layers": places(network._output_coordinates, network._nested_outputs)}
+    return copy.deepcopy(config)
+
+
+def class_name(obj: Any) -> str:
+    """The name under which the class of a layer is written down."""
+    from penstock._src.models.keras.utils import get_registered_name
+    return get_registered_name(type(obj))
+
+
+def _calls(network: Any, layer: Any, renumbered: dict[str, int]) -> list:
+    found = []
+    for i, node in enumerate(layer._inbound_nodes):
+        if node_key(layer.name, i) not in network._network_nodes or not node.inbound_layers:
+            continue
+        kwargs = _arguments(layer, node, renumbered)
+        refs = [_Ref([source.name, renumbered.get(node_key(source.name, n), 0), t, kwargs])
+                for source, n, t, _ in node.iterate_inbound()]
+        packed = nest.pack_sequence_as(node.input_tensors, refs)
+        found.append(_plain(packed if nest.is_nested(packed) else [packed]))
+    return found
+
+
+def _arguments(layer: Any, node: Any, renumbered: dict[str, int]) -> dict[str, Any]:
+    if not node.arguments:
+        return {}
+
+    def plain(x: Any) -> Any:
+        if hasattr(x, "_keras_history"):
+            source, i, j = x._keras_history
+            return [source.name, renumbered.get(node_key(source.name, i), i), j]
+        if isinstance(x, np.ndarray):
+            return x.tolist()
+        if isinstance(x, Tensor):
+            return backend.get_value(x).tolist()
+        return x
+    kwargs = nest.map_structure(plain, dict(node.arguments))
+    try:
+        json.dumps(kwargs)
+    except TypeError:
+        logging.warning("Layer %s was passed non-serializable keyword arguments: %s. They will not be included in the "
+                        "serialized "
+                        "model (and thus will be missing at deserialization time).", layer.name, node.arguments)
+        return {}
+    return kwargs
+
+
+# -- from data -------------------------------------------------------------------------------------------------------
+class _Builder:
+    """Layers by name, and calls that wait for the results of others."""
+
+    def __init__(self, config: dict[str, Any], custom_objects: Any):
+        from penstock._src.models.keras.layers import deserialize
+        self.layers: dict[str, Any] = {}
+        self.waiting: list[tuple[Any, Any]] = []
+        for data in config["layers"]:
+            layer = deserialize(data, custom_objects=custom_objects)
+            name = data.get("name") or layer.name
+            self.layers[name] = layer
+            calls = data.get("inbound_nodes", ())
+            self.waiting.extend((layer, call) for call in _calls_in(calls))
+
+    def tensor(self, ref: list) -> Any:
+        """The tensor that a reference names; None if its call has not been made yet."""
+        nodes = self.layers[ref[0]]._inbound_nodes
+        return None if len(nodes) <= ref[1] else nest.flatten(nodes[ref[1]].output_tensors)[ref[2]]
+
+    def run(self) -> None:
+        """Makes the calls, those first whose inputs are there."""
+        while self.waiting:
+            left = [(layer, call) for layer, call in self.waiting if not self._made(layer, call)]
+            if len(left) == len(self.waiting):
+                raise ValueError("Improperly formatted model config: the inputs of these layers are never made: "
+                                 f"{sorted({layer.name for layer, _ in left})}")
+            self.waiting = left
+
+    def _made(self, layer: Any, call: Any) -> bool:
+        if isinstance(call, dict) and "args" in call:
+            return self._made_from_arguments(layer, call)
+        data = _wrapped(call)
+        refs = nest.flatten(data)
+        tensors = [self.tensor(r.items) for r in refs]
+        kwargs: dict[str, Any] = {}
+        for r in refs:
+            if len(r.items) not in (3, 4):
+                raise ValueError("Improperly formatted model config.")
+            kwargs = r.items[3] if len(r.items) == 4 else {}
+        arguments = self._with_tensors(kwargs)
+        if any(t is None for t in tensors) or arguments is None:
+            return False
+        packed = nest.pack_sequence_as(data, tensors)
+        if not isinstance(packed, dict) and len(tensors) == 1:
+            packed = tensors[0]
+        layer(packed, **arguments)
+        return True
+
+    def _with_tensors(self, kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        """Arguments with tensors in place of their names; None if one of them is not there yet."""
+        missing = []
+
+        def found(x: Any) -> Any:
+            if isinstance(x, list) and len(x) == 3 and isinstance(x[0], str) and x[0] in self.layers:
+                t = self.tensor(x)
+                if t is None:
+                    missing.append(x)
+                return t
+            if isinstance(x, list):
+                return [found(v) for v in x]
+            return {k: found(v) for k, v in x.items()} if isinstance(x, dict) else x
+        made = {k: found(v) for k, v in kwargs.items()}
+        return None if missing else made
+
+    def _made_from_arguments(self, layer: Any, call: dict[str, Any]) -> bool:
+        """A call as Keras 3 writes it: arguments in which `__keras_tensor__` stands for a tensor."""
+        missing = []
+
+        def found(x: Any) -> Any:
+            if isinstance(x, dict) and x.get("class_name") == "__keras_tensor__":
+                t = self.tensor(x["config"]["keras_history"])
+                if t is None:
+                    missing.append(x)
+                return t
+            if isinstance(x, dict):
+                return {k: found(v) for k, v in x.items()}
+            return [found(v) for v in x] if isinstance(x, (list, tuple)) else x
+        args, kwargs = found(call["args"]), found(call["kwargs"])
+        if missing:
+            return False
+        layer(*args, **{k: v for k, v in kwargs.items() if v is not None})
+        return True
+
+
+def _calls_in(calls: Any) -> list:
+    """The calls of a layer; in config a call is a list of references, or Keras 3's dictionary of arguments."""
+    return list(calls)
+
+
+def rebuild(cls: Any, config: dict[str, Any], custom_objects: Any) -> Any:
+    """A functional network from its config."""
+    builder = _Builder(config, custom_objects)
+    builder.run()
+
+    def tensors(data: Any) -> Any:
+        data = _wrapped(data)
+        refs = [data] if isinstance(data, _Ref) else nest.flatten(data)
+        found = [nest.flatten(builder.layers[r.items[0]]._inbound_nodes[r.items[1]].output_tensors)[r.items[2]] for r in refs]
+        return found[0] if isinstance(data, _Ref) else nest.pack_sequence_as(data, found)
+
+    extra = {"trainable": config["trainable"]} if "trainable" in config else {}
+    model = cls(inputs=tensors(config["input_layers"]), outputs=tensors(config["output_layers"]), name=config.get("name"),
+                **extra)
+    known = {id(v) for v in model.layers}
+    others = [v for v in builder.layers.values() if id(v) not in known]
+    if others:
+        nodes = [n for v in builder.layers.values() for n in v._inbound_nodes[1 if skips_first_node(v) else 0:]]
+        model._insert_layers(others, nodes)
+    return model

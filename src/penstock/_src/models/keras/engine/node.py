@@ -1,0 +1,73 @@
+"""Node: one call of a layer, as an edge of the graph of layers. KerasHistory: which call a tensor came out of."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock._src.base import nest
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.node import Tensor
+
+
+class KerasHistory(NamedTuple):
+    """The layer that made a tensor, which of its calls, and which of the outputs."""
+    layer: Any
+    node_index: int
+    tensor_index: int
+
+
+def int_shape(x: Any) -> tuple | None:
+    """The static shape as a tuple; None where the rank is not known or there is no shape."""
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        return None
+    try:
+        shape = shape if isinstance(shape, TensorShape) else TensorShape(shape)
+        return None if shape.rank is None else tuple(shape.as_list())
+    except (TypeError, ValueError):
+        return None
+
+
+class Node:
+    """A call of `outbound_layer` on tensors that other calls of layers gave."""
+
+    def __init__(self, outbound_layer: Any, inbound_layers: Any, node_indices: Any, tensor_indices: Any, input_tensors: Any,
+                 output_tensors: Any, arguments: Any = None):
+        if isinstance(outbound_layer, (list, tuple, dict)):
+            raise ValueError("`outbound_layer` should be a layer instance, not a list, tuple, or, dict.")
+        self.outbound_layer, self.inbound_layers = outbound_layer, inbound_layers
+        self.node_indices, self.tensor_indices = node_indices, tensor_indices
+        self.input_tensors, self.output_tensors = input_tensors, output_tensors
+        self.input_shapes = nest.map_structure(int_shape, input_tensors)
+        self.output_shapes = nest.map_structure(int_shape, output_tensors)
+        self.arguments = arguments
+        self._remember_arguments()
+        for layer in nest.flatten(inbound_layers):
+            if layer is not None:
+                layer._outbound_nodes.append(self)
+        outbound_layer._inbound_nodes.append(self)
+
+    def _remember_arguments(self) -> None:
+        """Ops between layers that lead to other arguments become layers, too."""
+        from penstock._src.models.keras.engine.op_layer import create_keras_history, needs_keras_history
+        for t in nest.flatten(self.arguments):
+            if isinstance(t, Tensor) and needs_keras_history(t, ignore_call_context=True):
+                create_keras_history(t)
+
+    def iterate_inbound(self, include_arguments: bool = False) -> list[tuple]:
+        """For each input: its layer, which call of it, which output of that, and the tensor."""
+        found = list(zip(nest.flatten(self.inbound_layers), nest.flatten(self.node_indices),
+                         nest.flatten(self.tensor_indices), nest.flatten(self.input_tensors)))
+        if include_arguments:
+            found += [(*t._keras_history, t) for t in nest.flatten(self.arguments) if hasattr(t, "_keras_history")]
+        return found
+
+    @property
+    def parents(self) -> list[Node]:
+        """The calls whose results this one takes, by position or by argument."""
+        return [layer._inbound_nodes[i] for layer, i, *_ in self.iterate_inbound(include_arguments=True)]
+
+    def get_config(self) -> dict[str, Any]:
+        """Names and numbers of what the call takes."""
+        names = nest.map_structure(lambda layer: layer.name if layer else None, self.inbound_layers)
+        return {"outbound_layer": self.outbound_layer.name, "inbound_layers": names, "node_indices": self.node_indices,
+                "tensor_indices": self.tensor_indices}

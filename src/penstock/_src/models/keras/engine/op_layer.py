@@ -1,0 +1,200 @@
+"""Ops between layers: a model may contain plain ops, `Dense(1)(x) + 1.0`, which become layers of their own.
+
+When a layer is called on a tensor that did not come out of a layer, `create_keras_history` walks back to the tensors that
+did, and makes each op on the way a `TensorFlowOpLayer`. Inputs of such ops that no model input leads to are constants of it.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import nest
+from penstock._src.base.api import LazyModule
+from penstock._src.graph.build import group_inputs
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import init_scope
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.call_context import current
+from penstock._src.ops.registry import OPS, get
+
+backend = LazyModule("penstock._src.models.keras.backend")
+graphdef = LazyModule("penstock._src.graph.graphdef")
+PREFIX = "tf_op_layer_"
+
+
+class Read:
+    """A variable that an op between layers takes: read whenever the op runs."""
+
+    def __init__(self, handle: Any, dtype: Any):
+        self.handle, self.dtype = handle, dtype
+
+    def __call__(self) -> Any:
+        """Its value now."""
+        return get("ReadVariableOp")(self.handle, dtype=self.dtype)
+
+
+class TensorFlowOpLayer(Layer):
+    """An op as a layer. `constants` are those of its inputs, by position, that are no inputs of the layer."""
+
+    def __init__(self, node_def: Any, name: str, constants: dict | None = None, trainable: bool = True, dtype: Any = None):
+        super().__init__(name=PREFIX + name, trainable=trainable, dtype=dtype, autocast=False)
+        self.node_def = _as_node_def(node_def)
+        self.__dict__["constants"] = {int(i): c for i, c in (constants or {}).items()}
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        """Runs the op."""
+        opdef = OPS[self.node_def.op]
+        attrs = {n: graphdef.attr_from_message(self.node_def.attr[n], a.kind) for n, a in opdef.attrs.items()
+                 if n in self.node_def.attr}
+        flat = list(nest.flatten(inputs))
+        for i in sorted(self.constants):
+            c = self.constants[i]
+            flat.insert(i, c() if isinstance(c, Read) else c)
+        counts = tuple(_count(arg, attrs) for arg in opdef.inputs)
+        args = group_inputs(opdef, flat, counts if any(c is not None for c in counts) else ())
+        return get(opdef.name)(*args, **{k: v for k, v in attrs.items() if k not in _numbers(opdef)})
+
+    def get_config(self) -> dict[str, Any]:
+        """The op and its constants, as plain data."""
+        from google.protobuf import json_format
+        config = super().get_config()
+        constants = {i: np.asarray(backend.get_value(c()) if isinstance(c, Read) else
+                                   backend.get_value(c) if isinstance(c, Tensor) else c).tolist()
+                     for i, c in self.constants.items()}
+        config.update(name=config["name"][len(PREFIX):], node_def=json_format.MessageToDict(self.node_def), constants=constants)
+        return config
+
+
+def _as_node_def(given: Any) -> Any:
+    from google.protobuf import json_format
+    from tensorboard.compat.proto.node_def_pb2 import NodeDef
+    if isinstance(given, dict):
+        return json_format.ParseDict(given, NodeDef())
+    if isinstance(given, NodeDef):
+        return given
+    return NodeDef.FromString(given if isinstance(given, bytes) else given.encode())
+
+
+def _count(arg: Any, attrs: dict[str, Any]) -> int | None:
+    from penstock._src.graph.build import arg_count
+    return arg_count(arg, attrs) if arg.is_list else None
+
+
+def _numbers(opdef: Any) -> set[str]:
+    return {a.number_attr for a in opdef.inputs if getattr(a, "number_attr", None)} | \
+        {a.type_list_attr for a in opdef.inputs if getattr(a, "type_list_attr", None)}
+
+
+class AddLoss(Layer):
+    """Adds its input to the losses; how a functional model keeps what `add_loss` was given."""
+
+    def __init__(self, unconditional: bool, **kwargs: Any):
+        super().__init__(**{**kwargs, "autocast": False})
+        self.unconditional = unconditional
+
+    def call(self, inputs: Any) -> Any:
+        """Adds the loss."""
+        self.add_loss(inputs, inputs=None if self.unconditional else True)
+        return inputs
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make it again."""
+        return {**super().get_config(), "unconditional": self.unconditional}
+
+
+class AddMetric(Layer):
+    """Adds its input to the metrics; how a functional model keeps what `add_metric` was given."""
+
+    def __init__(self, aggregation: str | None = None, metric_name: str | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.aggregation, self.metric_name = aggregation, metric_name
+
+    def call(self, inputs: Any) -> Any:
+        """Adds the metric."""
+        self.add_metric(inputs, self.aggregation, self.metric_name)
+        return inputs
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make it again."""
+        return {**super().get_config(), "aggregation": self.aggregation, "metric_name": self.metric_name}
+
+
+# -- from tensors back to layers -------------------------------------------------------------------------------------
+def needs_keras_history(tensors: Any, ignore_call_context: bool = False) -> bool:
+    """Whether ops lie between these tensors and the layers that they come from."""
+    if current.in_call and not ignore_call_context:
+        return False
+    flat = _parts(tensors)
+    if all(getattr(t, "_keras_history", None) is not None for t in flat):
+        return False
+    return uses_keras_history(flat)
+
+
+def uses_keras_history(tensors: Any) -> bool:
+    """Whether any of the tensors depends on the output of a layer."""
+    seen: set[int] = set()
+    waiting = _parts(tensors)
+    given = list(waiting)
+    while waiting:
+        t = waiting.pop()
+        if id(t) in seen or getattr(t, "_keras_history_checked", None) is not None:
+            continue
+        seen.add(id(t))
+        if getattr(t, "_keras_history", None) is not None:
+            return True
+        if isinstance(t, Tensor) and not hasattr(t, "_value"):
+            waiting.extend(t.op._inputs)
+    for t in given:
+        if isinstance(t, Tensor):
+            t._keras_history_checked = True              # type: ignore[attr-defined]
+    return False
+
+
+def _parts(tensors: Any) -> list:
+    """The tensors in a structure. One of several parts that came out of a layer as a whole stays whole."""
+    found = []
+    for t in nest.flatten(tensors):
+        if hasattr(t, "_type_spec") and not isinstance(t, Tensor) and getattr(t, "_keras_history", None) is None:
+            found.extend(p for p in nest.flatten(t, expand_composites=True) if p is not t)
+        else:
+            found.append(t)
+    return found
+
+
+def create_keras_history(tensors: Any) -> list:
+    """Makes layers of the ops between `tensors` and the layers that they come from; gives the new layers."""
+    made: list = []
+    done: set[int] = set()
+    stack = [(t, False) for t in _parts(tensors)]
+    while stack:
+        t, ready = stack.pop()
+        if getattr(t, "_keras_history", None) is not None or not isinstance(t, Tensor) or id(t.op) in done:
+            continue
+        op = t.op
+        through = [x for x in op._inputs if uses_keras_history(x)]
+        if not ready:
+            stack.append((t, True))
+            stack.extend((x, False) for x in through)
+            continue
+        done.add(id(op))
+        taken = {id(x) for x in through}
+        constants = {i: _constant(x) for i, x in enumerate(op._inputs) if id(x) not in taken}
+        layer = TensorFlowOpLayer(op.node_def, name=op.name, constants=constants)
+        made.append(layer)
+        layer._add_inbound_node(through, list(op.outputs))
+    return made
+
+
+def _constant(tensor: Tensor) -> Any:
+    """What an op takes that no input of a model leads to: a variable that is read each time, or a value."""
+    op = tensor.op
+    if op.type == "ReadVariableOp":
+        captured = [outer for outer, inner in getattr(op.graph, "_captures", {}).values() if inner is op._inputs[0]]
+        handle = captured[0] if captured else op._inputs[0]
+        return Read(handle, op.attrs["dtype"])
+    if op.type == "Const":
+        return np.asarray(op.attrs["value"])
+    with init_scope():
+        return backend.function([], tensor)([])

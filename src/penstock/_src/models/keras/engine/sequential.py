@@ -1,0 +1,242 @@
+"""Sequential: a stack of layers, with one input and one output each."""
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from penstock._src.base import nest
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.trackable import no_automatic_dependency_tracking
+from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.models.keras.engine.base_layer import Layer, default
+from penstock._src.models.keras.engine.input_layer import Input, InputLayer
+from penstock._src.models.keras.engine.network import assert_no_legacy_layers
+from penstock._src.models.keras.engine.network_config import class_name
+from penstock._src.models.keras.engine.training import Model
+from penstock._src.models.keras.saving.saved_model import save_spec
+
+_ONE_OUTPUT = ("All layers in a Sequential model should have a single output tensor. For multi-output layers, use the "
+               "functional API.")
+
+
+@export("keras.Sequential", "keras.models.Sequential")
+class Sequential(Model):
+    """A stack of layers. Without the shape of its input, it is built when it sees the first data.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", input_shape=(4,)), tf.keras.layers.Dense(1)])
+    """
+
+    def _track_layers(self, layers: Any) -> None:
+        """TensorFlow 1 counts the input layer among the dependencies of checkpoints; TensorFlow 2 does not."""
+        eager = context.eager_outside_functions()
+        super()._track_layers(layers[1:] if eager and layers and isinstance(layers[0], InputLayer) else layers)
+
+    @no_automatic_dependency_tracking
+    def __init__(self, layers: Any = None, trainable: bool = True, name: str | None = None):
+        if isinstance(trainable, str):
+            trainable, name = True, trainable
+        super().__init__(name=name, trainable=trainable)
+        self.supports_masking = True
+        self._compute_output_and_mask_jointly = True
+        if layers:
+            layers = list(layers) if isinstance(layers, (list, tuple)) else [layers]
+            assert_no_legacy_layers(layers)
+            for layer in layers:
+                self.add(layer)
+
+    def _tracks_layers(self) -> bool:
+        return False
+
+    @property
+    def layers(self) -> list:
+        """The layers, in order, without the input."""
+        found = super().layers
+        return found[1:] if found and isinstance(found[0], InputLayer) else found
+
+    @no_automatic_dependency_tracking
+    def add(self, layer: Any, rebuild: bool = True) -> None:
+        """Puts a layer on top.
+
+        >>> model.add(tf.keras.layers.Dense(3))
+        """
+        origin = getattr(layer, "_keras_history", (None,))[0]
+        if isinstance(origin, InputLayer):
+            layer = origin
+        if not isinstance(layer, Layer):
+            raise TypeError(f"The added layer must be an instance of class Layer. Found: {layer}")
+        assert_no_legacy_layers([layer])
+        self.built = False
+        first = not self._layers
+        set_inputs = first and self._begin(layer)
+        if not first and self.outputs:
+            last = self.outputs[0]
+            if isinstance(last, TensorSpec):                    # the stack has run, and has no symbolic tensors
+                last = Input(batch_shape=tuple(last.shape.as_list()), dtype=last.dtype.name)
+            output = layer(last)
+            if len(nest.flatten(output)) != 1:
+                raise TypeError(_ONE_OUTPUT)
+            self.__dict__["outputs"] = [save_spec(output)] if isinstance(self.outputs[0], TensorSpec) else [output]
+            self.__dict__.update(_steps={}, _compiled=self._new_compiled() if self._is_compiled else self._compiled)
+        self.built = bool(self.outputs)
+        if set_inputs or self._is_graph_network:
+            self._init_graph_network(self.inputs, self.outputs, name=self.name)
+        else:
+            self._layers.append(layer)
+        if self._layers:
+            self._track_layers(self._layers)
+
+    def _begin(self, layer: Any) -> bool:
+        """Starts with a first layer; whether it says what the input is."""
+        if not isinstance(layer, InputLayer):
+            shape, dtype = _input_of(layer)
+            if not shape:
+                return False
+            layer(Input(batch_shape=shape, dtype=dtype, name=layer.name + "_input"))
+        outputs = nest.flatten(layer._inbound_nodes[-1].output_tensors)
+        if len(outputs) != 1:
+            raise ValueError(_ONE_OUTPUT)
+        self.__dict__["outputs"] = outputs
+        self.__dict__["inputs"] = source_inputs(outputs[0])
+        return True
+
+    @no_automatic_dependency_tracking
+    def pop(self) -> None:
+        """Takes the last layer away."""
+        if not self.layers:
+            raise TypeError("There are no layers in the model.")
+        self._layers.pop()
+        if not self.layers:
+            self.__dict__.update(outputs=None, inputs=None)
+            self.built = False
+            self._is_graph_network = False
+        elif self._is_graph_network:
+            self.layers[-1]._outbound_nodes = []
+            self.__dict__["outputs"] = [self.layers[-1].output]
+            self._init_graph_network(self.inputs, self.outputs, name=self.name)
+
+    @default
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the variables for inputs of some shape, if the first layer has not said it."""
+        if self._is_graph_network:
+            self._init_graph_network(self.inputs, self.outputs, name=self.name)
+        else:
+            if input_shape is None:
+                raise ValueError("You must provide an `input_shape` argument.")
+            if not self._layers:
+                raise ValueError(f"Sequential model {self.name} cannot be built because it has no layers. Call "
+                                 "`model.add(layer)`.")
+            shape = input_shape if isinstance(input_shape, TensorShape) else TensorShape(input_shape)
+            super().build(shape)
+            self.__dict__["_build_input_shape"] = tuple(shape.as_list()) if shape.rank is not None else None
+        self.built = True
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """Calls the layers one after the other."""
+        if self._is_graph_network:
+            return super().call(inputs, training=training, mask=mask)
+        if isinstance(inputs, dict) and not _takes_dict(self.layers):
+            raise ValueError("A Sequential model takes one tensor as its input. Passing a dictionary input to a "
+                             "Sequential Model "
+                             "which doesn't have FeatureLayer as the first layer is an error: use the functional API.")
+        outputs = inputs
+        for layer in self.layers:
+            kwargs: dict[str, Any] = {}
+            if "mask" in layer._call_fn_args:
+                kwargs["mask"] = mask
+            if "training" in layer._call_fn_args:
+                kwargs["training"] = training
+            outputs = layer(outputs, **kwargs)
+            if len(nest.flatten(outputs)) != 1:
+                raise TypeError(_ONE_OUTPUT)
+            mask = getattr(outputs, "_keras_mask", None)
+        return outputs
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the output for an input of some shape."""
+        shape = input_shape
+        for layer in self.layers:
+            shape = layer.compute_output_shape(shape)
+        return shape
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The mask of the output."""
+        return getattr(self.call(inputs, mask=mask), "_keras_mask", None)
+
+    compute_mask._is_default = True              # type: ignore[attr-defined]
+
+    def predict_proba(self, x: Any, batch_size: int = 32, verbose: int = 0) -> Any:
+        """Probabilities for the classes."""
+        found = self.predict(x, batch_size, verbose)
+        if found.min() < 0.0 or found.max() > 1.0:
+            logging.warning("Network returning invalid probability values. The last layer might not normalize predictions into "
+                            "probabilities (like softmax or sigmoid would).")
+        return found
+
+    def predict_classes(self, x: Any, batch_size: int = 32, verbose: int = 0) -> Any:
+        """The most probable class of each example."""
+        found = self.predict(x, batch_size=batch_size, verbose=verbose)
+        return found.argmax(axis=-1) if found.shape[-1] > 1 else (found > 0.5).astype("int32")
+
+    def get_config(self) -> dict[str, Any]:
+        """The layers, as plain data."""
+        layers = [{"class_name": class_name(v), "config": v.get_config()} for v in self.layers]
+        if self._is_graph_network and layers and isinstance(self._layers[0], InputLayer):
+            layers[0]["config"].setdefault("batch_input_shape", self._layers[0]._batch_input_shape)
+        config = {"name": self.name, "layers": copy.deepcopy(layers)}
+        shape = self.__dict__.get("_build_input_shape")
+        if isinstance(shape, (TensorShape, list, tuple)) and not self._is_graph_network:       # of a dict, layers see to theirs
+            config["build_input_shape"] = tuple(shape.as_list() if isinstance(shape, TensorShape) else shape)
+        return config
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
+        """A stack of layers from its config."""
+        from penstock._src.models.keras.layers import deserialize
+        whole = config if "name" in config else {"name": None, "layers": config}
+        model = cls(name=whole["name"])
+        for data in whole["layers"]:
+            model.add(deserialize(data, custom_objects=custom_objects))
+        shape = whole.get("build_input_shape")
+        if not model.inputs and shape:
+            model.build(tuple(shape))
+        return model
+
+    @property
+    def input_spec(self) -> Any:
+        """What inputs the first layer accepts."""
+        return self.layers[0].input_spec if self.layers and hasattr(self.layers[0], "input_spec") else None
+
+    _object_identifier = property(lambda self: "_tf_keras_sequential")
+
+
+def _takes_dict(layers: list) -> bool:
+    return bool(layers) and type(layers[0]).__name__ == "DenseFeatures"
+
+
+def _input_of(layer: Any) -> tuple[Any, Any]:
+    """Shape and dtype of the input that a first layer (or the first layer of a first model) was told."""
+    while True:
+        if hasattr(layer, "_batch_input_shape"):
+            return layer._batch_input_shape, layer.dtype
+        if isinstance(layer, InputLayer) or not getattr(layer, "layers", None):
+            return None, None
+        layer = layer._layers[0] if isinstance(layer, Sequential) else layer.layers[0]
+
+
+def source_inputs(tensor: Any) -> list:
+    """The inputs of models that a tensor depends on."""
+    layer, index, _ = tensor._keras_history
+    found: list = []
+    waiting, seen = [layer._inbound_nodes[index]], set()
+    while waiting:
+        node = waiting.pop(0)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not node.inbound_layers:
+            found.extend(t for t in nest.flatten(node.input_tensors) if not any(t is f for f in found))
+        waiting.extend(node.parents)
+    return found

@@ -1,0 +1,139 @@
+"""A training, test or prediction step, compiled: in eager mode as a function, in graphs as a part of the graph.
+
+A step takes the flat list of a batch. `FunctionStep` traces the model's `train_step` (or `test_step`, `predict_step`) once
+per layout, with the number of examples left open. `GraphStep` is one callable of the session.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import nest
+from penstock._src.base.api import LazyModule
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager.function import Function
+from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.models.keras.backend.state import eager_learning_phase_scope
+from penstock._src.models.keras.engine.data_adapter import Layout, pack_x_y_sample_weight
+from penstock._src.models.keras.engine.layer_weights import unique
+
+backend = LazyModule("penstock._src.models.keras.backend")
+
+
+def _spec(x: Any, whole: bool) -> Any:
+    """What a step is traced for: arrays of this shape, or with any number of examples."""
+    dims = x.shape.as_list()
+    return TensorSpec(TensorShape([None, *dims[1:]] if dims and not whole else dims), x.dtype)
+
+
+class FunctionStep:
+    """A step of eager mode. `eagerly`: not compiled."""
+
+    def __init__(self, model: Any, mode: str, layout: Layout, eagerly: bool):
+        method = getattr(model, f"{mode}_step")
+        default = mode != "predict" and model._is_default_step(mode)
+
+        def step(*flat: Any) -> Any:
+            data = pack_x_y_sample_weight(*layout.pack(list(flat)))
+            with eager_learning_phase_scope(int(mode == "train")):
+                return model._quiet_step(mode, data) if default else method(data)
+
+        self._model, self._mode = model, mode
+        self._step = step = self._wrapped(step)
+        self._function = None if eagerly else Function(step, f"{mode}_function")
+        self._concrete: dict[Any, Any] = {}
+
+    def _wrapped(self, step: Any) -> Any:
+        """What is compiled: the step itself, or what a subclass puts around it."""
+        return step
+
+    def __call__(self, flat: list) -> Any:
+        """Runs the step; what it gives are tensors, or nothing where metrics are asked for later."""
+        if self._function is None:
+            return self._step(*flat)
+        try:
+            key = tuple([x._value.shape for x in flat])
+        except AttributeError:                           # sparse and ragged tensors
+            return self._function(*flat)
+        concrete = self._concrete.get(key)
+        if concrete is None or any(x.dtype is not t for x, t in zip(flat, concrete[1])):
+            concrete = self._concrete[key] = self._traced(flat), [x.dtype for x in flat]
+        return self._run(concrete[0], flat)
+
+    def _run(self, concrete: Any, flat: list) -> Any:
+        """Runs a trace on a batch."""
+        return concrete.call_flat(flat)
+
+    def _traced(self, flat: list) -> Any:
+        """The first batch is traced with its size, since most have the same; a second size, for any number of examples."""
+        whole = not self._concrete
+        self._prepare()
+        return self._function.get_concrete_function(*[_spec(x, whole) for x in flat])        # type: ignore[union-attr]
+
+    def _prepare(self) -> None:
+        """Lets the optimizer make its variables now: a trace in which variables are made has to be traced again."""
+        optimizer = getattr(self._model, "optimizer", None)
+        if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
+            optimizer.build(self._model.trainable_variables)
+
+
+class GraphStep:
+    """A step of graph mode: the ops for a layout, and the session's callable for them."""
+
+    def __init__(self, model: Any, mode: str, layout: Layout, flat: list):
+        self._model, self._mode = model, mode
+        with backend.get_graph().as_default():
+            holes, outputs = model._graph_inputs(layout, flat)
+            self.feeds = [t for t in holes]
+            self.fetches, updates = self._built(model, layout, holes, outputs)
+            self.updates = _grouped(updates)
+        phase = backend.symbolic_learning_phase()
+        self._phase = not isinstance(phase, (int, bool))
+        if self._phase:
+            self.feeds.append(phase)
+        self._callables: dict[int, tuple] = {}
+
+    def _built(self, model: Any, layout: Layout, holes: list, outputs: Any) -> tuple[list, list]:
+        """What the step gives for its placeholders, and the ops that it runs."""
+        if self._mode == "predict":
+            return list(nest.flatten(outputs)), model.state_updates
+        return self._with_loss(model, layout, holes)
+
+    def _with_loss(self, model: Any, layout: Layout, holes: list) -> tuple[list, list]:
+        loss, results = model._graph_loss(layout, holes)
+        updates: list = []
+        if self._mode == "train":
+            params = model._unique_trainable_weights
+            if params:
+                updates += model.optimizer.get_updates(loss=loss, params=params)
+            updates += unique([*model.get_updates_for(None), *model.get_updates_for(model.inputs)])
+        else:
+            updates += model.state_updates
+        return results, updates
+
+    def __call__(self, flat: list) -> list:
+        """Runs the step; gives arrays."""
+        values = [_fed(v) for v in flat]
+        if self._phase:
+            values.append(self._mode == "train")
+        session = backend.get_session(self.feeds)
+        known = self._callables.get(id(session))
+        if known is None or known[0] is not session:
+            known = self._callables[id(session)] = session, session.make_callable([*self.fetches, self.updates], self.feeds)
+        return known[1](*values)[:-1]
+
+
+def _fed(v: Any) -> Any:
+    if hasattr(v, "_value"):
+        return v.numpy()
+    if hasattr(v, "tocoo"):
+        from penstock.compat import v1 as tf
+        coo = v.tocoo()
+        return tf.SparseTensorValue(np.stack([coo.row, coo.col], 1).astype(np.int64), coo.data, coo.shape)
+    return v
+
+
+def _grouped(updates: Any) -> Any:
+    from penstock.compat import v1 as tf
+    return tf.group(*unique([u for u in nest.flatten(updates) if u is not None]))

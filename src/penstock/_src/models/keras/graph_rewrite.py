@@ -1,0 +1,41 @@
+"""enable_mixed_precision_graph_rewrite: what programs of 1.15 call to train in half precision.
+
+The optimizer gets a loss scale, as it does in TensorFlow. Ops keep the types that the program gave them: layers compute in half
+precision where a policy says so (`models/keras/mixed_precision.py`), and no graph is rewritten.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import penstock.compat.v1 as tf
+from penstock._src.base.api import export
+from penstock._src.models.keras.optimizers.loss_scale import LossScaleOptimizerV1
+from penstock._src.models.keras.optimizers.optimizer import Optimizer as KerasOptimizer
+from penstock._src.training.train.loss_scale import MixedPrecisionLossScaleOptimizer
+from penstock._src.training.train.optimizer import Optimizer
+
+
+@export("train.experimental.enable_mixed_precision_graph_rewrite", v1=["mixed_precision.enable_mixed_precision_graph_rewrite"])
+def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
+    """The optimizer with a loss scale: a number, "dynamic", or a LossScale.
+
+    >>> opt = tf.train.experimental.enable_mixed_precision_graph_rewrite(tf.train.AdamOptimizer())
+    """
+    kinds = {Optimizer: MixedPrecisionLossScaleOptimizer, KerasOptimizer: LossScaleOptimizerV1}
+    around = next((a for kind, a in kinds.items() if isinstance(opt, kind)), None)
+    if around is None:
+        raise ValueError('"opt" must be an instance of a tf.train.Optimizer or a tf.keras.optimizers.Optimizer, but got: '
+                         f"{opt}")
+    if isinstance(opt, tuple(kinds.values())):
+        raise ValueError(f'"opt" must not already be an instance of a {around.__name__.removesuffix("V1")}.')
+    made = around(opt, loss_scale)
+    tf.config.optimizer.set_experimental_options({"auto_mixed_precision": True})
+    return made
+
+
+@export("train.experimental.disable_mixed_precision_graph_rewrite",
+        v1=["mixed_precision.disable_mixed_precision_graph_rewrite"])
+def disable_mixed_precision_graph_rewrite() -> None:
+    """Takes back what `enable_mixed_precision_graph_rewrite` has set; optimizers keep their loss scales."""
+    if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
+        tf.config.optimizer.set_experimental_options({"auto_mixed_precision": False})

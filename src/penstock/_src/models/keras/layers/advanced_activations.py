@@ -1,0 +1,164 @@
+"""Activations with arguments, some of them learned, as layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import described, dims_of, read
+from penstock.compat import v1 as tf
+
+
+class _Activation(Layer):
+    """A layer whose outputs have the shape of its inputs."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape."""
+        return input_shape
+
+
+@export("keras.layers.LeakyReLU")
+class LeakyReLU(_Activation):
+    """x where it is positive, else alpha * x."""
+
+    def __init__(self, alpha: float = 0.3, **kwargs: Any):
+        if "negative_slope" in kwargs:
+            alpha = kwargs.pop("negative_slope")
+        super().__init__(**kwargs)
+        if alpha is None:
+            raise ValueError(f"The alpha value of a Leaky ReLU layer cannot be None, needs a float. Got {alpha}")
+        self.alpha = K.cast_to_floatx(alpha)
+
+    def call(self, inputs: Any) -> Any:
+        """The activation."""
+        return K.relu(inputs, alpha=float(self.alpha))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {**super().get_config(), "alpha": float(self.alpha)}
+
+
+@export("keras.layers.PReLU")
+class PReLU(_Activation):
+    """x where it is positive, else alpha * x, with a learned alpha for each element (the same along `shared_axes`)."""
+
+    def __init__(self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None, alpha_constraint: Any = None,
+                 shared_axes: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        read(self, alpha_initializer=alpha_initializer, alpha_regularizer=alpha_regularizer, alpha_constraint=alpha_constraint)
+        self.shared_axes = shared_axes
+        if shared_axes is not None:
+            self.shared_axes = list(shared_axes) if isinstance(shared_axes, (list, tuple)) else [shared_axes]
+
+    def build(self, input_shape: Any) -> None:
+        """Makes alpha."""
+        dims = dims_of(input_shape)
+        shared = self.shared_axes or []
+        shape = [1 if i in shared else d for i, d in enumerate(dims)][1:]
+        self.alpha = self.add_weight(shape=shape, name="alpha", initializer=self.alpha_initializer,
+                                     regularizer=self.alpha_regularizer, constraint=self.alpha_constraint)
+        axes = {i: d for i, d in enumerate(dims) if i and i not in shared} if shared else {}
+        self.input_spec = InputSpec(ndim=len(dims), axes=axes)
+        super().build(input_shape)
+
+    def call(self, inputs: Any) -> Any:
+        """The activation."""
+        return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("alpha_initializer", "alpha_regularizer", "alpha_constraint",
+                                                      "shared_axes"))
+
+
+@export("keras.layers.ELU")
+class ELU(_Activation):
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+
+    def __init__(self, alpha: float = 1.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        if alpha is None:
+            raise ValueError(f"Alpha of an ELU layer cannot be None, requires a float. Got {alpha}")
+        self.alpha = K.cast_to_floatx(alpha)
+
+    def call(self, inputs: Any) -> Any:
+        """The activation."""
+        return K.elu(inputs, float(self.alpha))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {**super().get_config(), "alpha": float(self.alpha)}
+
+
+@export("keras.layers.ThresholdedReLU")
+class ThresholdedReLU(_Activation):
+    """x where it is greater than theta, else 0."""
+
+    def __init__(self, theta: float = 1.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        if theta is None or theta < 0:
+            raise ValueError(f"Theta of a Thresholded ReLU layer cannot be None or negative, requires a float. Got {theta}")
+        self.theta = K.cast_to_floatx(theta)
+
+    def call(self, inputs: Any) -> Any:
+        """The activation."""
+        return inputs * tf.cast(tf.greater(inputs, tf.cast(float(self.theta), inputs.dtype)), inputs.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {**super().get_config(), "theta": float(self.theta)}
+
+
+@export("keras.layers.Softmax")
+class Softmax(_Activation):
+    """The softmax along `axis`; what is masked gets none of it."""
+
+    def __init__(self, axis: Any = -1, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.axis = axis
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """The activation."""
+        if mask is not None:
+            if K.ndim(mask) < K.ndim(inputs):
+                mask = tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (K.ndim(inputs) - K.ndim(mask))], 0))
+            inputs = inputs + (1. - tf.cast(mask, inputs.dtype)) * (-65504. if inputs.dtype.base_dtype == tf.float16 else -1e9)
+        if isinstance(self.axis, (tuple, list)) and len(self.axis) > 1:
+            return tf.exp(inputs - tf.reduce_logsumexp(inputs, axis=list(self.axis), keepdims=True))
+        return tf.nn.softmax(inputs, axis=self.axis[0] if isinstance(self.axis, (tuple, list)) else self.axis)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("axis",))
+
+
+@export("keras.layers.ReLU")
+class ReLU(_Activation):
+    """max(x, 0), with a slope below the threshold and a bound above."""
+
+    def __init__(self, max_value: Any = None, negative_slope: float = 0, threshold: float = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        if max_value is not None and max_value < 0.:
+            raise ValueError(f"max_value of Relu layer cannot be negative value: {max_value}")
+        if negative_slope is None or negative_slope < 0.:
+            raise ValueError(f"negative_slope of Relu layer cannot be negative value: {negative_slope}")
+        if threshold is None:
+            raise ValueError(f"threshold of Relu layer cannot be None. Got: {threshold}")
+        self.max_value = None if max_value is None else K.cast_to_floatx(max_value)
+        self.negative_slope, self.threshold = K.cast_to_floatx(negative_slope), K.cast_to_floatx(threshold)
+
+    def call(self, inputs: Any) -> Any:
+        """The activation."""
+        return K.relu(inputs, alpha=float(self.negative_slope), threshold=float(self.threshold),
+                      max_value=None if self.max_value is None else float(self.max_value))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {**super().get_config(), "max_value": None if self.max_value is None else float(self.max_value),
+                "negative_slope": float(self.negative_slope), "threshold": float(self.threshold)}

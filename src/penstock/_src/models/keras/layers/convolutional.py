@@ -1,0 +1,293 @@
+"""Convolutions over one, two or three axes, and their transposes."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras import regularizers
+from penstock._src.models.keras.backend.conv import OP_NAMES, layout
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import (
+    data_format_of,
+    described,
+    dims_of,
+    numbers,
+    output_length,
+    padding_of,
+    passed,
+    read,
+    transposed_length,
+)
+from penstock.compat import v1 as tf
+
+
+class Conv(Layer):
+    """What convolutions share: kernel, bias, activation; `rank` is the number of axes that the kernel moves along."""
+
+    def __init__(self, rank: int, filters: Any, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+                 data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, trainable: bool = True, name: str | None = None, fused: bool = False,
+                 groups: int = 1, **kwargs: Any):
+        super().__init__(trainable=trainable, name=name, activity_regularizer=regularizers.get(activity_regularizer), **kwargs)
+        self.rank, self.fused = rank, fused
+        self.filters = int(filters) if isinstance(filters, float) else filters
+        self.groups = groups or 1
+        if self.filters is not None and self.filters < 0:
+            raise ValueError(f"Received a negative value for `filters`. Was expecting a positive value. Received {filters}.")
+        if self.filters is not None and self.filters % self.groups:
+            raise ValueError("The number of filters must be evenly divisible by the number of groups. Received: "
+                             f"groups={groups}, filters={filters}")
+        self.kernel_size = numbers(kernel_size, rank, "kernel_size")
+        self.strides = numbers(strides, rank, "strides")
+        self.padding = padding_of(padding, "causal")
+        if self.padding == "causal" and rank != 1:
+            raise ValueError("Causal padding is only supported for `Conv1D`and ``SeparableConv1D`.")
+        self.data_format = data_format_of(data_format)
+        self.dilation_rate = numbers(dilation_rate, rank, "dilation_rate")
+        if self.filters is not None and not all(self.kernel_size):
+            raise ValueError(f"The argument `kernel_size` cannot contain 0(s). Received: {kernel_size}")
+        read(self, activation=activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
+             bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer, bias_regularizer=bias_regularizer,
+             kernel_constraint=kernel_constraint, bias_constraint=bias_constraint)
+        self.input_spec = InputSpec(ndim=rank + 2)
+
+    # -- building -----------------------------------------------------------------------------------------------------
+    def _channels(self, input_shape: Any) -> int:
+        """The number of channels of the inputs, which must be known; from now on the only one accepted."""
+        axis = 1 if self.data_format == "channels_first" else -1
+        dims = dims_of(input_shape)
+        if len(dims) != self.rank + 2:
+            raise ValueError(f"Inputs should have rank {self.rank + 2}. Received input shape: {input_shape}")
+        if dims[axis] is None:
+            raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
+        self.input_spec = InputSpec(ndim=self.rank + 2, axes={axis: dims[axis]})
+        return dims[axis]
+
+    def _weight(self, name: str, shape: tuple, kind: str) -> Any:
+        """A weight with the initializer, regularizer and constraint of a kind: kernel, bias, depthwise, pointwise."""
+        return self.add_weight(name=name, shape=shape, initializer=getattr(self, f"{kind}_initializer"),
+                               regularizer=getattr(self, f"{kind}_regularizer"), constraint=getattr(self, f"{kind}_constraint"),
+                               trainable=True, dtype=self.dtype)
+
+    def _bias(self, size: int) -> Any:
+        return self._weight("bias", (size,), "bias") if self.use_bias else None
+
+    def build(self, input_shape: Any) -> None:
+        """Makes kernel and bias."""
+        channels = self._channels(input_shape)
+        if channels % self.groups:
+            raise ValueError("The number of input channels must be evenly divisible by the number of groups. Received "
+                             f"groups={self.groups}, but the input has {channels} channels (its shape is {input_shape}).")
+        self.kernel = self._weight("kernel", (*self.kernel_size, channels // self.groups, self.filters), "kernel")
+        self.bias = self._bias(self.filters)
+        super().build(input_shape)
+
+    # -- calling ------------------------------------------------------------------------------------------------------
+    def call(self, inputs: Any) -> Any:
+        """The convolution, the bias, the activation."""
+        if self.padding == "causal":
+            inputs = tf.pad(inputs, self._causal_padding())
+        padding = "VALID" if self.padding == "causal" else self.padding.upper()
+        outputs = tf.nn.convolution(inputs, self.kernel, padding, strides=self.strides, dilation_rate=self.dilation_rate,
+                                    data_format=layout(self.rank, self.data_format), name=OP_NAMES[self.rank])
+        return self._finished(outputs)
+
+    def _causal_padding(self) -> list:
+        before = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
+        return [[0, 0], [0, 0], before] if self.data_format == "channels_first" else [[0, 0], before, [0, 0]]
+
+    def _finished(self, outputs: Any) -> Any:
+        """With bias and activation."""
+        if self.use_bias:
+            if self.data_format == "channels_last":
+                outputs = tf.nn.bias_add(outputs, self.bias)
+            elif self.rank == 2:
+                outputs = tf.nn.bias_add(outputs, self.bias, data_format="NCHW")
+            else:
+                outputs = outputs + tf.reshape(self.bias, (1, -1) + (1,) * self.rank)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    # -- description --------------------------------------------------------------------------------------------------
+    def _around(self, batch: Any, space: list, channels: Any) -> list:
+        """A shape in the layer's layout."""
+        return [batch, channels, *space] if self.data_format == "channels_first" else [batch, *space, channels]
+
+    def _space(self, dims: list) -> list:
+        """The sizes of the axes that the kernel moves along."""
+        return dims[2:] if self.data_format == "channels_first" else dims[1:-1]
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the outputs."""
+        dims = dims_of(input_shape)
+        space = [output_length(d, k, self.padding, s, r) for d, k, s, r in
+                 zip(self._space(dims), self.kernel_size, self.strides, self.dilation_rate)]
+        return tf.TensorShape(self._around(dims[0], space, self.filters))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        config = described(self, super().get_config(), (
+            "filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", "activation", "use_bias",
+            "kernel_initializer", "bias_initializer", "kernel_regularizer", "bias_regularizer", "activity_regularizer",
+            "kernel_constraint", "bias_constraint"))
+        return {**config, "groups": self.groups} if self.groups != 1 else config
+
+
+@export("keras.layers.Conv1D", "keras.layers.Convolution1D")
+class Conv1D(Conv):
+    """A convolution over time; with padding 'causal', no output sees a later input.
+
+    >>> tf.keras.layers.Conv1D(32, 3, padding="causal")
+    """
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+                 data_format: Any = "channels_last", dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, fused: bool = False, groups: int = 1, **kwargs: Any):
+        super().__init__(rank=1, **passed(locals()))
+
+
+@export("keras.layers.Conv2D", "keras.layers.Convolution2D")
+class Conv2D(Conv):
+    """A convolution over images.
+
+    >>> tf.keras.layers.Conv2D(32, 3, activation="relu", padding="same")
+    """
+
+    def __init__(self, filters: Any, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
+                 dilation_rate: Any = (1, 1), activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, fused: bool = False, groups: int = 1, **kwargs: Any):
+        super().__init__(rank=2, **passed(locals()))
+
+
+@export("keras.layers.Conv3D", "keras.layers.Convolution3D")
+class Conv3D(Conv):
+    """A convolution over volumes."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
+                 data_format: Any = None, dilation_rate: Any = (1, 1, 1), activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, groups: int = 1, **kwargs: Any):
+        super().__init__(rank=3, **passed(locals()))
+
+
+# -- transposes ---------------------------------------------------------------------------------------------------------
+class _Transposed(Conv):
+    """What transposed convolutions share: the kernel is [..., filters, channels], and the outputs are larger."""
+
+    def _read_output_padding(self, output_padding: Any) -> None:
+        self.output_padding = None
+        if output_padding is None:
+            return
+        self.output_padding = numbers(output_padding, self.rank, "output_padding")
+        if any(p >= s for s, p in zip(self.strides, self.output_padding)):
+            raise ValueError(f"Stride {self.strides} must be greater than output padding {self.output_padding}")
+
+    def build(self, input_shape: Any) -> None:
+        """Makes kernel and bias."""
+        channels = self._channels(input_shape)
+        self.kernel = self._weight("kernel", (*self.kernel_size, self.filters, channels), "kernel")
+        self.bias = self._bias(self.filters)
+        Layer.build(self, input_shape)
+
+    def _lengths(self, space: list) -> list:
+        padding = self.output_padding or (None,) * self.rank
+        return [transposed_length(d, k, self.padding, s, p, r) for d, k, s, p, r in
+                zip(space, self.kernel_size, self.strides, padding, self.dilation_rate)]
+
+    def call(self, inputs: Any) -> Any:
+        """The transposed convolution, the bias, the activation."""
+        sizes = K.mixed_shape(inputs)
+        shape = self._around(sizes[0], self._lengths(self._space(sizes)), self.filters)
+        outputs = self._transposed(inputs, tf.stack(shape) if any(not isinstance(d, int) for d in shape) else shape)
+        if not context.executing_eagerly():
+            outputs.set_shape(self.compute_output_shape(inputs.shape))
+        return self._finished(outputs)
+
+    def _transposed(self, inputs: Any, shape: Any) -> Any:
+        raise NotImplementedError
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the outputs."""
+        dims = dims_of(input_shape)
+        return tf.TensorShape(self._around(dims[0], self._lengths(self._space(dims)), self.filters))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {**super().get_config(), "output_padding": self.output_padding}
+
+
+@export("keras.layers.Conv2DTranspose", "keras.layers.Convolution2DTranspose")
+class Conv2DTranspose(_Transposed, Conv2D):
+    """The transpose of a convolution over images: from its outputs' shape to its inputs'."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+                 output_padding: Any = None, data_format: Any = None, dilation_rate: Any = (1, 1), activation: Any = None,
+                 use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros",
+                 kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 kernel_constraint: Any = None, bias_constraint: Any = None, **kwargs: Any):
+        arguments = passed(locals())
+        del arguments["output_padding"]
+        super().__init__(**arguments)
+        self._read_output_padding(output_padding)
+
+    def _transposed(self, inputs: Any, shape: Any) -> Any:
+        return K.conv2d_transpose(inputs, self.kernel, shape, strides=self.strides, padding=self.padding,
+                                  data_format=self.data_format, dilation_rate=self.dilation_rate)
+
+
+@export("keras.layers.Conv3DTranspose", "keras.layers.Convolution3DTranspose")
+class Conv3DTranspose(_Transposed, Conv3D):
+    """The transpose of a convolution over volumes: from its outputs' shape to its inputs'."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
+                 output_padding: Any = None, data_format: Any = None, activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, **kwargs: Any):
+        arguments = passed(locals())
+        del arguments["output_padding"]
+        super().__init__(**arguments)
+        self._read_output_padding(output_padding)
+
+    def _transposed(self, inputs: Any, shape: Any) -> Any:
+        return K.conv3d_transpose(inputs, self.kernel, shape, strides=self.strides, padding=self.padding,
+                                  data_format=self.data_format)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        config = super().get_config()
+        del config["dilation_rate"]
+        return config
+
+
+@export(v2=["keras.layers.Conv1DTranspose", "keras.layers.Convolution1DTranspose"])
+class Conv1DTranspose(_Transposed, Conv1D):
+    """The transpose of a convolution over time."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", output_padding: Any = None,
+                 data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, **kwargs: Any):
+        arguments = passed(locals())
+        del arguments["output_padding"]
+        super().__init__(**arguments)
+        self._read_output_padding(output_padding)
+
+    def _transposed(self, inputs: Any, shape: Any) -> Any:
+        """As one of two axes, the first of size one."""
+        axis = 2 if self.data_format == "channels_first" else 1
+        dims = shape if isinstance(shape, list) else tf.unstack(shape, num=3)
+        wide = K.conv2d_transpose(tf.expand_dims(inputs, axis), tf.expand_dims(self.kernel, 0),
+                                  [*dims[:axis], 1, *dims[axis:]], strides=(1, *self.strides), padding=self.padding,
+                                  data_format=self.data_format, dilation_rate=(self.dilation_rate[0],) * 2)
+        return tf.squeeze(wide, [axis])

@@ -1,0 +1,176 @@
+"""Normalization of each example by itself: LayerNormalization, GroupNormalization, UnitNormalization."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import described, dims_of, read
+from penstock.compat import v1 as tf
+
+_AFFINE = ("center", "scale", "beta_initializer", "gamma_initializer", "beta_regularizer", "gamma_regularizer",
+           "beta_constraint", "gamma_constraint")
+
+
+class _Affine(Layer):
+    """A layer with a scale (gamma) and an offset (beta), each if wanted."""
+
+    def _make_affine(self, shape: list) -> None:
+        for name, wanted in (("gamma", self.scale), ("beta", self.center)):
+            made = None
+            if wanted:
+                made = self.add_weight(name=name, shape=shape, initializer=getattr(self, f"{name}_initializer"),
+                                       regularizer=getattr(self, f"{name}_regularizer"),
+                                       constraint=getattr(self, f"{name}_constraint"), trainable=True,
+                                       experimental_autocast=False)
+            setattr(self, name, made)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape."""
+        return input_shape
+
+
+def _moments(inputs: Any, axes: list) -> tuple:
+    """Mean and variance; of small floats as float32."""
+    x = tf.cast(inputs, dtypes.float32) if inputs.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16) else inputs
+    mean, variance = tf.nn.moments(x, axes, keep_dims=True)
+    return x, mean, variance
+
+
+@export("keras.layers.LayerNormalization")
+class LayerNormalization(_Affine):
+    """Each example with mean 0 and variance 1 over `axis`, scaled and shifted.
+
+    >>> tf.keras.layers.LayerNormalization(epsilon=1e-6)
+    """
+
+    def __init__(self, axis: Any = -1, epsilon: float = 0.001, center: bool = True, scale: bool = True,
+                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None,
+                 gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None,
+                 trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(name=name, trainable=trainable, **kwargs)
+        if not isinstance(axis, (int, list, tuple)):
+            raise ValueError(f"Expected an int or a list/tuple of ints for the argument 'axis', but received instead: {axis}")
+        self.axis = axis if isinstance(axis, int) else list(axis)
+        read(self, epsilon=epsilon, center=center, scale=scale, beta_initializer=beta_initializer,
+             gamma_initializer=gamma_initializer, beta_regularizer=beta_regularizer, gamma_regularizer=gamma_regularizer,
+             beta_constraint=beta_constraint, gamma_constraint=gamma_constraint)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        """Makes scale and offset."""
+        shape = tf.TensorShape(input_shape)
+        if shape.rank is None:
+            raise ValueError(f"Input shape {input_shape} has undefined rank.")
+        axes = [self.axis] if isinstance(self.axis, int) else list(self.axis)
+        axes = [a + shape.rank if a < 0 else a for a in axes]
+        for a in axes:
+            if not 0 <= a < shape.rank:
+                raise ValueError(f"Invalid axis: {a}")
+        if len(axes) != len(set(axes)):
+            raise ValueError(f"Duplicate axis: {tuple(axes)}")
+        self.axis = axes
+        self._make_affine([dims_of(shape)[a] for a in axes])
+        super().build(input_shape)
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs, normalized."""
+        rank = len(inputs.shape)
+        x, mean, variance = _moments(inputs, self.axis)
+        dims = dims_of(inputs.shape)
+
+        def wide(v: Any) -> Any:
+            if v is None or self.axis == [rank - 1]:
+                return v
+            if sorted(self.axis) != self.axis:
+                order = sorted(range(len(self.axis)), key=self.axis.__getitem__)
+                v = tf.transpose(v, order)
+            return tf.reshape(v, [dims[i] if i in self.axis else 1 for i in range(rank)])
+        scale, offset = wide(self.gamma), wide(self.beta)
+        outputs = tf.nn.batch_normalization(x, mean, variance, None if offset is None else tf.cast(offset, x.dtype),
+                                            None if scale is None else tf.cast(scale, x.dtype), self.epsilon)
+        outputs = tf.cast(outputs, inputs.dtype)
+        if not context.executing_eagerly():
+            outputs.set_shape(inputs.shape)
+        return outputs
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("axis", "epsilon", *_AFFINE))
+
+
+@export(v2=["keras.layers.GroupNormalization"])
+class GroupNormalization(_Affine):
+    """Groups of channels of each example with mean 0 and variance 1, scaled and shifted.
+
+    >>> tf.keras.layers.GroupNormalization(groups=8)
+    """
+
+    def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None,
+                 gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        read(self, groups=groups, axis=axis, epsilon=epsilon, center=center, scale=scale, beta_initializer=beta_initializer,
+             gamma_initializer=gamma_initializer, beta_regularizer=beta_regularizer, gamma_regularizer=gamma_regularizer,
+             beta_constraint=beta_constraint, gamma_constraint=gamma_constraint)
+
+    def build(self, input_shape: Any) -> None:
+        """Makes scale and offset."""
+        dims = dims_of(input_shape)
+        size = dims[self.axis]
+        if size is None:
+            raise ValueError(f"Axis {self.axis} of input tensor should have a defined dimension but the layer received an "
+                             f"input with shape {input_shape}.")
+        if self.groups == -1:
+            self.groups = size
+        if size < self.groups or size % self.groups:
+            raise ValueError(f"Number of groups ({self.groups}) must be a divisor of the number of channels ({size}).")
+        self.input_spec = InputSpec(ndim=len(dims), axes={self.axis: size})
+        self._make_affine([size])
+        super().build(input_shape)
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs, normalized."""
+        sizes, rank = K.mixed_shape(inputs), len(inputs.shape)
+        axis = self.axis % rank
+        x = tf.reshape(inputs, [*sizes[:axis], self.groups, sizes[axis] // self.groups, *sizes[axis + 1:]])
+        x, mean, variance = _moments(x, [i for i in range(1, rank + 1) if i != axis])
+        x = tf.reshape(tf.nn.batch_normalization(x, mean, variance, None, None, self.epsilon), sizes)
+        target = [1] * rank
+        target[axis] = -1
+        if self.scale:
+            x = x * tf.cast(tf.reshape(self.gamma, target), x.dtype)
+        if self.center:
+            x = x + tf.cast(tf.reshape(self.beta, target), x.dtype)
+        return tf.cast(x, inputs.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("groups", "axis", "epsilon", *_AFFINE))
+
+
+@export(v2=["keras.layers.UnitNormalization"])
+class UnitNormalization(Layer):
+    """Each example divided by its Euclidean norm over `axis`."""
+
+    def __init__(self, axis: Any = -1, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.axis = list(axis) if isinstance(axis, (list, tuple)) else axis
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs, divided."""
+        return tf.nn.l2_normalize(inputs, axis=self.axis)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("axis",))

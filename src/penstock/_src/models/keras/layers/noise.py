@@ -1,0 +1,89 @@
+"""Noise while training."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.layers.parts import described, when
+from penstock.compat import v1 as tf
+
+_ALPHA_PRIME = -1.6732632423543772 * 1.0507009873554805      # what SELU goes to, far to the left
+
+
+class _Noise(Layer):
+    """A layer that changes its inputs at random while training, and not otherwise."""
+
+    _words: tuple = ()
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), self._words)
+
+
+@export("keras.layers.GaussianNoise")
+class GaussianNoise(_Noise):
+    """Adds normally distributed noise."""
+
+    _words = ("stddev",)
+
+    def __init__(self, stddev: float, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.stddev = stddev
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """The inputs, with noise while training."""
+        return when(training, lambda: inputs + K.random_normal(tf.shape(inputs), 0., self.stddev, inputs.dtype),
+                    lambda: tf.identity(inputs))
+
+
+@export("keras.layers.GaussianDropout")
+class GaussianDropout(_Noise):
+    """Multiplies with normally distributed noise of mean 1 and variance rate / (1 - rate)."""
+
+    _words = ("rate",)
+
+    def __init__(self, rate: float, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.rate = rate
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """The inputs, with noise while training."""
+        if not 0 < self.rate < 1:
+            return inputs
+        stddev = math.sqrt(self.rate / (1. - self.rate))
+        return when(training, lambda: inputs * K.random_normal(tf.shape(inputs), 1., stddev, inputs.dtype),
+                    lambda: tf.identity(inputs))
+
+
+@export("keras.layers.AlphaDropout")
+class AlphaDropout(_Noise):
+    """Dropout that keeps the mean and the variance of what SELU gives."""
+
+    _words = ("rate",)
+
+    def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """The inputs, some of them replaced while training."""
+        if not 0. < self.rate < 1.:
+            return inputs
+        return when(training, lambda: self._dropped(inputs), lambda: tf.identity(inputs))
+
+    def _dropped(self, inputs: Any) -> Any:
+        draw = K.random_uniform(self.noise_shape or tf.shape(inputs), seed=self.seed, dtype=inputs.dtype)
+        kept = tf.cast(tf.greater_equal(draw, self.rate), inputs.dtype)
+        a = ((1 - self.rate) * (1 + self.rate * _ALPHA_PRIME ** 2)) ** -0.5
+        return a * (inputs * kept + _ALPHA_PRIME * (1 - kept)) - a * _ALPHA_PRIME * self.rate

@@ -1,0 +1,222 @@
+"""The largest or the mean element of windows, or of everything."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import data_format_of, described, dims_of, numbers, output_length, padding_of
+from penstock.compat import v1 as tf
+
+
+class Pooling(Layer):
+    """What pools share; `rank` axes, and `mode` is "max" or "avg"."""
+
+    rank = 0
+    mode = ""
+
+    def __init__(self, pool_size: Any, strides: Any = None, padding: str = "valid", data_format: Any = None,
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(name=name, **kwargs)
+        strides = pool_size if strides is None else strides
+        self.pool_size = numbers(pool_size, self.rank, "pool_size")
+        self.strides = numbers(strides, self.rank, "strides")
+        self.padding = padding_of(padding)
+        self.data_format = data_format_of(data_format)
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+    def call(self, inputs: Any) -> Any:
+        """The windows' elements."""
+        if self.rank == 1:
+            axis = 2 if self.data_format == "channels_last" else 3
+            wide = K.pool2d(tf.expand_dims(inputs, axis), (*self.pool_size, 1), (*self.strides, 1), self.padding,
+                            self.data_format, self.mode)
+            return tf.squeeze(wide, [axis])
+        pool = K.pool2d if self.rank == 2 else K.pool3d
+        return pool(inputs, self.pool_size, self.strides, self.padding, self.data_format, self.mode)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the outputs."""
+        dims = dims_of(input_shape)
+        first = 2 if self.data_format == "channels_first" else 1
+        for i in range(self.rank):
+            dims[first + i] = output_length(dims[first + i], self.pool_size[i], self.padding, self.strides[i])
+        return tf.TensorShape(dims)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return described(self, super().get_config(), ("pool_size", "padding", "strides", "data_format"))
+
+
+@export("keras.layers.MaxPool1D", "keras.layers.MaxPooling1D")
+class MaxPooling1D(Pooling):
+    """The largest element of each window of time steps."""
+
+    rank, mode = 1, "max"
+
+    def __init__(self, pool_size: Any = 2, strides: Any = None, padding: str = "valid", data_format: Any = "channels_last",
+                 **kwargs: Any):
+        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+
+
+@export("keras.layers.AveragePooling1D", "keras.layers.AvgPool1D")
+class AveragePooling1D(Pooling):
+    """The mean of each window of time steps."""
+
+    rank, mode = 1, "avg"
+
+    def __init__(self, pool_size: Any = 2, strides: Any = None, padding: str = "valid", data_format: Any = "channels_last",
+                 **kwargs: Any):
+        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+
+
+@export("keras.layers.MaxPool2D", "keras.layers.MaxPooling2D")
+class MaxPooling2D(Pooling):
+    """The largest element of each window of images.
+
+    >>> tf.keras.layers.MaxPooling2D(2)
+    """
+
+    rank, mode = 2, "max"
+
+    def __init__(self, pool_size: Any = (2, 2), strides: Any = None, padding: str = "valid", data_format: Any = None,
+                 **kwargs: Any):
+        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+
+
+@export("keras.layers.AveragePooling2D", "keras.layers.AvgPool2D")
+class AveragePooling2D(Pooling):
+    """The mean of each window of images."""
+
+    rank, mode = 2, "avg"
+
+    def __init__(self, pool_size: Any = (2, 2), strides: Any = None, padding: str = "valid", data_format: Any = None,
+                 **kwargs: Any):
+        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+
+
+@export("keras.layers.MaxPool3D", "keras.layers.MaxPooling3D")
+class MaxPooling3D(Pooling):
+    """The largest element of each window of volumes."""
+
+    rank, mode = 3, "max"
+
+    def __init__(self, pool_size: Any = (2, 2, 2), strides: Any = None, padding: str = "valid", data_format: Any = None,
+                 **kwargs: Any):
+        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+
+
+@export("keras.layers.AveragePooling3D", "keras.layers.AvgPool3D")
+class AveragePooling3D(Pooling):
+    """The mean of each window of volumes."""
+
+    rank, mode = 3, "avg"
+
+    def __init__(self, pool_size: Any = (2, 2, 2), strides: Any = None, padding: str = "valid", data_format: Any = None,
+                 **kwargs: Any):
+        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+
+
+# -- of everything --------------------------------------------------------------------------------------------------------
+class GlobalPooling(Layer):
+    """What global pools share."""
+
+    rank = 0
+
+    def __init__(self, data_format: Any = None, keepdims: bool = False, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.data_format = data_format_of(data_format)
+        self.keepdims = keepdims
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+    def _axes(self) -> list:
+        first = 2 if self.data_format == "channels_first" else 1
+        return list(range(first, first + self.rank))
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """[batch, channels]."""
+        dims = dims_of(input_shape)
+        axes = self._axes()
+        kept = [1 if i in axes else d for i, d in enumerate(dims) if self.keepdims or i not in axes]
+        return tf.TensorShape(kept)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        config = described(self, super().get_config(), ("data_format",))
+        return {**config, "keepdims": True} if self.keepdims else config
+
+
+class _GlobalAverage(GlobalPooling):
+    def call(self, inputs: Any) -> Any:
+        """The means."""
+        return tf.reduce_mean(inputs, axis=self._axes(), keepdims=self.keepdims)
+
+
+class _GlobalMax(GlobalPooling):
+    def call(self, inputs: Any) -> Any:
+        """The largest elements."""
+        return tf.reduce_max(inputs, axis=self._axes(), keepdims=self.keepdims)
+
+
+@export("keras.layers.GlobalAveragePooling1D", "keras.layers.GlobalAvgPool1D")
+class GlobalAveragePooling1D(_GlobalAverage):
+    """The mean over time; of the steps that are not masked."""
+
+    rank = 1
+
+    def __init__(self, data_format: Any = "channels_last", keepdims: bool = False, **kwargs: Any):
+        super().__init__(data_format, keepdims, **kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """The means."""
+        if mask is None:
+            return super().call(inputs)
+        axis = self._axes()[0]
+        weight = tf.expand_dims(tf.cast(mask, inputs.dtype), 2 if axis == 1 else 1)
+        return (tf.reduce_sum(inputs * weight, axis=axis, keepdims=self.keepdims)
+                / tf.reduce_sum(weight, axis=axis, keepdims=self.keepdims))
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """There are no time steps left to mask."""
+        return None
+
+
+@export("keras.layers.GlobalAveragePooling2D", "keras.layers.GlobalAvgPool2D")
+class GlobalAveragePooling2D(_GlobalAverage):
+    """The mean of each channel of images."""
+
+    rank = 2
+
+
+@export("keras.layers.GlobalAveragePooling3D", "keras.layers.GlobalAvgPool3D")
+class GlobalAveragePooling3D(_GlobalAverage):
+    """The mean of each channel of volumes."""
+
+    rank = 3
+
+
+@export("keras.layers.GlobalMaxPooling1D", "keras.layers.GlobalMaxPool1D")
+class GlobalMaxPooling1D(_GlobalMax):
+    """The largest element over time."""
+
+    rank = 1
+
+    def __init__(self, data_format: Any = "channels_last", keepdims: bool = False, **kwargs: Any):
+        super().__init__(data_format, keepdims, **kwargs)
+
+
+@export("keras.layers.GlobalMaxPooling2D", "keras.layers.GlobalMaxPool2D")
+class GlobalMaxPooling2D(_GlobalMax):
+    """The largest element of each channel of images."""
+
+    rank = 2
+
+
+@export("keras.layers.GlobalMaxPooling3D", "keras.layers.GlobalMaxPool3D")
+class GlobalMaxPooling3D(_GlobalMax):
+    """The largest element of each channel of volumes."""
+
+    rank = 3

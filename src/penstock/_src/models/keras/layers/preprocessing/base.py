@@ -1,0 +1,90 @@
+"""What preprocessing layers share: learning from data before training (`adapt`), and forms of categories."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock.compat import v1 as tf
+
+_PREFIXES = ("keras.layers.", "keras.layers.experimental.preprocessing.")
+
+
+def names(*layers: str) -> list[str]:
+    """The public names of preprocessing layers: where they are now, and where they were."""
+    return [prefix + layer for layer in layers for prefix in _PREFIXES]
+
+
+@export("keras.layers.experimental.preprocessing.PreprocessingLayer")
+class PreprocessingLayer(Layer):
+    """A layer that may learn from data, once, before it is used."""
+
+    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None, reset_state: bool = True) -> None:
+        """Learns from data: an array, a tensor, or a Dataset of batches.
+
+        >>> layer = tf.keras.layers.Normalization(); layer.adapt(np.array([[1.], [2.], [3.]]))
+        """
+        if reset_state:
+            self.reset_state()
+        shape = None
+        for i, batch in enumerate(batches(data)):
+            if steps is not None and i >= steps:
+                break
+            shape = batch.shape if shape is None else shape
+            self.update_state(batch)
+        if shape is None:
+            raise ValueError(f"{type(self).__name__}.adapt() was given no data.")
+        if not self.built:
+            self.build(tf.TensorShape([None, *shape[1:]]))
+            self.built = True
+        self.finalize_state()
+
+    def reset_state(self) -> None:
+        """Forgets what was learned."""
+
+    def update_state(self, data: Any) -> None:
+        """Learns from an array."""
+        raise NotImplementedError(f"{type(self).__name__} has nothing to learn from data.")
+
+    def finalize_state(self) -> None:
+        """Makes use of what was learned."""
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The inputs' shape."""
+        return tf.TensorShape(input_shape)
+
+
+def batches(data: Any) -> Iterator[np.ndarray]:
+    """The arrays in an array, a tensor, a list, or a dataset."""
+    if hasattr(data, "element_spec") and hasattr(data, "__iter__"):
+        for batch in data:
+            yield as_array(batch)
+        return
+    yield as_array(data)
+
+
+def as_array(data: Any) -> np.ndarray:
+    """A tensor or list as an array."""
+    if isinstance(data, tf.RaggedTensor):
+        data = data.flat_values
+    return np.asarray(K.get_value(data))
+
+
+def encoded(indices: Any, depth: int, output_mode: str, weights: Any = None, sparse: bool = False) -> Any:
+    """Indices as `one_hot`, `multi_hot`, `count` or `tf_idf` rows; negative ones count nowhere."""
+    rank = K.ndim(indices)
+    if output_mode == "one_hot":
+        single = rank != 0 and K.int_shape(indices)[-1] == 1
+        rows = tf.one_hot(tf.squeeze(indices, -1) if single else indices, depth)
+    else:
+        wide = tf.one_hot(indices, depth)                           # [..., tokens, depth]
+        if rank < 2:
+            wide = tf.expand_dims(wide, -2)
+        rows = tf.reduce_max(wide, axis=-2) if output_mode == "multi_hot" else tf.reduce_sum(wide, axis=-2)
+        if output_mode == "tf_idf":
+            rows = rows * weights
+    return tf.sparse.from_dense(rows) if sparse else rows

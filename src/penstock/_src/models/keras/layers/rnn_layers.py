@@ -1,0 +1,232 @@
+"""SimpleRNN, GRU and LSTM: the cells over time.
+
+The inputs of all time steps are projected in one product; the loop is left with the states. An LSTM as it is by default in
+2.x (tanh, sigmoid, a bias, no mask, no recurrent dropout) is one op, BlockLSTMV2.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.models.keras import activations, regularizers
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import described, named, passed
+from penstock._src.models.keras.layers.recurrent import RNN
+from penstock._src.models.keras.layers.rnn_cells import (
+    DropoutRNNCellMixin,
+    GRUCell,
+    GRUCellV1,
+    LSTMCell,
+    LSTMCellV1,
+    SimpleRNNCell,
+)
+from penstock._src.ops.registry import get
+from penstock.compat import v1 as tf
+
+_LAYER_WORDS = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "time_major")
+
+
+def _delegated(cls: Any) -> Any:
+    """A decorator: the arguments of a layer's cell can be read from the layer."""
+    for name in cls._cell_class._words:
+        setattr(cls, name, property(lambda self, name=name: getattr(self.cell, name), doc=f"`{name}` of the cell."))
+    return cls
+
+
+class _Layer(RNN):
+    """A cell of ours over time."""
+
+    _cell_class: Any = None
+
+    def __init__(self, arguments: dict[str, Any]):
+        words = {n: arguments.pop(n) for n in _LAYER_WORDS if n in arguments}
+        own = {n: arguments.pop(n) for n in list(arguments) if n not in self._cell_class._words}
+        activity = own.pop("activity_regularizer", None)
+        if arguments.get("implementation") == 0:
+            logging.warning("`implementation=0` has been deprecated, and now defaults to `implementation=1`.Please update your "
+                            "layer call.")
+            arguments["implementation"] = 1
+        cell = self._cell_class(dtype=own.get("dtype"), trainable=own.get("trainable", True), **arguments)
+        super().__init__(cell, **words, **own)
+        self.activity_regularizer = regularizers.get(activity)
+        self.input_spec = [InputSpec(ndim=3)]
+
+    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
+        """The outputs of the last step or of all; and the last states, if they are wanted."""
+        inputs, initial_state, _ = self._process_inputs(inputs, initial_state, None)
+        mask = mask[0] if isinstance(mask, list) else mask
+        self._check_unroll(inputs)
+        self._reset_dropout()
+        steps = inputs if self.time_major else tf.transpose(inputs, [1, 0, 2])
+        if mask is not None and not self.time_major:
+            mask = tf.transpose(mask, [1, 0, *range(2, len(mask.shape))])
+        if self._is_fusible(steps, mask):
+            last, outputs, states = self._fused(steps, initial_state, training)
+        else:
+            projected = self.cell.project(steps, training, mask_like=steps[0])
+            last, outputs, states = K.rnn(
+                lambda x, s: self.cell.advance(x, s, training), projected, initial_state, go_backwards=self.go_backwards,
+                mask=mask, unroll=self.unroll, time_major=True, zero_output_for_mask=self.zero_output_for_mask)
+        return self._finished(last, outputs if self.time_major else tf.transpose(outputs, [1, 0, 2]), states)
+
+    def _is_fusible(self, steps: Any, mask: Any) -> bool:
+        """Whether one op computes the layer."""
+        return False
+
+    def _fused(self, steps: Any, states: list, training: Any) -> tuple:
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        config = described(self, super().get_config(), (*self._cell_class._words, "activity_regularizer"))
+        del config["cell"]
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The layer of a configuration."""
+        return cls(**config)
+
+
+@export("keras.layers.SimpleRNN")
+@_delegated
+class SimpleRNN(_Layer):
+    """A fully connected recurrent layer: the output goes back in.
+
+    >>> tf.keras.layers.SimpleRNN(32, return_sequences=True)
+    """
+
+    _cell_class = SimpleRNNCell
+
+    def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.,
+                 recurrent_dropout: float = 0., return_sequences: bool = False, return_state: bool = False,
+                 go_backwards: bool = False, stateful: bool = False, unroll: bool = False, **kwargs: Any):
+        if "implementation" in kwargs:
+            kwargs.pop("implementation")
+            logging.warning("The `implementation` argument in `SimpleRNN` has been deprecated. Please remove it from your "
+                            "layer call.")
+        super().__init__(passed(locals()))
+
+
+# -- GRU ------------------------------------------------------------------------------------------------------------------
+@export(v1=["keras.layers.GRU"])
+@named("GRU")
+@_delegated
+class GRUV1(_Layer):
+    """Gated recurrent units; with the reset gate before the product, unless `reset_after`."""
+
+    _cell_class = GRUCellV1
+
+    def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.,
+                 recurrent_dropout: float = 0., implementation: int = 1, return_sequences: bool = False,
+                 return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
+                 reset_after: bool = False, **kwargs: Any):
+        super().__init__(passed(locals()))
+
+
+class _Dropping(DropoutRNNCellMixin):
+    """The methods of the cell that layers of 2.x have, too."""
+
+
+@export(v2=["keras.layers.GRU"])
+@_delegated
+class GRU(_Dropping, GRUV1):
+    """Gated recurrent units, as cuDNN has them: the reset gate after the product.
+
+    >>> tf.keras.layers.GRU(32, return_sequences=True, return_state=True)
+    """
+
+    _cell_class = GRUCell
+
+    def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "sigmoid", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.,
+                 recurrent_dropout: float = 0., implementation: int = 2, return_sequences: bool = False,
+                 return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
+                 time_major: bool = False, reset_after: bool = True, **kwargs: Any):
+        super().__init__(**passed(locals()))
+        self.could_use_cudnn = (activation == "tanh" and recurrent_activation == "sigmoid" and recurrent_dropout == 0
+                                and not unroll and use_bias and reset_after and context.eager_outside_functions())
+
+
+# -- LSTM -----------------------------------------------------------------------------------------------------------------
+def lstm_over_time(steps: Any, states: list, kernel: Any, recurrent_kernel: Any, bias: Any) -> tuple:
+    """All outputs and carries of an LSTM (tanh, sigmoid) over [time, batch, features], as one op."""
+    units, n = K.int_shape(recurrent_kernel)[0], K.int_shape(steps)[0]
+    none = tf.zeros([units], steps.dtype)
+    length = tf.shape(steps, out_type=tf.int64)[0] if n is None else tf.constant(n, tf.int64)
+    result = get("BlockLSTMV2")(length, steps, states[1], states[0], tf.concat([kernel, recurrent_kernel], 0), none, none, none,
+                                bias, cell_clip=0.)
+    return result.h, result.cs
+
+
+@export(v1=["keras.layers.LSTM"])
+@named("LSTM")
+@_delegated
+class LSTMV1(_Layer):
+    """Long short-term memory."""
+
+    _cell_class = LSTMCellV1
+
+    def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None,
+                 recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None,
+                 dropout: float = 0., recurrent_dropout: float = 0., implementation: int = 1, return_sequences: bool = False,
+                 return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
+                 **kwargs: Any):
+        super().__init__(passed(locals()))
+
+    def _is_fusible(self, steps: Any, mask: Any) -> bool:
+        return (mask is None and not self.unroll and self.activation is activations.tanh
+                and self.recurrent_activation is activations.sigmoid and self.recurrent_dropout == 0
+                and steps.dtype.base_dtype == tf.float32 and K.int_shape(steps)[0] != 0)
+
+    def _fused(self, steps: Any, states: list, training: Any) -> tuple:
+        cell = self.cell
+        masks = cell.get_dropout_mask_for_cell(steps[0], training, count=1) if self.dropout else None
+        if masks is not None:
+            steps = steps * masks
+        if self.go_backwards:
+            steps = tf.reverse(steps, [0])
+        bias = tf.zeros([4 * self.units], steps.dtype) if cell.bias is None else cell.bias
+        outputs, carry = lstm_over_time(steps, states, cell.kernel, cell.recurrent_kernel, bias)
+        return outputs[-1], outputs, [outputs[-1], carry[-1]]
+
+
+@export(v2=["keras.layers.LSTM"])
+@_delegated
+class LSTM(_Dropping, LSTMV1):
+    """Long short-term memory.
+
+    >>> tf.keras.layers.LSTM(32, return_sequences=True)
+    """
+
+    _cell_class = LSTMCell
+
+    def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "sigmoid", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
+                 bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None,
+                 recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None,
+                 dropout: float = 0., recurrent_dropout: float = 0., implementation: int = 2, return_sequences: bool = False,
+                 return_state: bool = False, go_backwards: bool = False, stateful: bool = False, time_major: bool = False,
+                 unroll: bool = False, **kwargs: Any):
+        super().__init__(**passed(locals()))
+        self._set_state_spec([InputSpec(shape=(None, units)) for _ in range(2)])
+        self.could_use_cudnn = (activation == "tanh" and recurrent_activation == "sigmoid" and recurrent_dropout == 0
+                                and not unroll and use_bias and context.eager_outside_functions())

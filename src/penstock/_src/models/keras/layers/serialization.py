@@ -1,0 +1,58 @@
+"""Layers as configurations, and back."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import TABLES, export, resolve
+from penstock._src.graph import context
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+
+# Names in configurations that are not public names of layers: of models, of older versions.
+_ALIASES = {"BatchNormalizationV1": ("v1", "BatchNormalization"), "BatchNormalizationV2": ("v2", "BatchNormalization")}
+_LATER = {"DenseFeatures": "keras.layers.DenseFeatures", "SequenceFeatures": "keras.experimental.SequenceFeatures"}
+_MODELS = ("Model", "Sequential", "Functional", "Network", "models.LinearModel", "models.WideDeepModel")
+
+
+def layer_classes() -> dict[str, Any]:
+    """The layers of the API in use, by the names that configurations have for them."""
+    api = "v2" if context.process.resource_variables else "v1"
+    prefix = "keras.layers."
+    found: dict[str, Any] = {}
+    for table in ("v1" if api == "v2" else "v2", api):                  # the API in use has the last word
+        for name in list(TABLES[table]):
+            if name.startswith(prefix):
+                cls = resolve(table, name, "penstock._src.models.keras.layers")
+                if isinstance(cls, type):
+                    found[name.removeprefix(prefix).removeprefix("experimental.preprocessing.")] = cls
+    for alias, (table, name) in _ALIASES.items():
+        if prefix + name in TABLES[table]:
+            found[alias] = TABLES[table][prefix + name]
+    for name in _MODELS:
+        cls = TABLES["v2"].get(f"keras.{name}")
+        if cls is not None:
+            found[name.removeprefix("models.")] = cls
+    from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, TensorFlowOpLayer
+    found.update(AddLoss=AddLoss, AddMetric=AddMetric, TensorFlowOpLayer=TensorFlowOpLayer)
+    if "Model" in found:
+        found.setdefault("Functional", found["Model"])
+        found.setdefault("Network", found["Model"])
+    return found
+
+
+@export("keras.layers.serialize")
+def serialize(layer: Any) -> dict[str, Any]:
+    """The configuration of a layer: {"class_name": …, "config": …}."""
+    return serialize_keras_object(layer)
+
+
+@export("keras.layers.deserialize")
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """The layer of a configuration.
+
+    >>> tf.keras.layers.deserialize({"class_name": "Dense", "config": {"units": 3}})
+    """
+    classes = layer_classes()
+    name = config.get("class_name") if isinstance(config, dict) else config
+    if name in _LATER:                                                  # of a module that nobody may have asked for yet
+        classes[name] = resolve("v1", _LATER[name], "penstock._src.models.keras")
+    return deserialize_keras_object(config, classes, custom_objects, "layer")

@@ -1,0 +1,335 @@
+"""Layers around other layers: TimeDistributed, Bidirectional."""
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from penstock._src.base import nest
+from penstock._src.base.api import export
+from penstock._src.graph.trackable import no_automatic_dependency_tracking
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import dims_of
+from penstock._src.models.keras.layers.recurrent import _standardized
+from penstock._src.models.keras.utils.generic_utils import has_arg
+from penstock.compat import v1 as tf
+
+
+@export("keras.layers.Wrapper")
+class Wrapper(Layer):
+    """The base of layers that have another one inside."""
+
+    def __init__(self, layer: Any, **kwargs: Any):
+        if not isinstance(layer, Layer):
+            raise ValueError(f"Please initialize `{type(self).__name__}` layer with a `Layer` instance. You passed: {layer}")
+        super().__init__(**kwargs)
+        self.layer = layer
+
+    def build(self, input_shape: Any = None) -> None:
+        """Builds the layer inside."""
+        if not self.layer.built:
+            self.layer.build(input_shape)
+            self.layer.built = True
+        super().build(input_shape)
+
+    @property
+    def activity_regularizer(self) -> Any:
+        """That of the layer inside."""
+        layer = self.__dict__.get("layer")
+        return getattr(layer, "activity_regularizer", None)
+
+    @activity_regularizer.setter
+    def activity_regularizer(self, value: Any) -> None:
+        self._activity_regularizer = value
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        return {**super().get_config(), "layer": {"class_name": type(self.layer).__name__, "config": self.layer.get_config()}}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The layer of a configuration."""
+        from penstock._src.models.keras.layers.serialization import deserialize
+        config = dict(config)
+        layer = deserialize(config.pop("layer"), custom_objects=custom_objects)
+        return cls(layer, **config)
+
+
+@export("keras.layers.TimeDistributed")
+class TimeDistributed(Wrapper):
+    """A layer on each time step: all steps in one batch, unless the layer has a state or is not one of ours.
+
+    >>> tf.keras.layers.TimeDistributed(tf.keras.layers.Dense(8))
+    """
+
+    def __init__(self, layer: Any, **kwargs: Any):
+        super().__init__(layer, **kwargs)
+        self.supports_masking = True
+        builtin = type(layer).__module__.startswith("penstock.")
+        self._always_use_reshape = builtin and not getattr(layer, "stateful", False)
+
+    def _inner(self, shape: Any) -> tuple:
+        dims = dims_of(shape)
+        return (dims[0], *dims[2:])
+
+    def build(self, input_shape: Any) -> None:
+        """Builds the layer inside for one time step."""
+        dims = dims_of(input_shape)
+        if len(dims) < 3:
+            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape ` with at least 3 dimensions, received: "
+                             f"{dims}")
+        self.input_spec = InputSpec(shape=(None, None, *dims[2:]))
+        if not self.layer.built:
+            self.layer.build(self._inner(input_shape))
+            self.layer.built = True
+        Layer.build(self, input_shape)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the layer's output, with the time axis."""
+        dims = dims_of(input_shape)
+        out = dims_of(self.layer.compute_output_shape(tf.TensorShape(self._inner(input_shape))))
+        return tf.TensorShape([out[0], dims[1], *out[1:]])
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """The layer's outputs for all time steps."""
+        more = {"training": training} if has_arg(self.layer.call, "training") else {}
+        dims = K.int_shape(inputs)
+        if dims[0] and not self._always_use_reshape:
+            _, outputs, _ = K.rnn(lambda x, _: (self.layer(x, **more), []), inputs, initial_states=[], unroll=False)
+            return outputs
+        sizes = K.mixed_shape(inputs)
+        flat = tf.reshape(inputs, [-1, *sizes[2:]])
+        if mask is not None and has_arg(self.layer.call, "mask"):
+            more["mask"] = tf.reshape(mask, [-1, *K.mixed_shape(mask)[2:]])
+        outputs = self.layer(flat, **more)
+        known = dims_of(self.compute_output_shape(dims))[2:]
+        own = K.mixed_shape(outputs)[1:]
+        outputs = tf.reshape(outputs, [-1, sizes[1], *(o if k is None else k for o, k in zip(own, known))])
+        return outputs
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The mask of the layer's outputs, or that of the time steps."""
+        dims = K.int_shape(inputs)
+        if dims[0] and not self._always_use_reshape:
+            return mask
+        inner = None if mask is None else tf.reshape(mask, [-1, *K.mixed_shape(mask)[2:]])
+        sizes = K.mixed_shape(inputs)
+        out = self.layer.compute_mask(tf.reshape(inputs, [-1, *sizes[2:]]), inner)
+        if out is not None:
+            return tf.reshape(out, [-1, sizes[1], *K.mixed_shape(out)[1:]])
+        if mask is None:
+            return None
+        for _ in range(2, len(mask.shape)):
+            mask = tf.reduce_any(mask, axis=-1)
+        return mask
+
+
+@export("keras.layers.Bidirectional")
+class Bidirectional(Wrapper):
+    """A recurrent layer and a second one that goes backwards; their outputs concatenated, or merged in another way.
+
+    >>> tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(32), merge_mode="sum")
+    """
+
+    def __init__(self, layer: Any, merge_mode: Any = "concat", weights: Any = None, backward_layer: Any = None, **kwargs: Any):
+        if not isinstance(layer, Layer):
+            raise ValueError(f"Please initialize `Bidirectional` layer with a `Layer` instance. You passed: {layer}")
+        if backward_layer is not None and not isinstance(backward_layer, Layer):
+            raise ValueError(f"`backward_layer` need to be a `Layer` instance. You passed: {backward_layer}")
+        if merge_mode not in ("sum", "mul", "ave", "concat", None):
+            raise ValueError('Invalid merge mode. Merge mode should be one of {"sum", "mul", "ave", "concat", None}')
+        self._first(layer, kwargs)
+        self.forward_layer = _recreated(layer)
+        if backward_layer is None:
+            self.backward_layer = _recreated(layer, go_backwards=True)
+        else:
+            self.backward_layer = backward_layer
+            self._backward_config: Any = {"class_name": type(backward_layer).__name__, "config": backward_layer.get_config()}
+        self.forward_layer._name = f"forward_{self.forward_layer.name}"
+        self.backward_layer._name = f"backward_{self.backward_layer.name}"
+        self._check_layers()
+        for one in (self.forward_layer, self.backward_layer):
+            if getattr(one, "zero_output_for_mask", None) is not None:
+                one.zero_output_for_mask = one.return_sequences           # so that both ends can be added up
+        self.merge_mode = merge_mode
+        if weights:
+            half = len(weights) // 2
+            self.forward_layer._initial_weights = weights[:half]
+            self.backward_layer._initial_weights = weights[half:]
+        self.stateful, self.return_sequences, self.return_state = layer.stateful, layer.return_sequences, layer.return_state
+        self.supports_masking = True
+        self._num_constants = 0
+        self.input_spec = layer.input_spec
+
+    @no_automatic_dependency_tracking
+    def _first(self, layer: Any, kwargs: dict[str, Any]) -> None:
+        """The layer itself is a model for the two, and has no weights of its own here."""
+        super().__init__(layer, **kwargs)
+
+    def _check_layers(self) -> None:
+        if self.forward_layer.go_backwards == self.backward_layer.go_backwards:
+            raise ValueError("Forward layer and backward layer should have different `go_backwards` value.")
+        for a in ("stateful", "return_sequences", "return_state"):
+            one, other = getattr(self.forward_layer, a), getattr(self.backward_layer, a)
+            if one != other:
+                raise ValueError(f"Forward layer and backward layer are expected to have the same value for attribute {a}, got "
+                                 f"{one} and {other}")
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the merged outputs, and those of the states, if they are given back."""
+        shapes = self.forward_layer.compute_output_shape(input_shape)
+        states: list = []
+        if self.return_state:
+            states, shapes = list(shapes[1:]), shapes[0]
+        dims = dims_of(shapes)
+        if self.merge_mode == "concat":
+            dims = [*dims[:-1], dims[-1] * 2]
+        output = tf.TensorShape(dims)
+        outputs = [output, output] if self.merge_mode is None else [output]
+        if self.return_state:
+            return outputs + states + list(states)
+        return outputs if self.merge_mode is None else output
+
+    def __call__(self, inputs: Any, initial_state: Any = None, constants: Any = None, **kwargs: Any) -> Any:
+        inputs, initial_state, constants = _standardized(inputs, initial_state, constants, self._num_constants)
+        if initial_state is None and constants is None:
+            return super().__call__(inputs, **kwargs)
+        more, specs = [], []
+        if initial_state is not None:
+            n = len(initial_state)
+            if n % 2:
+                raise ValueError("When passing `initial_state` to a Bidirectional RNN, the state should be a list containing "
+                                 f"the states of the underlying RNNs. Found: {initial_state}")
+            more += initial_state
+            found = [InputSpec(shape=K.int_shape(s)) for s in initial_state]
+            self.forward_layer._set_state_spec(found[:n // 2])
+            self.backward_layer._set_state_spec(found[n // 2:])
+            specs += found
+        if constants is not None:
+            more += constants
+            found = [InputSpec(shape=K.int_shape(c)) for c in constants]
+            for one in (self.forward_layer, self.backward_layer):
+                one._set_constants(found)
+            self._num_constants = len(constants)
+            specs += found
+        symbolic = K.is_keras_tensor(more[0])
+        if any(K.is_keras_tensor(t) != symbolic for t in more):
+            raise ValueError("The initial state of a Bidirectional layer cannot be specified with a mix of Keras tensors and "
+                             'non-Keras tensors (a "Keras tensor" is a tensor that was returned by a Keras layer, or by '
+                             "`Input`)")
+        if not symbolic:
+            kwargs.update(initial_state=initial_state, constants=constants)
+            return super().__call__(inputs, **kwargs)
+        before = self.input_spec
+        self.input_spec = [None] * len(nest.flatten(inputs)) + specs
+        output = super().__call__([inputs, *more], **kwargs)
+        self.input_spec = before
+        return output
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None, initial_state: Any = None,
+             constants: Any = None) -> Any:
+        """The merged outputs of both directions; and the states, if they are wanted."""
+        more: dict[str, Any] = {}
+        for name, value in (("training", training), ("mask", mask), ("constants", constants)):
+            if has_arg(self.forward_layer.call, name):
+                more[name] = value
+        forward_inputs, backward_inputs = inputs, inputs
+        forward_state = backward_state = None
+        if isinstance(inputs, list) and len(inputs) > 1:
+            n = self._num_constants
+            rest, given = (inputs[1:-n], inputs[-n:]) if n else (inputs[1:], [])
+            half = len(rest) // 2
+            forward_inputs, backward_inputs = [inputs[0], *rest[:half], *given], [inputs[0], *rest[half:], *given]
+            more.pop("constants", None)
+        elif initial_state is not None:
+            half = len(initial_state) // 2
+            forward_state, backward_state = initial_state[:half], initial_state[half:]
+        if has_arg(self.forward_layer.call, "initial_state"):
+            y = self.forward_layer(forward_inputs, initial_state=forward_state, **more)
+            back = self.backward_layer(backward_inputs, initial_state=backward_state, **more)
+        else:
+            y, back = self.forward_layer(forward_inputs, **more), self.backward_layer(backward_inputs, **more)
+        states: list = []
+        if self.return_state:
+            states = list(y[1:]) + list(back[1:])
+            y, back = y[0], back[0]
+        if self.return_sequences:
+            back = tf.reverse(back, [0 if getattr(self.forward_layer, "time_major", False) else 1])
+        output = self._merged(y, back)
+        if self.return_state:
+            return (output if self.merge_mode is None else [output]) + states
+        return output
+
+    def _merged(self, y: Any, back: Any) -> Any:
+        if self.merge_mode == "concat":
+            return tf.concat([y, back], -1)
+        if self.merge_mode == "sum":
+            return y + back
+        if self.merge_mode == "ave":
+            return (y + back) / 2
+        return y * back if self.merge_mode == "mul" else [y, back]
+
+    def reset_states(self) -> None:
+        """Sets the states of both directions to zeros."""
+        self.forward_layer.reset_states()
+        self.backward_layer.reset_states()
+
+    def build(self, input_shape: Any) -> None:
+        """Builds both directions."""
+        for one in (self.forward_layer, self.backward_layer):
+            with tf.name_scope(one.name):
+                one.build(input_shape)
+                one.built = True
+        Layer.build(self, input_shape)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The mask of the inputs, where all steps are given back."""
+        mask = mask[0] if isinstance(mask, list) else mask
+        own = mask if self.return_sequences else None
+        found = own if self.merge_mode else [own, own]
+        if not self.return_state:
+            return found
+        return (found if isinstance(found, list) else [found]) + [None for _ in self.forward_layer.states] * 2
+
+    @property
+    def constraints(self) -> dict:
+        """The constraints of both directions, where they say them."""
+        found: dict = {}
+        for one in (self.forward_layer, self.backward_layer):
+            found.update(getattr(one, "constraints", {}))
+        return found
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the layer again."""
+        config = {**super().get_config(), "merge_mode": self.merge_mode}
+        if self._num_constants:
+            config["num_constants"] = self._num_constants
+        if hasattr(self, "_backward_config"):
+            config["backward_layer"] = dict(self._backward_config)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The layer of a configuration."""
+        config = dict(config)
+        n = config.pop("num_constants", 0)
+        backward = config.pop("backward_layer", None)
+        if backward is not None:
+            from penstock._src.models.keras.layers.serialization import deserialize
+            config["backward_layer"] = deserialize(backward, custom_objects=custom_objects)
+        layer = super().from_config(config, custom_objects=custom_objects)
+        layer._num_constants = n
+        return layer
+
+
+def _recreated(layer: Any, go_backwards: bool = False) -> Any:
+    """A new layer of the same configuration, in the other direction if wanted."""
+    config = layer.get_config()
+    if go_backwards:
+        config["go_backwards"] = not config["go_backwards"]
+    if "custom_objects" not in inspect.signature(type(layer).from_config).parameters:
+        return type(layer).from_config(config)
+    cell = getattr(layer, "cell", None)
+    known = {type(c).__name__: type(c) for c in (cell, *getattr(cell, "cells", ())) if c is not None}
+    return type(layer).from_config(config, custom_objects=known)

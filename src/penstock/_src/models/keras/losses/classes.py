@@ -1,0 +1,250 @@
+"""Losses as objects: a function, its arguments, and how its values become one number."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import penstock as tf
+from penstock._src.base.api import export
+from penstock._src.graph.node import Tensor
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.losses import functions
+from penstock._src.models.keras.losses.reduction import Reduction, compute_weighted_loss, same_rank
+from penstock._src.state.variables.variable import Variable
+
+AUTO = Reduction.AUTO
+
+
+def _named(name: str) -> Any:
+    return export(f"keras.losses.{name}", v2=[f"losses.{name}"])
+
+
+@_named("Loss")
+class Loss:
+    """Base of the losses. A subclass has `call(y_true, y_pred)`, which gives one number per sample.
+
+    >>> tf.keras.losses.MeanSquaredError()([[0., 1.]], [[1., 1.]])     # 0.5
+    """
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = None):
+        Reduction.validate(reduction)
+        self.reduction, self.name = reduction, name
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        scope = "lambda" if self.name == "<lambda>" else self.name or type(self).__name__
+        with tf.name_scope(scope):
+            losses = self.call(y_true, y_pred)
+            return compute_weighted_loss(losses, sample_weight, reduction=self._get_reduction())
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The loss of a configuration."""
+        return cls(**config)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same loss again."""
+        return {"reduction": self.reduction, "name": self.name}
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """The losses of the samples."""
+        raise NotImplementedError("Must be implemented in subclasses.")
+
+    def _get_reduction(self) -> str:
+        return Reduction.SUM_OVER_BATCH_SIZE if self.reduction == AUTO else self.reduction
+
+
+class LossFunctionWrapper(Loss):
+    """A loss made of a function, with arguments for it."""
+
+    def __init__(self, fn: Callable, reduction: Any = AUTO, name: str | None = None, **kwargs: Any):
+        super().__init__(reduction=reduction, name=name)
+        self.fn, self._fn_kwargs = fn, kwargs
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The loss of a configuration; Keras 2 also writes the name of the function that a class has anyway."""
+        return cls(**{k: v for k, v in config.items() if k != "fn" or cls is LossFunctionWrapper})
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """The losses of the samples."""
+        if isinstance(y_true, Tensor) and isinstance(y_pred, Tensor):
+            y_true, y_pred = same_rank(y_true, y_pred)
+        return self.fn(y_true, y_pred, **self._fn_kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same loss again."""
+        given = {k: K.eval(v) if isinstance(v, (Tensor, Variable)) else v for k, v in self._fn_kwargs.items()}
+        return {**super().get_config(), **given}
+
+
+@_named("MeanSquaredError")
+class MeanSquaredError(LossFunctionWrapper):
+    """The mean of squared differences."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "mean_squared_error"):
+        super().__init__(functions.mean_squared_error, reduction, name)
+
+
+@_named("MeanAbsoluteError")
+class MeanAbsoluteError(LossFunctionWrapper):
+    """The mean of absolute differences."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "mean_absolute_error"):
+        super().__init__(functions.mean_absolute_error, reduction, name)
+
+
+@_named("MeanAbsolutePercentageError")
+class MeanAbsolutePercentageError(LossFunctionWrapper):
+    """The mean of absolute differences in percent of the labels."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "mean_absolute_percentage_error"):
+        super().__init__(functions.mean_absolute_percentage_error, reduction, name)
+
+
+@_named("MeanSquaredLogarithmicError")
+class MeanSquaredLogarithmicError(LossFunctionWrapper):
+    """The mean of squared differences of log(1 + x)."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "mean_squared_logarithmic_error"):
+        super().__init__(functions.mean_squared_logarithmic_error, reduction, name)
+
+
+@_named("BinaryCrossentropy")
+class BinaryCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of labels 0 and 1 with probabilities, or with logits.
+
+    >>> tf.keras.losses.BinaryCrossentropy(from_logits=True)([[0.], [1.]], [[-1.], [2.]])
+    """
+
+    def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
+                 name: str | None = "binary_crossentropy", axis: int = -1):
+        extra = {} if axis == -1 else {"axis": axis}
+        super().__init__(functions.binary_crossentropy, reduction, name, from_logits=from_logits,
+                         label_smoothing=label_smoothing, **extra)
+        self.from_logits = from_logits
+
+
+@_named("CategoricalCrossentropy")
+class CategoricalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of labels that are distributions over classes."""
+
+    def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
+                 name: str | None = "categorical_crossentropy", axis: int = -1):
+        extra = {} if axis == -1 else {"axis": axis}
+        super().__init__(functions.categorical_crossentropy, reduction, name, from_logits=from_logits,
+                         label_smoothing=label_smoothing, **extra)
+
+
+@_named("SparseCategoricalCrossentropy")
+class SparseCategoricalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of labels that are numbers of classes.
+
+    >>> tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)([1], [[0., 1.]])
+    """
+
+    def __init__(self, from_logits: bool = False, reduction: Any = AUTO, name: str | None = "sparse_categorical_crossentropy",
+                 ignore_class: int | None = None, axis: int = -1):
+        extra = ({} if axis == -1 else {"axis": axis}) | ({} if ignore_class is None else {"ignore_class": ignore_class})
+        super().__init__(functions.sparse_categorical_crossentropy, reduction, name, from_logits=from_logits, **extra)
+
+
+@export(v2=["keras.losses.BinaryFocalCrossentropy", "losses.BinaryFocalCrossentropy"])
+class BinaryFocalCrossentropy(LossFunctionWrapper):
+    """Binary cross-entropy in which what is already predicted well counts less."""
+
+    def __init__(self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
+                 label_smoothing: float = 0.0, axis: int = -1, reduction: Any = AUTO,
+                 name: str | None = "binary_focal_crossentropy"):
+        super().__init__(functions.binary_focal_crossentropy, reduction, name, apply_class_balancing=apply_class_balancing,
+                         alpha=alpha, gamma=gamma, from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
+
+
+@export(v2=["keras.losses.CategoricalFocalCrossentropy", "losses.CategoricalFocalCrossentropy"])
+class CategoricalFocalCrossentropy(LossFunctionWrapper):
+    """Categorical cross-entropy in which what is already predicted well counts less."""
+
+    def __init__(self, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
+                 axis: int = -1, reduction: Any = AUTO, name: str | None = "categorical_focal_crossentropy"):
+        super().__init__(functions.categorical_focal_crossentropy, reduction, name, alpha=alpha, gamma=gamma,
+                         from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
+
+
+@_named("Hinge")
+class Hinge(LossFunctionWrapper):
+    """The mean of max(1 - y_true * y_pred, 0)."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "hinge"):
+        super().__init__(functions.hinge, reduction, name)
+
+
+@_named("SquaredHinge")
+class SquaredHinge(LossFunctionWrapper):
+    """The mean of max(1 - y_true * y_pred, 0) ** 2."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "squared_hinge"):
+        super().__init__(functions.squared_hinge, reduction, name)
+
+
+@_named("CategoricalHinge")
+class CategoricalHinge(LossFunctionWrapper):
+    """How far the best wrong class comes within 1 of the right one, or above it."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "categorical_hinge"):
+        super().__init__(functions.categorical_hinge, reduction, name)
+
+
+@_named("Poisson")
+class Poisson(LossFunctionWrapper):
+    """The mean of y_pred - y_true * log(y_pred)."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "poisson"):
+        super().__init__(functions.poisson, reduction, name)
+
+
+@_named("LogCosh")
+class LogCosh(LossFunctionWrapper):
+    """The mean of log(cosh(error))."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "logcosh"):
+        super().__init__(functions.log_cosh, reduction, name)
+
+
+@_named("KLDivergence")
+class KLDivergence(LossFunctionWrapper):
+    """sum(y_true * log(y_true / y_pred))."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "kullback_leibler_divergence"):
+        super().__init__(functions.kl_divergence, reduction, name)
+
+
+@_named("Huber")
+class Huber(LossFunctionWrapper):
+    """Half the squared error where it is below `delta`, and a line from there on."""
+
+    def __init__(self, delta: Any = 1.0, reduction: Any = AUTO, name: str | None = "huber_loss"):
+        super().__init__(functions.huber, reduction, name, delta=delta)
+
+
+@_named("CosineSimilarity")
+class CosineSimilarity(LossFunctionWrapper):
+    """Minus the cosine of the angle between labels and predictions."""
+
+    def __init__(self, axis: int = -1, reduction: Any = AUTO, name: str | None = "cosine_similarity"):
+        super().__init__(functions.cosine_similarity, reduction, name, axis=axis)
+
+
+@export(v2=["keras.losses.Dice", "losses.Dice"])
+class Dice(LossFunctionWrapper):
+    """1 - 2 * |both| / (|labels| + |predictions|)."""
+
+    def __init__(self, reduction: Any = AUTO, name: str | None = "dice", axis: Any = None):
+        super().__init__(functions.dice, reduction, name, axis=axis)
+
+
+@export(v2=["keras.losses.Tversky", "losses.Tversky"])
+class Tversky(LossFunctionWrapper):
+    """Dice with weights for false positives and false negatives."""
+
+    def __init__(self, alpha: float = 0.5, beta: float = 0.5, reduction: Any = AUTO, name: str | None = "tversky",
+                 axis: Any = None):
+        super().__init__(functions.tversky, reduction, name, alpha=alpha, beta=beta, axis=axis)

@@ -1,0 +1,216 @@
+"""Losses as functions: one number per sample, from labels and predictions."""
+from __future__ import annotations
+
+from typing import Any
+
+import penstock as tf
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.models.keras import backend as K
+
+
+def _both(*names: str, metrics: bool = True) -> Any:
+    """Exports a function under keras.losses, keras.metrics and their short 2.x names."""
+    places = ("losses", "metrics") if metrics else ("losses",)
+    return export(*(f"keras.{p}.{n}" for p in places for n in names), v2=[f"{p}.{n}" for p in places for n in names])
+
+
+def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Predictions as a tensor, and labels in their type."""
+    y_pred = y_pred if isinstance(y_pred, Tensor) or hasattr(y_pred, "row_splits") else convert(y_pred)
+    return tf.cast(y_true, y_pred.dtype), y_pred
+
+
+@_both("mean_squared_error", "mse", "MSE")
+def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
+    """The mean of squared differences, along the last axis.
+
+    >>> tf.keras.losses.mse([[0., 1.]], [[1., 1.]])     # [0.5]
+    """
+    y_true, y_pred = _pair(y_true, y_pred)
+    return tf.reduce_mean(tf.math.squared_difference(y_pred, y_true), axis=-1)
+
+
+@_both("mean_absolute_error", "mae", "MAE")
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
+    """The mean of absolute differences, along the last axis."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    return tf.reduce_mean(tf.abs(y_pred - y_true), axis=-1)
+
+
+@_both("mean_absolute_percentage_error", "mape", "MAPE")
+def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
+    """The mean of absolute differences in percent of the labels."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    share = tf.abs((y_true - y_pred) / tf.maximum(tf.abs(y_true), tf.cast(K.epsilon(), y_pred.dtype)))
+    return 100.0 * tf.reduce_mean(share, axis=-1)
+
+
+@_both("mean_squared_logarithmic_error", "msle", "MSLE")
+def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
+    """The mean of squared differences of log(1 + x)."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    least = tf.cast(K.epsilon(), y_pred.dtype)
+    logs = [tf.math.log(tf.maximum(y, least) + 1.0) for y in (y_pred, y_true)]
+    return tf.reduce_mean(tf.math.squared_difference(*logs), axis=-1)
+
+
+def _signed(y_true: Any) -> Any:
+    """Labels 0 and 1 as -1 and 1; others as they are."""
+    binary = tf.reduce_all(tf.logical_or(tf.equal(y_true, 0), tf.equal(y_true, 1)))
+    return tf.where(binary, 2.0 * y_true - 1.0, y_true)
+
+
+@_both("hinge")
+def hinge(y_true: Any, y_pred: Any) -> Any:
+    """The mean of max(1 - y_true * y_pred, 0), for labels -1 and 1 (or 0 and 1)."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    return tf.reduce_mean(tf.maximum(1.0 - _signed(y_true) * y_pred, 0.0), axis=-1)
+
+
+@_both("squared_hinge")
+def squared_hinge(y_true: Any, y_pred: Any) -> Any:
+    """The mean of max(1 - y_true * y_pred, 0) ** 2."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    return tf.reduce_mean(tf.square(tf.maximum(1.0 - _signed(y_true) * y_pred, 0.0)), axis=-1)
+
+
+@_both("categorical_hinge", metrics=False)
+def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
+    """How far the best wrong class comes within 1 of the right one, or above it."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    right = tf.reduce_sum(y_true * y_pred, axis=-1)
+    wrong = tf.reduce_max((1.0 - y_true) * y_pred, axis=-1)
+    return tf.maximum(wrong - right + 1.0, 0.0)
+
+
+@export(v2=["keras.losses.huber", "keras.metrics.huber", "losses.huber", "metrics.huber", "keras.losses.huber_loss"])
+def huber(y_true: Any, y_pred: Any, delta: Any = 1.0) -> Any:
+    """Half the squared error where it is below `delta`, and a line from there on."""
+    dtype = K.floatx()
+    error = tf.abs(tf.cast(y_pred, dtype) - tf.cast(y_true, dtype))
+    delta = tf.cast(delta, dtype)
+    small = tf.minimum(error, delta)
+    return tf.reduce_mean(0.5 * small * small + delta * (error - small), axis=-1)
+
+
+@_both("logcosh", "log_cosh", metrics=False)
+def log_cosh(y_true: Any, y_pred: Any) -> Any:
+    """The mean of log(cosh(error)): a square near zero, a line far from it."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    x = y_pred - y_true
+    return tf.reduce_mean(x + tf.nn.softplus(-2.0 * x) - tf.math.log(tf.cast(2.0, x.dtype)), axis=-1)
+
+
+export.value(log_cosh, v1=["keras.metrics.logcosh"], v2=["keras.metrics.logcosh", "keras.metrics.log_cosh"])
+
+
+def _smoothed(y_true: Any, smoothing: Any, towards: Any) -> Any:
+    """Labels moved by the part `smoothing` towards what `towards()` gives."""
+    if isinstance(smoothing, (int, float)):
+        return y_true * (1.0 - smoothing) + smoothing * towards() if smoothing else y_true
+    smoothing = tf.cast(smoothing, y_true.dtype)
+    return y_true * (1.0 - smoothing) + smoothing * towards()
+
+
+@_both("categorical_crossentropy")
+def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: Any = 0,
+                             axis: int = -1) -> Any:
+    """-sum(y_true * log(y_pred)), for labels that are distributions over classes."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    y_true = _smoothed(y_true, label_smoothing, lambda: 1.0 / tf.cast(tf.shape(y_true)[axis], y_pred.dtype))
+    return K.categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)
+
+
+@_both("sparse_categorical_crossentropy")
+def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1,
+                                    ignore_class: int | None = None) -> Any:
+    """-log(y_pred[y_true]), for labels that are numbers of classes. Positions of class `ignore_class` count as zero."""
+    if ignore_class is None:
+        return K.sparse_categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)
+    kept = tf.not_equal(tf.cast(y_true, "int64"), ignore_class)
+    labels = tf.where(kept, tf.cast(y_true, "int64"), tf.zeros_like(y_true, "int64"))
+    losses = K.sparse_categorical_crossentropy(labels, y_pred, from_logits=from_logits, axis=axis)
+    return losses * tf.cast(tf.reshape(kept, tf.shape(losses)), losses.dtype)
+
+
+@_both("binary_crossentropy")
+def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: Any = 0, axis: int = -1) -> Any:
+    """The mean of -(y_true * log(y_pred) + (1 - y_true) * log(1 - y_pred))."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    y_true = _smoothed(y_true, label_smoothing, lambda: 0.5)
+    return tf.reduce_mean(K.binary_crossentropy(y_true, y_pred, from_logits=from_logits), axis=axis)
+
+
+@export(v2=["keras.losses.binary_focal_crossentropy", "keras.metrics.binary_focal_crossentropy"])
+def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: bool = False, alpha: float = 0.25,
+                              gamma: float = 2.0, from_logits: bool = False, label_smoothing: Any = 0.0, axis: int = -1) -> Any:
+    """binary_crossentropy in which what is already predicted well counts less."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    y_true = _smoothed(y_true, label_smoothing, lambda: 0.5)
+    y_pred = tf.sigmoid(y_pred) if from_logits else y_pred
+    losses = K.binary_crossentropy(y_true, y_pred)
+    right = y_true * y_pred + (1.0 - y_true) * (1.0 - y_pred)
+    losses = tf.pow(1.0 - right, tf.cast(gamma, y_pred.dtype)) * losses
+    if apply_class_balancing:
+        losses = (y_true * alpha + (1.0 - y_true) * (1.0 - alpha)) * losses
+    return tf.reduce_mean(losses, axis=axis)
+
+
+@export(v2=["keras.losses.categorical_focal_crossentropy", "keras.metrics.categorical_focal_crossentropy"])
+def categorical_focal_crossentropy(y_true: Any, y_pred: Any, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False,
+                                   label_smoothing: Any = 0.0, axis: int = -1) -> Any:
+    """categorical_crossentropy in which what is already predicted well counts less."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    y_true = _smoothed(y_true, label_smoothing, lambda: 1.0 / tf.cast(tf.shape(y_true)[axis], y_pred.dtype))
+    y_pred = tf.nn.softmax(y_pred, axis) if from_logits else y_pred / tf.reduce_sum(y_pred, axis, keepdims=True)
+    least = K.epsilon()
+    y_pred = tf.clip_by_value(y_pred, least, 1.0 - least)
+    focus = tf.cast(alpha, y_pred.dtype) * tf.pow(1.0 - y_pred, tf.cast(gamma, y_pred.dtype))
+    return tf.reduce_sum(-focus * y_true * tf.math.log(y_pred), axis=axis)
+
+
+@_both("kullback_leibler_divergence", "kld", "KLD", "kl_divergence")
+def kl_divergence(y_true: Any, y_pred: Any) -> Any:
+    """sum(y_true * log(y_true / y_pred))."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    y_true, y_pred = K.clip(y_true, K.epsilon(), 1), K.clip(y_pred, K.epsilon(), 1)
+    return tf.reduce_sum(y_true * tf.math.log(y_true / y_pred), axis=-1)
+
+
+@_both("poisson")
+def poisson(y_true: Any, y_pred: Any) -> Any:
+    """The mean of y_pred - y_true * log(y_pred)."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    return tf.reduce_mean(y_pred - y_true * tf.math.log(y_pred + K.epsilon()), axis=-1)
+
+
+@export(v1=["keras.losses.cosine", "keras.losses.cosine_proximity", "keras.losses.cosine_similarity", "keras.metrics.cosine",
+            "keras.metrics.cosine_proximity"], v2=["keras.losses.cosine_similarity", "losses.cosine_similarity"])
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+    """Minus the cosine of the angle between labels and predictions, so that smaller is nearer."""
+    y_true, y_pred = tf.math.l2_normalize(y_true, axis=axis), tf.math.l2_normalize(y_pred, axis=axis)
+    return -tf.reduce_sum(y_true * y_pred, axis=axis)
+
+
+@export(v2=["keras.losses.dice", "losses.dice"])
+def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Any:
+    """1 - 2 * |both| / (|labels| + |predictions|), over all elements or along axes."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    both = tf.reduce_sum(y_true * y_pred, axis=axis)
+    least = tf.cast(K.epsilon(), y_pred.dtype)
+    return 1.0 - tf.math.divide_no_nan(2.0 * both, tf.reduce_sum(y_true, axis=axis) + tf.reduce_sum(y_pred, axis=axis) + least)
+
+
+@export(v2=["keras.losses.tversky", "losses.tversky"])
+def tversky(y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None) -> Any:
+    """Dice with weights `alpha` for false positives and `beta` for false negatives."""
+    y_true, y_pred = _pair(y_true, y_pred)
+    both = tf.reduce_sum(y_true * y_pred, axis=axis)
+    false_positives = tf.reduce_sum((1.0 - y_true) * y_pred, axis=axis)
+    false_negatives = tf.reduce_sum(y_true * (1.0 - y_pred), axis=axis)
+    least = tf.cast(K.epsilon(), y_pred.dtype)
+    return 1.0 - tf.math.divide_no_nan(both, both + false_positives * alpha + false_negatives * beta + least)
+
+

@@ -1,0 +1,51 @@
+"""OptimizerAround: an optimizer around another, which has its state and its hyperparameters."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.models.keras.optimizers.optimizer import Optimizer
+
+
+class OptimizerAround(Optimizer):
+    """Base of optimizers that hold another in `_optimizer`: what they do not say themselves is what it says.
+
+    Attributes named in `_own` are theirs.
+    """
+
+    _own: frozenset[str] = frozenset({"_optimizer", "_hyper"})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in self._own:
+            raise AttributeError(name)
+        return getattr(self.__dict__["_optimizer"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_self_") or name in self._own:
+            self.__dict__[name] = value
+        else:
+            setattr(self._optimizer, name, value)
+
+    iterations = property(lambda self: self._optimizer.iterations,
+                          lambda self, value: setattr(self._optimizer, "iterations", value), doc="The variable of steps.")
+    learning_rate = property(lambda self: self._optimizer.learning_rate,
+                             lambda self, value: setattr(self._optimizer, "learning_rate", value), doc="The learning rate.")
+    lr = learning_rate
+    weights = property(lambda self: self._optimizer.weights, doc="The variables of the optimizer.")
+    variables = property(lambda self: self._optimizer.variables, doc="The variables of the optimizer.")
+    built = property(lambda self: self._optimizer.built)
+    name = property(lambda self: self._optimizer.name, doc="The name of the optimizer.")
+
+    def get_slot(self, var: Any, slot_name: str) -> Any:
+        """The slot of a variable."""
+        return self._optimizer.get_slot(var, slot_name)
+
+    def get_slot_names(self) -> list[str]:
+        """The names of the slots."""
+        return self._optimizer.get_slot_names()
+
+    def build(self, var_list: Any) -> None:
+        """Makes the variables of the optimizer."""
+        self._optimizer.build(var_list)
+
+    def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
+        self._optimizer._create_or_restore_slot_variable(slot_variable_position, slot_name, variable)

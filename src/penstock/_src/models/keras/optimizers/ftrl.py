@@ -1,0 +1,85 @@
+"""Ftrl: follow the regularized leader."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.models.keras import initializers
+from penstock._src.models.keras.optimizers.modern import modern
+from penstock._src.models.keras.optimizers.optimizer import Optimizer
+from penstock._src.ops.core import group, identity
+from penstock._src.ops.registry import get
+
+
+@export(v1=["keras.optimizers.Ftrl"], v2=["keras.optimizers.legacy.Ftrl"])
+class FtrlV1(Optimizer):
+    """FTRL-Proximal: what the gradients ask for so far, with l1 that keeps small weights at zero.
+
+    >>> opt = tf.keras.optimizers.Ftrl(0.05, l1_regularization_strength=0.01)
+    """
+
+    _config_hypers = ("learning_rate", "decay", "learning_rate_power", "l1_regularization_strength",
+                      "l2_regularization_strength", "beta")
+    _slots_of_var = ("accumulator", "linear")
+
+    def __init__(self, learning_rate: Any = 0.001, learning_rate_power: Any = -0.5, initial_accumulator_value: float = 0.1,
+                 l1_regularization_strength: Any = 0.0, l2_regularization_strength: Any = 0.0, name: str | None = "Ftrl",
+                 l2_shrinkage_regularization_strength: Any = 0.0, **kwargs: Any):
+        beta = kwargs.pop("beta", 0.0)
+        for value, label in ((initial_accumulator_value, "initial_accumulator_value"),
+                             (l1_regularization_strength, "l1_regularization_strength"),
+                             (l2_regularization_strength, "l2_regularization_strength"),
+                             (l2_shrinkage_regularization_strength, "l2_shrinkage_regularization_strength")):
+            if value < 0.0:
+                more = "greater than or equal to 0" if "strength" in label else "positive or zero"
+                raise ValueError(f"{label} {value} needs to be {more}")
+        if learning_rate_power > 0.0:
+            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
+        super().__init__(name, **kwargs)
+        self._set_learning_rate(learning_rate, kwargs)
+        self._set_hyper("learning_rate_power", learning_rate_power)
+        self._set_hyper("l1_regularization_strength", l1_regularization_strength)
+        self._set_hyper("l2_regularization_strength", l2_regularization_strength)
+        self._set_hyper("beta", beta)
+        self._initial_accumulator_value = initial_accumulator_value
+        self._l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
+
+    def _create_slots(self, var_list: list) -> None:
+        for v in var_list:
+            self.add_slot(v, "accumulator", initializers.Constant(self._initial_accumulator_value))
+            self.add_slot(v, "linear")
+
+    def _prepare_local(self, var_device: Any, var_dtype: Any, apply_state: dict) -> None:
+        super()._prepare_local(var_device, var_dtype, apply_state)
+        c = apply_state[var_device, var_dtype]
+        l2 = self._get_hyper("l2_regularization_strength", var_dtype) + self._get_hyper("beta", var_dtype) / (2.0 * c["lr_t"])
+        c.update(lr_power=identity(self._get_hyper("learning_rate_power", var_dtype)), l2=l2,
+                 l1=identity(self._get_hyper("l1_regularization_strength", var_dtype)),
+                 l2_shrinkage=convert(self._l2_shrinkage_regularization_strength, var_dtype))
+
+    @property
+    def _family(self) -> str:
+        return "FtrlV2" if self._l2_shrinkage_regularization_strength > 0.0 else "Ftrl"
+
+    def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
+        return self._rule(self._family, var, self._slots_of_var, self._coefficients(var, apply_state), grad)
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
+        return self._rule(self._family, var, self._slots_of_var, self._coefficients(var, apply_state), grad, indices)
+
+    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
+        accum, linear = (self.get_slot(var, s) for s in self._slots_of_var)
+        new = accum + squares
+        root, old = get("Pow")(new, -c["lr_power"]), get("Pow")(accum.value(), -c["lr_power"])
+        asked = linear + grad + 2.0 * c["l2_shrinkage"] * var - (root - old) / c["lr_t"] * var
+        kept = get("Maximum")(get("Minimum")(asked, c["l1"]), -c["l1"]) - asked
+        return group(var.assign(kept / (root / c["lr_t"] + 2.0 * c["l2"])), linear.assign(asked), accum.assign(new))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same optimizer again."""
+        return {**super().get_config(), "initial_accumulator_value": self._initial_accumulator_value,
+                "l2_shrinkage_regularization_strength": self._l2_shrinkage_regularization_strength}
+
+
+Ftrl = modern(FtrlV1, "Ftrl")

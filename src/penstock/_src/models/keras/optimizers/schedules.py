@@ -1,0 +1,63 @@
+"""Learning-rate schedules under Keras' names, and their configurations; the formulas are in `training/train/schedules.py`."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.registry import get
+from penstock._src.training.train import schedules as formulas
+from penstock._src.training.train.optimizer import cast
+from penstock._src.training.train.schedules import LearningRateSchedule
+
+
+class CosineDecay(formulas.CosineDecay):
+    """From the initial rate along half a cosine wave; with warm-up, first along a line up to `warmup_target`."""
+
+    def __init__(self, initial_learning_rate: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None,
+                 warmup_target: Any = None, warmup_steps: Any = 0):
+        super().__init__(initial_learning_rate, decay_steps, alpha, name)
+        self.warmup_target, self.warmup_steps = warmup_target, warmup_steps
+
+    def __call__(self, step: Any) -> Any:
+        if self.warmup_target is None:
+            return super().__call__(step)
+        with name_scope(self.name or self.label or type(self).__name__):
+            first = convert(self.initial_learning_rate, name="initial_learning_rate")
+            dtype = first.dtype.base_dtype
+            step, top, steps = cast(step, dtype), cast(self.warmup_target, dtype), cast(self.warmup_steps, dtype)
+            done = step / steps
+            up = (top - first) * done + first
+            return get("SelectV2")(get("Less")(step, steps), up, self._rate(step - steps, top))
+
+
+SCHEDULES = (formulas.ExponentialDecay, formulas.PiecewiseConstantDecay, formulas.PolynomialDecay, formulas.InverseTimeDecay,
+             CosineDecay, formulas.CosineDecayRestarts, formulas.LinearCosineDecay, formulas.NoisyLinearCosineDecay)
+
+for _schedule in (LearningRateSchedule, *SCHEDULES[:4]):
+    export.value(_schedule, f"keras.optimizers.schedules.{_schedule.__name__}",
+                 v2=[f"optimizers.schedules.{_schedule.__name__}"])
+for _schedule in SCHEDULES[4:]:
+    export.value(_schedule, f"keras.experimental.{_schedule.__name__}")
+for _schedule in SCHEDULES[4:6]:
+    export.value(_schedule, f"keras.optimizers.schedules.{_schedule.__name__}",
+                 v2=[f"optimizers.schedules.{_schedule.__name__}"])
+
+
+@export("keras.optimizers.schedules.serialize", v2=["optimizers.schedules.serialize"])
+def serialize(learning_rate_schedule: Any) -> dict[str, Any]:
+    """The configuration of a schedule.
+
+    >>> tf.keras.optimizers.schedules.serialize(schedule)
+    """
+    from penstock._src.models.keras.utils.generic_utils import serialize_keras_object
+    return serialize_keras_object(learning_rate_schedule)
+
+
+@export("keras.optimizers.schedules.deserialize", v2=["optimizers.schedules.deserialize"])
+def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
+    """The schedule of a configuration."""
+    from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+    return deserialize_keras_object(config, module_objects={s.__name__: s for s in SCHEDULES}, custom_objects=custom_objects,
+                                    printable_module_name="decay")

@@ -1,0 +1,151 @@
+"""tf.data datasets from folders of images or texts with a folder per class, and from windows of time series."""
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+import penstock as tf
+from penstock._src.base.api import export
+
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
+
+
+def _index(directory: Any, labels: Any, formats: tuple, class_names: Any, shuffle: bool, seed: Any) -> tuple[list, Any, list]:
+    """Files below a folder, their labels, and the names of the classes."""
+    if labels == "inferred":
+        found = sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
+        names = list(class_names) if class_names else found
+        if set(names) != set(found):
+            raise ValueError("The `class_names` passed did not match the names of the subdirectories of the target directory. "
+                             f"Expected: {found}, but received: {class_names}")
+    else:
+        names = [""]
+    files, classes = [], []
+    for i, name in enumerate(names):
+        top = os.path.join(directory, name)
+        here = sorted(os.path.join(root, f) for root, _, fs in os.walk(top) for f in fs if f.lower().endswith(formats))
+        files += here
+        classes += [i] * len(here)
+    chosen: Any = classes if labels == "inferred" else labels
+    if chosen is not None and len(chosen) != len(files):
+        raise ValueError(f"Expected the lengths of `labels` to match the number of files in the target directory. len(labels) "
+                         f"is {len(chosen)} while we found {len(files)} files in directory {directory}.")
+    if shuffle:
+        order = np.random.RandomState(np.random.randint(1_000_000) if seed is None else seed).permutation(len(files))
+        files, chosen = [files[i] for i in order], None if chosen is None else [chosen[i] for i in order]
+    return files, chosen, names if labels == "inferred" else []
+
+
+def _check_split(validation_split: Any, subset: Any, shuffle: bool, seed: Any) -> None:
+    if validation_split and not 0 < validation_split < 1:
+        raise ValueError(f"`validation_split` must be between 0 and 1, received: {validation_split}")
+    if bool(validation_split) != bool(subset):
+        raise ValueError("If `subset` is set, `validation_split` must be set, and inversely.")
+    if subset not in ("training", "validation", None):
+        raise ValueError(f"`subset` must be either \"training\" or \"validation\", received: {subset}")
+    if validation_split and shuffle and seed is None:
+        raise ValueError("If using `validation_split` and shuffling the data, you must provide a `seed` argument, to make sure "
+                         "that there is no overlap between the training and validation subset.")
+
+
+def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load: Any, class_names: Any, batch_size: Any,
+             shuffle: bool, seed: Any, validation_split: Any, subset: Any) -> Any:
+    if label_mode not in ("int", "categorical", "binary", None):
+        raise ValueError("`label_mode` argument must be one of \"int\", \"categorical\", \"binary\", or None. Received: "
+                         f"{label_mode}")
+    _check_split(validation_split, subset, shuffle, seed)
+    files, classes, names = _index(directory, None if label_mode is None and labels != "inferred" else labels, formats,
+                                   class_names, shuffle, seed)
+    if label_mode == "binary" and names and len(names) != 2:
+        raise ValueError(f"When passing `label_mode=\"binary\"`, there must be exactly 2 class_names. Received: {names}")
+    if not files:
+        raise ValueError(f"No files found in directory {directory}. Allowed formats: {formats}")
+    print(f"Found {len(files)} files belonging to {len(names) or 1} classes.")
+    if subset:
+        number = int(validation_split * len(files))
+        part = slice(-number, None) if subset == "validation" else slice(None, -number)
+        files, classes = files[part], None if classes is None else classes[part]
+        print(f"Using {len(files)} files for {subset}.")
+    made = tf.data.Dataset.from_tensor_slices(np.array(files, dtype=object).astype("S")).map(load)
+    if label_mode is not None:
+        count = len(names)
+
+        def label(i: Any) -> Any:
+            if label_mode == "categorical":
+                return tf.one_hot(i, count)
+            return tf.expand_dims(tf.cast(i, "float32"), -1) if label_mode == "binary" else i
+        made = tf.data.Dataset.zip((made, tf.data.Dataset.from_tensor_slices(np.array(classes, dtype="int32")).map(label)))
+    if shuffle:
+        made = made.shuffle(batch_size * 8 if batch_size else 1024, seed=seed)
+    made = made.batch(batch_size) if batch_size else made
+    made.class_names, made.file_paths = names, files
+    return made
+
+
+@export(v2=["keras.preprocessing.image_dataset_from_directory", "keras.utils.image_dataset_from_directory"])
+def image_dataset_from_directory(directory: Any, labels: Any = "inferred", label_mode: Any = "int", class_names: Any = None,
+                                 color_mode: str = "rgb", batch_size: Any = 32, image_size: Any = (256, 256),
+                                 shuffle: bool = True, seed: Any = None, validation_split: Any = None, subset: Any = None,
+                                 interpolation: str = "bilinear", follow_links: bool = False) -> Any:
+    """A dataset of images and labels from a folder with a folder per class.
+
+    >>> ds = tf.keras.utils.image_dataset_from_directory("flowers", image_size=(180, 180))
+    """
+    channels = {"rgb": 3, "rgba": 4, "grayscale": 1}.get(color_mode)
+    if channels is None:
+        raise ValueError(f"`color_mode` must be one of {{\"rgb\", \"rgba\", \"grayscale\"}}. Received: {color_mode}")
+
+    def load(path: Any) -> Any:
+        image = tf.io.decode_image(tf.io.read_file(path), channels=channels, expand_animations=False)
+        image = tf.image.resize(image, image_size, method=interpolation)
+        return tf.ensure_shape(image, (*image_size, channels))
+    return _dataset(directory, labels, label_mode, IMAGES, load, class_names, batch_size, shuffle, seed, validation_split,
+                    subset)
+
+
+@export(v2=["keras.preprocessing.text_dataset_from_directory", "keras.utils.text_dataset_from_directory"])
+def text_dataset_from_directory(directory: Any, labels: Any = "inferred", label_mode: Any = "int", class_names: Any = None,
+                                batch_size: Any = 32, max_length: int | None = None, shuffle: bool = True, seed: Any = None,
+                                validation_split: Any = None, subset: Any = None, follow_links: bool = False) -> Any:
+    """A dataset of texts and labels from a folder with a folder of `.txt` files per class."""
+    def load(path: Any) -> Any:
+        text = tf.io.read_file(path)
+        return text if max_length is None else tf.strings.substr(text, 0, max_length)
+    return _dataset(directory, labels, label_mode, (".txt",), load, class_names, batch_size, shuffle, seed, validation_split,
+                    subset)
+
+
+@export(v2=["keras.preprocessing.timeseries_dataset_from_array", "keras.utils.timeseries_dataset_from_array"])
+def timeseries_dataset_from_array(data: Any, targets: Any, sequence_length: int, sequence_stride: int = 1,
+                                  sampling_rate: int = 1, batch_size: Any = 128, shuffle: bool = False, seed: Any = None,
+                                  start_index: int | None = None, end_index: int | None = None) -> Any:
+    """A dataset of windows of a time series, with the targets at their beginnings.
+
+    >>> ds = tf.keras.utils.timeseries_dataset_from_array(x[:-10], x[10:], sequence_length=10)
+    """
+    data = np.asarray(data)
+    first, last = start_index or 0, len(data) if end_index is None else end_index
+    if not 0 <= first < last <= len(data):
+        raise ValueError(f"`start_index` and `end_index` must be within the data: {first}, {last}, of {len(data)}")
+    for name, value in (("sequence_length", sequence_length), ("sampling_rate", sampling_rate),
+                        ("sequence_stride", sequence_stride)):
+        if not 0 < value <= len(data):
+            raise ValueError(f"`{name}` must be higher than 0 and lower than the length of the data. Received: {value}")
+    number = last - first - (sequence_length - 1) * sampling_rate
+    if targets is not None:
+        number = min(number, len(targets))
+    starts = np.arange(0, number, sequence_stride, dtype="int64")
+    if shuffle:
+        np.random.RandomState(np.random.randint(1_000_000) if seed is None else seed).shuffle(starts)
+    values = tf.constant(data[first:last])
+    steps = tf.constant(np.arange(sequence_length, dtype="int64") * sampling_rate)
+    made = tf.data.Dataset.from_tensor_slices(starts).map(lambda i: tf.gather(values, i + steps))
+    if targets is not None:
+        wanted = tf.constant(np.asarray(targets))
+        found = tf.data.Dataset.from_tensor_slices(starts).map(lambda i: tf.gather(wanted, i + first))
+        made = tf.data.Dataset.zip((made, found))
+    if batch_size is None:
+        return made.shuffle(1024, seed=seed) if shuffle else made
+    return (made.shuffle(batch_size * 8, seed=seed) if shuffle else made).batch(batch_size)

@@ -1,0 +1,147 @@
+"""tf.keras.regularizers: what weights cost."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock.compat import v1 as tf
+
+
+@export("keras.regularizers.Regularizer")
+class Regularizer:
+    """A function of a weight that gives its cost, with a configuration."""
+
+    def __call__(self, x: Any) -> Any:
+        return 0.
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The regularizer of a configuration."""
+        return cls(**config)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same regularizer again."""
+        raise NotImplementedError(f"{self} does not implement get_config()")
+
+
+@export("keras.regularizers.L1L2")
+class L1L2(Regularizer):
+    """l1 * sum(|x|) + l2 * sum(x * x).
+
+    >>> tf.keras.layers.Dense(3, kernel_regularizer=tf.keras.regularizers.L1L2(l2=0.01))
+    """
+
+    def __init__(self, l1: float = 0., l2: float = 0.):
+        self.l1, self.l2 = K.cast_to_floatx(l1 or 0.), K.cast_to_floatx(l2 or 0.)
+
+    def __call__(self, x: Any) -> Any:
+        if not self.l1 and not self.l2:
+            return K.constant(0.)
+        total: Any = 0.
+        if self.l1:
+            total += float(self.l1) * tf.reduce_sum(tf.abs(x))
+        if self.l2:
+            total += float(self.l2) * tf.reduce_sum(tf.square(x))
+        return total
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same regularizer again."""
+        return {"l1": float(self.l1), "l2": float(self.l2)}
+
+
+@export(v2=["keras.regularizers.L1"])
+class L1(L1L2):
+    """l1 * sum(|x|)."""
+
+    def __init__(self, l1: float = 0.01):
+        super().__init__(l1=l1)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same regularizer again."""
+        return {"l1": float(self.l1)}
+
+
+@export(v2=["keras.regularizers.L2"])
+class L2(L1L2):
+    """l2 * sum(x * x)."""
+
+    def __init__(self, l2: float = 0.01):
+        super().__init__(l2=l2)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same regularizer again."""
+        return {"l2": float(self.l2)}
+
+
+@export(v2=["keras.regularizers.OrthogonalRegularizer", "keras.regularizers.orthogonal_regularizer"])
+class OrthogonalRegularizer(Regularizer):
+    """What rows (or columns) lack to be orthogonal: the mean of |cosine| between two of them, times `factor`."""
+
+    def __init__(self, factor: float = 0.01, mode: str = "rows"):
+        if mode not in ("rows", "columns"):
+            raise ValueError(f'Invalid value for argument `mode`. Expected one of {{"rows", "columns"}}. Received: {mode}')
+        self.factor, self.mode = factor, mode
+
+    def __call__(self, x: Any) -> Any:
+        if K.ndim(x) != 2:
+            raise ValueError(f"Inputs to OrthogonalRegularizer must have rank 2. Received: inputs.shape={x.shape}")
+        x = tf.convert_to_tensor(x)
+        unit = tf.nn.l2_normalize(x if self.mode == "rows" else tf.transpose(x), axis=1)
+        size = K.int_shape(unit)[0]
+        products = tf.matmul(unit, unit, transpose_b=True) * (1. - tf.eye(size, dtype=unit.dtype))
+        return self.factor * 0.5 * tf.reduce_sum(tf.abs(products)) / (size * (size - 1.) / 2.)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make the same regularizer again."""
+        return {"factor": self.factor, "mode": self.mode}
+
+
+@export("keras.regularizers.l1")
+def l1(l: float = 0.01) -> L1L2:
+    """l * sum(|x|)."""
+    return L1L2(l1=l)
+
+
+@export("keras.regularizers.l2")
+def l2(l: float = 0.01) -> L1L2:
+    """l * sum(x * x)."""
+    return L1L2(l2=l)
+
+
+@export("keras.regularizers.l1_l2")
+def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
+    """l1 * sum(|x|) + l2 * sum(x * x)."""
+    return L1L2(l1=l1, l2=l2)
+
+
+_CLASSES = {"L1L2": L1L2, "L1": L1, "L2": L2, "OrthogonalRegularizer": OrthogonalRegularizer, "l1": l1, "l2": l2,
+            "l1_l2": l1_l2}
+
+
+@export("keras.regularizers.serialize")
+def serialize(regularizer: Any) -> Any:
+    """The configuration of a regularizer."""
+    return serialize_keras_object(regularizer)
+
+
+@export("keras.regularizers.deserialize")
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """The regularizer of a name or configuration."""
+    return deserialize_keras_object(config, _CLASSES, custom_objects, "regularizer")
+
+
+@export("keras.regularizers.get")
+def get(identifier: Any) -> Any:
+    """A regularizer: itself, or by its name or configuration.
+
+    >>> tf.keras.regularizers.get("l2")
+    """
+    if identifier is None or isinstance(identifier, dict):
+        return deserialize(identifier)
+    if isinstance(identifier, str):
+        return deserialize({"class_name": identifier, "config": {}} if identifier in ("l1", "l2", "l1_l2") else identifier)
+    if callable(identifier):
+        return identifier
+    raise ValueError("Could not interpret regularizer identifier:", identifier)

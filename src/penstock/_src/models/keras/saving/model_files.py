@@ -1,0 +1,239 @@
+"""The part of Model that saves and loads: which format a path means, and who writes it."""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.base.api import LazyModule, export
+from penstock._src.graph import context
+
+backend = LazyModule("penstock._src.models.keras.backend")
+hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
+archive = LazyModule("penstock._src.models.keras.saving.archive")
+saved_model = LazyModule("penstock._src.models.keras.saving.saved_model")
+
+_HDF5 = (".h5", ".hdf5", ".keras_h5")
+
+
+def plain_json(x: Any) -> Any:
+    """What json cannot write by itself, as something that it can."""
+    if hasattr(x, "get_config"):
+        return {"class_name": type(x).__name__, "config": x.get_config()}
+    if hasattr(x, "tolist"):
+        return x.tolist()
+    if hasattr(x, "as_list"):
+        return x.as_list() if x.rank is not None else None
+    if type(x).__name__ == "Dimension":
+        return x.value
+    if hasattr(x, "name") and hasattr(x, "as_numpy_dtype"):
+        return x.name
+    if callable(x) and hasattr(x, "__name__"):
+        return x.__name__
+    if isinstance(x, type(os)):
+        return x.__name__
+    if hasattr(x, "_self_wrapped"):
+        return x._self_wrapped
+    raise TypeError("Not JSON Serializable:", x)
+
+
+class Saved:
+    """Saving and loading of a model."""
+
+    name: str
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+    def save_weights(self, filepath: Any, overwrite: bool = True, save_format: str | None = None) -> None:
+        """Writes the weights: `.h5` and `.weights.h5` as HDF5, other paths as a checkpoint of objects.
+
+        >>> model.save_weights("model.weights.h5")
+        """
+        self._assert_weights_created()                                       # type: ignore[attr-defined]
+        filepath = os.fspath(filepath)
+        is_hdf5 = filepath.endswith(_HDF5) or filepath.endswith(".keras") and save_format in ("h5", "keras")
+        kind = "h5" if save_format is None and is_hdf5 else "tf" if save_format is None else \
+            {"h5": "h5", "hdf5": "h5", "keras": "h5", "tf": "tf", "tensorflow": "tf"}.get(save_format.strip().lower())
+        if kind is None:
+            raise ValueError(f"Unknown format \"{save_format}\". Was expecting one of {{\"tf\", \"h5\"}}.")
+        if kind == "tf" and is_hdf5:
+            raise ValueError(f"save_weights got save_format=\"tf\"/\"tensorflow\", but the filepath (\"{filepath}\") "
+                             "looks like an "
+                             "HDF5 file. Omit the \".h5\"/\".keras\" when saving in TensorFlow format.")
+        target = filepath if kind == "h5" else filepath + ".index"
+        if not overwrite and os.path.exists(target) and not _may_overwrite(target):
+            return
+        if filepath.endswith(".weights.h5") and kind == "h5":
+            archive.save_weights(self, filepath)
+        elif kind == "h5":
+            hdf5.save_weights_file(self, filepath)
+        else:
+            self._save_checkpoint(filepath)
+
+    def _saver(self) -> Any:
+        from penstock._src.state.checkpoint.checkpoint import TrackableSaver
+        from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+        found = self.__dict__.get("_object_saver")
+        if found is None:
+            view = ObjectGraphView(self, cached=not context.executing_eagerly())
+            found = self.__dict__["_object_saver"] = TrackableSaver(view)
+        return found
+
+    def _save_checkpoint(self, filepath: str) -> None:
+        from penstock._src.state.checkpoint.state import write_state
+        session = None if context.executing_eagerly() else backend.get_session()
+        self._saver().save(filepath, session=session)
+        write_state(os.path.dirname(filepath) or ".", filepath, [filepath], relative=True)
+
+    def load_weights(self, filepath: Any, by_name: bool = False, skip_mismatch: bool = False, options: Any = None) -> Any:
+        """Reads weights, from HDF5 or a checkpoint; of a checkpoint gives the status of the restore.
+
+        >>> model.load_weights("model.weights.h5")
+        """
+        filepath = os.fspath(filepath)
+        if skip_mismatch and not by_name and not filepath.endswith((".weights.h5", ".keras")):
+            raise ValueError("When calling model.load_weights, skip_mismatch can only be set to True when by_name is True.")
+        if filepath.endswith(".keras") or filepath.endswith(".weights.h5") and archive.is_weights_file(filepath):
+            archive.load_weights(self, filepath, skip_mismatch)
+            return None
+        if _is_hdf5(filepath):
+            return hdf5.load_weights_file(self, filepath, by_name, skip_mismatch)
+        return self._load_checkpoint(filepath, by_name)
+
+    def _load_checkpoint(self, filepath: str, by_name: bool) -> Any:
+        if by_name:
+            raise NotImplementedError("Weights may only be loaded based on topology into Models when loading "
+                                      "TensorFlow-formatted weights (got by_name=True to load_weights).")
+        try:
+            status = self._saver().restore(filepath)
+        except errors.NotFoundError:
+            raise errors.NotFoundError(None, None, f"Unable to open checkpoint or HDF5 file: {filepath}") from None
+        if not context.executing_eagerly():
+            session = backend.get_session()
+            status.run_restore_ops(session=session)
+            if hasattr(status, "_checkpoint"):       # what is made later is restored then
+                status._checkpoint.new_restore_ops_callback = lambda ops: session.run(ops, feed_dict=status._feed_dict)
+        status.assert_nontrivial_match()
+        return status
+
+    # -- whole models ------------------------------------------------------------------------------------------------
+    def save(self, filepath: Any, overwrite: bool = True, include_optimizer: bool = True, save_format: str | None = None,
+             signatures: Any = None, options: Any = None, save_traces: bool = True, **kwargs: Any) -> None:
+        """Writes the whole model: `.keras`, `.h5`, or a directory with a SavedModel.
+
+        >>> model.save("model.keras")
+        """
+        save_model(self, filepath, overwrite, include_optimizer, save_format, signatures, options)
+
+    def to_json(self, **kwargs: Any) -> str:
+        """The description of the model as JSON text."""
+        return json.dumps(self._updated_config(), default=plain_json, **kwargs)
+
+    def to_yaml(self, **kwargs: Any) -> str:
+        """YAML is not written: reading it would run code."""
+        raise RuntimeError("Method `model.to_yaml()` has been removed due to security risk of arbitrary code execution. Please "
+                           "use `model.to_json()` instead.")
+
+    def _updated_config(self) -> dict[str, Any]:
+        return {"class_name": type(self).__name__, "config": self.get_config(),       # type: ignore[attr-defined]
+                "keras_version": "2.2.4-tf", "backend": "tensorflow"}
+
+    _tracking_metadata = property(lambda self: saved_model.metadata(self))
+
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return saved_model.extra_dependencies(self, serialization_cache)
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return saved_model.functions(self, serialization_cache)
+
+
+def _may_overwrite(path: str) -> bool:
+    answer = input(f"[WARNING] {path} already exists - overwrite? [y/n]")
+    while answer.strip().lower() not in ("y", "n"):
+        answer = input("Enter \"y\" (overwrite) or \"n\" (cancel).")
+    return answer.strip().lower() == "y"
+
+
+def _is_hdf5(path: str) -> bool:
+    if not os.path.isfile(path):
+        if path.endswith(_HDF5) and not os.path.exists(path + ".index"):
+            raise OSError(f"Unable to open file: no such file: '{path}'")
+        return False
+    with open(path, "rb") as f:
+        return f.read(8) == b"\x89HDF\r\n\x1a\n"
+
+
+@export("keras.models.save_model", v2=["keras.saving.save_model"])
+def save_model(model: Any, filepath: Any, overwrite: bool = True, include_optimizer: bool = True,
+               save_format: str | None = None, signatures: Any = None, options: Any = None) -> None:
+    """Writes a whole model: `.keras`, `.h5`, or a directory with a SavedModel."""
+    is_file = hasattr(filepath, "create_group")
+    path = filepath if is_file else os.fspath(filepath)
+    kind = save_format or ("h5" if is_file or path.endswith(_HDF5) else "keras" if path.endswith(".keras") else "tf")
+    if kind not in ("tf", "tensorflow", "h5", "hdf5", "keras"):
+        raise ValueError(f"Unknown save format {save_format!r}: use \"keras\", \"h5\" or \"tf\".")
+    if not is_file and not overwrite and os.path.exists(path) and not _may_overwrite(path):
+        return
+    if kind in ("h5", "hdf5"):
+        if not model._is_graph_network and type(model).get_config is _network_config():
+            raise NotImplementedError("Saving the model to HDF5 format requires the model to be a Functional model or a "
+                                      "Sequential model. It does not work for subclassed models, because such models are "
+                                      "defined "
+                                      "via the body of a Python method, which isn't safely serializable. Consider saving "
+                                      "to the "
+                                      "Tensorflow SavedModel format (by setting save_format=\"tf\") or using `save_weights`.")
+        hdf5.save_model_file(model, path, include_optimizer)
+    elif kind == "keras":
+        archive.save_model(model, path, include_optimizer)
+    else:
+        saved_model.save(model, path, include_optimizer, signatures)
+
+
+def _network_config() -> Any:
+    from penstock._src.models.keras.engine.network import Network
+    return Network.get_config
+
+
+@export("keras.models.load_model", v2=["keras.saving.load_model"])
+def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True,
+               options: Any = None) -> Any:
+    """Reads a whole model, in whichever format it was written.
+
+    >>> model = tf.keras.models.load_model("model.keras")
+    """
+    if hasattr(filepath, "create_group"):
+        return hdf5.load_model_file(filepath, custom_objects, compile)
+    path = os.fspath(filepath)
+    if os.path.isdir(path):
+        return saved_model.load(path, custom_objects, compile)
+    if not os.path.exists(path):
+        raise OSError(f"No file or directory found at {path}")
+    if archive.is_archive(path):
+        return archive.load_model(path, custom_objects, compile)
+    if _is_hdf5(path):
+        return hdf5.load_model_file(path, custom_objects, compile)
+    raise OSError(f"Unable to load model. Filepath is not an hdf5 file, a .keras file or a SavedModel: {path}")
+
+
+@export("keras.models.model_from_config")
+def model_from_config(config: Any, custom_objects: Any = None) -> Any:
+    """A model from its config."""
+    if isinstance(config, list):
+        raise TypeError(f"`model_from_config` expects a dictionary, not a list: {config}. Maybe you meant to use "
+                        "`Sequential.from_config(config)`?")
+    from penstock._src.models.keras.layers import deserialize
+    return deserialize(config, custom_objects=custom_objects)
+
+
+@export("keras.models.model_from_json")
+def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
+    """A model from its description as JSON text."""
+    return model_from_config(json.loads(json_string), custom_objects)
+
+
+@export("keras.models.model_from_yaml", v1=[])
+def model_from_yaml(yaml_string: str, custom_objects: Any = None) -> Any:
+    """YAML is not read: that would run code."""
+    raise RuntimeError("Method `model_from_yaml()` has been removed due to security risk of arbitrary code execution. "
+                       "Please use "
+                       "`Model.to_json()` and `model_from_json()` instead.")

@@ -1,0 +1,246 @@
+"""Models as SavedModels: with a function to call and one to serve, and their description, so that they can be made again.
+
+In eager mode a model is saved as an object (`state/saved_model/object_saving.py`): its description is the metadata of the
+object, its weights are the checkpoint of the objects. In graphs it is a graph with a signature; description and weights
+stand beside it, in `assets.extra/keras`. tf.keras of TensorFlow 2.4 to 2.15 has the descriptions in a file of their own,
+`keras_metadata.pb`.
+"""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from penstock._src.base import nest
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import LazyModule, export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager.function import ConcreteFunction, Function
+from penstock._src.graph import context, messages
+from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.io import paths
+from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
+from penstock._src.state.checkpoint.containers import wrap
+
+backend = LazyModule("penstock._src.models.keras.backend")
+model_files = LazyModule("penstock._src.models.keras.saving.model_files")
+hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
+_BESIDE = os.path.join("assets.extra", "keras")
+
+
+# -- what a SavedModel keeps with a layer ----------------------------------------------------------------------------
+def user_functions(obj: Any) -> dict[str, Any]:
+    """The functions that are attributes of an object, or methods of its class."""
+    found = {}
+    for name in (*vars(obj), *(n for c in type(obj).__mro__ for n, v in vars(c).items() if isinstance(v, Function))):
+        value = vars(obj).get(name)
+        value = getattr(obj, name, None) if value is None else value
+        if isinstance(value, (Function, ConcreteFunction)):
+            found[name] = value
+    return found
+
+
+def _specs(model: Any) -> Any:
+    """What the inputs of a model look like, in their structure; None if nobody knows yet."""
+    if model._is_graph_network:
+        def spec(t: Any) -> Any:
+            return TensorSpec(t.shape, t.dtype.base_dtype, name=t._keras_history.layer.name)
+        return nest.map_structure(spec, model._nested_inputs)
+    return model.__dict__.get("_save_spec")
+
+
+def functions(model: Any, cache: Any) -> dict[str, Any]:
+    """The user's functions, the call of the model, and the function to serve."""
+    found = user_functions(model)
+    specs = _specs(model)
+    if specs is None or not context.executing_eagerly():
+        return found
+    call = Function(lambda inputs, training=False: model(inputs, training=training), "call")
+    call.get_concrete_function(specs, training=False)
+    try:
+        call.get_concrete_function(specs, training=True)
+    except (TypeError, ValueError) as e:
+        logging.warning("Model %s is saved without its call for training: %s", model.name, e)
+
+    def served(inputs: Any) -> dict[str, Any]:
+        outputs = nest.flatten(model(inputs, training=False))
+        return dict(zip(_output_names(model, len(outputs)), outputs, strict=True))
+
+    flat = nest.flatten(specs)
+    names = [s.name or f"input_{i + 1}" for i, s in enumerate(flat)]
+    serve = Function(served, "_wrapped_model").get_concrete_function(
+        nest.pack_sequence_as(specs, [TensorSpec(s.shape, s.dtype, name=n) for s, n in zip(flat, names)]))
+    return {**found, "__call__": call, "_default_save_signature": serve}
+
+
+def _output_names(model: Any, n: int) -> list[str]:
+    names = model.output_names
+    if not names or len(names) != n:
+        return [f"output_{i + 1}" for i in range(n)]
+    return list(names)
+
+
+def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
+    """What a SavedModel has and a checkpoint has not: lists of the variables, which programs look for in what they load."""
+    if not model.built:                      # its weights are made when it is first called
+        return {}
+    return {name: wrap(list(getattr(model, name))) for name in ("variables", "trainable_variables", "non_trainable_variables")}
+
+
+def metadata(model: Any) -> str:
+    """The description of a model, for its object in a SavedModel."""
+    found: dict[str, Any] = {"class_name": type(model).__name__, "name": model.name, "trainable": model.trainable,
+                             "is_graph_network": bool(model._is_graph_network), "backend": "tensorflow",
+                             "keras_version": "2.2.4-tf"}
+    try:
+        found["config"] = model.get_config()
+        found["model_config"] = {"class_name": type(model).__name__, "config": found["config"]}
+    except NotImplementedError:
+        pass
+    if model._is_compiled and model.optimizer is not None:
+        found["training_config"] = training_config(model)
+    return json.dumps(found, default=model_files.plain_json)
+
+
+def layer_metadata(layer: Any) -> str:
+    """The description of a layer, for its object in a SavedModel: tf.keras makes the layers of a model one by one."""
+    try:
+        config = layer.get_config()
+    except NotImplementedError:
+        config = None
+    shape = layer.__dict__.get("_build_input_shape")
+    found = {"class_name": type(layer).__name__, "name": layer.name, "trainable": layer.trainable, "config": config,
+             "dtype": layer.dtype, "stateful": bool(layer.stateful),
+             "batch_input_shape": getattr(layer, "_batch_input_shape", None),
+             "expects_training_arg": bool(layer._expects_training_arg), "must_restore_from_config": config is not None,
+             "sparse": getattr(layer, "sparse", False), "ragged": getattr(layer, "ragged", False)}
+    if shape is not None:
+        found["build_input_shape"] = _encoded_shape(shape)
+    return json.dumps(found, default=model_files.plain_json)
+
+
+def _encoded_shape(shape: Any) -> Any:
+    """A shape, or shapes in lists and dictionaries, as tf.keras writes them."""
+    if isinstance(shape, dict):
+        return {k: _encoded_shape(v) for k, v in shape.items()}
+    if isinstance(shape, (list, tuple)) and any(isinstance(s, (list, tuple, TensorShape)) for s in shape):
+        return [_encoded_shape(s) for s in shape]
+    return {"class_name": "TensorShape", "items": TensorShape(shape).as_list()}
+
+
+# -- saving ----------------------------------------------------------------------------------------------------------
+def save(model: Any, path: str, include_optimizer: bool, signatures: Any = None) -> None:
+    """Writes a model to a directory."""
+    if not context.executing_eagerly():
+        _save_graph(model, path)
+        return
+    from penstock._src.state.saved_model.object_saving import save as save_objects
+    if _specs(model) is None:
+        raise ValueError(f"Model {model} cannot be saved because the input shapes have not been set. Usually, input shapes are "
+                         "automatically determined from calling `.fit()` or `.predict()`. To manually set the shapes, call "
+                         "`model.build(input_shape)`.")
+    save_objects(model, path, signatures)
+
+
+def _save_graph(model: Any, path: str) -> None:
+    from penstock.compat import v1 as tf
+    if not model.inputs or not model.outputs:
+        raise ValueError(f"Model {model} cannot be saved because its inputs are not known: call it, or `fit`, first.")
+    tf.saved_model.simple_save(backend.get_session(), path, dict(zip(model.input_names, model.inputs)),
+                               dict(zip(model.output_names, model.outputs)))
+    beside = os.path.join(path, _BESIDE)
+    os.makedirs(beside, exist_ok=True)
+    with open(os.path.join(beside, "model.json"), "w") as f:
+        f.write(metadata(model))
+    hdf5.save_weights_file(model, os.path.join(beside, "weights.h5"))
+
+
+# -- loading ---------------------------------------------------------------------------------------------------------
+def load(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
+    """Reads a model from a directory; the objects of the SavedModel, if it has no description of a model."""
+    beside = os.path.join(path, _BESIDE)
+    if os.path.exists(os.path.join(beside, "model.json")):
+        with open(os.path.join(beside, "model.json")) as f:
+            found = json.load(f)
+        model = model_files.model_from_config(found["model_config"], custom_objects)
+        model.load_weights(os.path.join(beside, "weights.h5"))
+    else:
+        found = _stored_metadata(path)
+        if "model_config" not in found:
+            from penstock._src.state.saved_model.object_loading import load as load_objects
+            return load_objects(path)
+        model = model_files.model_from_config(found["model_config"], custom_objects)
+        by_columns = bool(model.layers) and getattr(model.layers[0], "_is_feature_layer", False)
+        if not model.built and not model._is_graph_network and not by_columns:
+            raise ValueError(f"The model in {path} was saved before it was built: it cannot be made again.")
+        status = _restore(model, path)                          # columns make their variables when they are first called
+        (status if by_columns else status.assert_existing_objects_matched()).expect_partial()
+    if compile and found.get("training_config"):
+        compile_from_config(model, found["training_config"], custom_objects)
+        if context.executing_eagerly() and not os.path.exists(beside):
+            _restore(model, path).expect_partial()              # what the optimizer makes is restored when it is made
+    return model
+
+
+def _restore(model: Any, path: str) -> Any:
+    status = model._saver().restore(os.path.join(path, "variables", "variables"))
+    if not context.executing_eagerly():
+        status.run_restore_ops(session=backend.get_session())
+    return status
+
+
+def _stored_metadata(path: str) -> dict[str, Any]:
+    from penstock._src.state.saved_model.model_loader import parse_saved_model
+    apart = paths.join(path, "keras_metadata.pb")
+    if paths.exists(apart):
+        text = next((node.metadata for node in _metadata_file(apart).nodes if node.node_id == 0), "")
+    else:
+        message = parse_saved_model(path)
+        nodes = message.meta_graphs[0].object_graph_def.nodes if message.meta_graphs else ()
+        text = nodes[0].user_object.metadata if len(nodes) else ""
+    try:
+        return json.loads(text, object_hook=_decoded) if text else {}
+    except json.JSONDecodeError:
+        return {}
+
+
+def _decoded(value: dict[str, Any]) -> Any:
+    """What tf.keras writes for values that JSON has not."""
+    kind = value.get("class_name")
+    if kind in ("__tuple__", "TensorShape") and "items" in value:
+        return tuple(value["items"])
+    return None if kind == "__ellipsis__" else value
+
+
+def _metadata_file(path: str) -> Any:
+    try:
+        return messages.SavedMetadata.FromString(paths.read_bytes(path))
+    except messages.DecodeError as e:
+        raise OSError(f"Cannot parse file {path}: {e}.") from None
+
+
+@export("keras.experimental.export_saved_model")
+def export_saved_model(model: Any, saved_model_path: str, custom_objects: Any = None, as_text: bool = False,
+                       input_signature: Any = None, serving_only: bool = False) -> None:
+    """Writes a model to a directory as a SavedModel."""
+    save(model, saved_model_path, not serving_only)
+
+
+@export("keras.experimental.load_from_saved_model")
+def load_from_saved_model(saved_model_path: str, custom_objects: Any = None) -> Any:
+    """Reads a model that `export_saved_model` wrote."""
+    return load(saved_model_path, custom_objects)
+
+
+def save_spec(inputs: Any) -> Any:
+    """What the inputs of a call look like, for any number of examples; None if they are no tensors."""
+    flat = nest.flatten(inputs)
+    if not all(hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x.shape, "rank") for x in flat):
+        return None
+    names = iter(sorted(inputs) if isinstance(inputs, dict) and len(inputs) == len(flat)
+                 else [f"input_{i + 1}" for i in range(len(flat))])
+
+    def spec(x: Any) -> Any:
+        dims = None if x.shape.rank is None else [None, *x.shape.as_list()[1:]] if x.shape.rank else []
+        return TensorSpec(TensorShape(dims), x.dtype.base_dtype, name=next(names))
+    return nest.map_structure(spec, inputs)

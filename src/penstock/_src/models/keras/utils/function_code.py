@@ -1,0 +1,58 @@
+"""Python functions as text, for the configurations of Lambda layers.
+
+The text is bytecode, and loading it is running a stranger's program. Only code that this process itself wrote is
+loaded without asking; for anything else `tf.keras.config.enable_unsafe_deserialization()` must have been called.
+"""
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import marshal
+import types
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base.api import export
+
+_own: set[bytes] = set()                # digests of the code that was written here
+_flags = {"unsafe": False}
+
+
+@export(v2=["keras.config.enable_unsafe_deserialization"])
+def enable_unsafe_deserialization() -> None:
+    """Lets models that others wrote bring Python code (Lambda layers). Only for files that you trust."""
+    _flags["unsafe"] = True
+
+
+@export(v2=["keras.config.disable_unsafe_deserialization"])
+def disable_unsafe_deserialization() -> None:
+    """Refuses code in models that others wrote; this is the default."""
+    _flags["unsafe"] = False
+
+
+def func_dump(func: Callable) -> tuple:
+    """A function as (code, defaults, values of its closure)."""
+    raw = marshal.dumps(func.__code__)                          # type: ignore[attr-defined]
+    _own.add(hashlib.sha256(raw).digest())
+    closure = func.__closure__                                  # type: ignore[attr-defined]
+    values = tuple(c.cell_contents for c in closure) if closure else None
+    return base64.encodebytes(raw).decode("ascii"), func.__defaults__, values      # type: ignore[attr-defined]
+
+
+def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any = None) -> Callable:
+    """The function of what `func_dump` gave."""
+    if isinstance(code, (tuple, list)):
+        code, defaults, closure = code
+    try:
+        raw = base64.decodebytes(code.encode("ascii"))
+    except (UnicodeEncodeError, binascii.Error):
+        raise ValueError("The code of a Lambda layer cannot be read.") from None
+    if not _flags["unsafe"] and hashlib.sha256(raw).digest() not in _own:
+        raise ValueError("Refusing to load a Lambda layer: it brings Python code that this program did not write, and running "
+                         "it is as dangerous as running a stranger's script. If you trust its source, call "
+                         "`tf.keras.config.enable_unsafe_deserialization()` first, or pass the function in `custom_objects`.")
+    found = marshal.loads(raw)
+    cells = None if closure is None else tuple(c if isinstance(c, types.CellType) else types.CellType(c) for c in closure)
+    return types.FunctionType(found, {} if globs is None else globs, name=found.co_name,
+                              argdefs=None if defaults is None else tuple(defaults), closure=cells)

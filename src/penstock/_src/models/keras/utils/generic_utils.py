@@ -1,0 +1,173 @@
+"""Objects as configurations (dictionaries that can be written as JSON), and names of custom objects.
+
+A configuration is `{"class_name": …, "config": {…}}`, or a name alone for a function. It is turned back into an object by
+looking its name up: among the custom objects of the call, those of the open scopes, then the library's own.
+"""
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base.api import export
+
+_CUSTOM: dict[str, Any] = {}
+
+
+@export("keras.utils.CustomObjectScope", v2=["keras.saving.CustomObjectScope"])
+class CustomObjectScope:
+    """Names of custom objects for a block.
+
+    >>> with tf.keras.utils.custom_object_scope({"MyLayer": MyLayer}):
+    ...     model = tf.keras.models.model_from_json(text)
+    """
+
+    def __init__(self, *args: Any):
+        self.custom_objects = args
+        self.backup: dict[str, Any] = {}
+
+    def __enter__(self) -> CustomObjectScope:
+        self.backup = dict(_CUSTOM)
+        for objects in self.custom_objects:
+            _CUSTOM.update(objects or {})
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        _CUSTOM.clear()
+        _CUSTOM.update(self.backup)
+
+
+@export("keras.utils.custom_object_scope", v2=["keras.saving.custom_object_scope"])
+def custom_object_scope(*args: Any) -> CustomObjectScope:
+    """Names of custom objects for a block (see CustomObjectScope)."""
+    return CustomObjectScope(*args)
+
+
+@export("keras.utils.get_custom_objects", v2=["keras.saving.get_custom_objects"])
+def get_custom_objects() -> dict[str, Any]:
+    """The names of custom objects that are known everywhere; may be changed."""
+    return _CUSTOM
+
+
+@export(v2=["keras.utils.register_keras_serializable", "keras.saving.register_keras_serializable"])
+def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable:
+    """A decorator: configurations may name this class or function, as `package>name`.
+
+    >>> @tf.keras.utils.register_keras_serializable()
+    ... class MyLayer(tf.keras.layers.Layer): ...
+    """
+    def register(obj: Any) -> Any:
+        full = f"{package}>{name if name is not None else obj.__name__}"
+        if inspect.isclass(obj) and not hasattr(obj, "get_config"):
+            raise ValueError(f"Cannot register a class that does not have a get_config() method: {obj}.")
+        if full in _CUSTOM and _CUSTOM[full] is not obj:
+            raise ValueError(f"{full} has already been registered to {_CUSTOM[full]}.")
+        obj._keras_registered_name = full
+        _CUSTOM[full] = obj
+        return obj
+    return register
+
+
+@export(v2=["keras.utils.get_registered_name", "keras.saving.get_registered_name"])
+def get_registered_name(obj: Any) -> str:
+    """The name under which a class or function stands in configurations."""
+    return obj.__dict__.get("_keras_registered_name", obj.__name__) if hasattr(obj, "__dict__") else obj.__name__
+
+
+@export(v2=["keras.utils.get_registered_object", "keras.saving.get_registered_object"])
+def get_registered_object(name: str, custom_objects: Any = None, module_objects: Any = None) -> Any:
+    """The class or function of a name, or None."""
+    for table in (custom_objects, _CUSTOM, module_objects):
+        if table and name in table:
+            return table[name]
+    return None
+
+
+def serialize_keras_class_and_config(cls_name: str, cls_config: Any) -> dict[str, Any]:
+    """A configuration."""
+    return {"class_name": cls_name, "config": cls_config}
+
+
+@export("keras.utils.serialize_keras_object", v2=["keras.saving.serialize_keras_object"])
+def serialize_keras_object(instance: Any) -> Any:
+    """The configuration of an object: a dictionary, or a name for a function."""
+    if instance is None:
+        return None
+    if hasattr(instance, "get_config") and not inspect.isclass(instance):
+        return serialize_keras_class_and_config(get_registered_name(type(instance)), instance.get_config())
+    if hasattr(instance, "__name__"):
+        return get_registered_name(instance)
+    raise ValueError("Cannot serialize", instance)
+
+
+def class_and_config_for_serialized_keras_object(config: Any, module_objects: Any = None, custom_objects: Any = None,
+                                                 printable_module_name: str = "object") -> tuple:
+    """The class that a configuration names, and the rest of it."""
+    if not isinstance(config, dict) or "class_name" not in config or "config" not in config:
+        raise ValueError(f"Improper config format: {config}")
+    name = config["class_name"]
+    found = get_registered_object(name, custom_objects, module_objects)
+    if found is None and config.get("registered_name"):         # as Keras 3 writes it
+        found = get_registered_object(config["registered_name"], custom_objects)
+    if found is None:
+        raise ValueError(f"Unknown {printable_module_name}: {name}. If it is one of your own, pass it in "
+                         "`custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
+    return found, config["config"]
+
+
+@export("keras.utils.deserialize_keras_object", v2=["keras.saving.deserialize_keras_object"])
+def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
+                             printable_module_name: str = "object") -> Any:
+    """The object of a configuration, or of a name: classes are called without arguments, functions given as they are."""
+    if identifier is None:
+        return None
+    if isinstance(identifier, dict):
+        cls, config = class_and_config_for_serialized_keras_object(identifier, module_objects, custom_objects,
+                                                                   printable_module_name)
+        if not hasattr(cls, "from_config"):
+            if isinstance(config, str):                         # a function, as Keras 3 writes it
+                return cls
+            with custom_object_scope(custom_objects):
+                return cls(**config)
+        if "custom_objects" in inspect.signature(cls.from_config).parameters:
+            return cls.from_config(config, custom_objects={**_CUSTOM, **(custom_objects or {})})
+        with custom_object_scope(custom_objects):
+            return cls.from_config(config)
+    if isinstance(identifier, str):
+        found = get_registered_object(identifier, custom_objects, module_objects)
+        if found is None:
+            raise ValueError(f"Unknown {printable_module_name}:{identifier}")
+        return found() if inspect.isclass(found) else found
+    if callable(identifier):
+        return identifier
+    raise ValueError(f"Could not interpret serialized {printable_module_name}: {identifier}")
+
+
+def has_arg(fn: Callable, name: str, accept_all: bool = False) -> bool:
+    """Whether a function takes an argument of this name (or any, where `accept_all`)."""
+    with contextlib.suppress(TypeError, ValueError):
+        parameters = inspect.signature(fn).parameters.values()
+        if accept_all and any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return True
+        return any(p.name == name and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+    return False
+
+
+def to_snake_case(name: str) -> str:
+    """`MyLayer` as `my_layer`; names that begin with an underscore get `private` before it."""
+    spread = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    lower = re.sub(r"([a-z])([A-Z])", r"\1_\2", spread).lower()
+    return "private" + lower if lower[0] == "_" else lower
+
+
+def to_list(x: Any) -> list:
+    """A list: `x` itself if it is one, else with `x` as its element."""
+    return x if isinstance(x, list) else [x]
+
+
+def object_list_uid(objects: Any) -> str:
+    """A name for a list of objects, by their identities."""
+    from penstock._src.base import nest
+    return ", ".join(str(abs(id(o))) for o in nest.flatten(objects))

@@ -1,0 +1,22 @@
+"""One seed for everything that is random in a program."""
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from penstock._src.base.api import export
+from penstock._src.graph.random_seed import set_seed
+
+
+@export("keras.utils.set_random_seed")
+def set_random_seed(seed: int) -> None:
+    """Seeds Python, numpy and the ops.
+
+    >>> tf.keras.utils.set_random_seed(812)
+    """
+    if not isinstance(seed, int):
+        raise ValueError(f"Expected `seed` argument to be an integer. Received: seed={seed} (of type {type(seed)})")
+    random.seed(seed)
+    np.random.seed(seed)
+    set_seed(seed)

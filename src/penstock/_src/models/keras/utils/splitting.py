@@ -1,0 +1,60 @@
+"""Data in two parts: split_dataset."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import nest
+from penstock._src.base.api import export
+
+
+@export("keras.utils.split_dataset")
+def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, shuffle: bool = False,
+                  seed: int | None = None) -> tuple:
+    """A dataset, array, or structure of arrays as two datasets; sizes are numbers of elements or fractions.
+
+    >>> train, test = tf.keras.utils.split_dataset(np.arange(10), left_size=0.8)
+    """
+    import penstock as tf
+    if isinstance(dataset, tf.data.Dataset):
+        elements = list(dataset)
+        if shuffle:
+            np.random.RandomState(seed).shuffle(elements)
+        total = len(elements)
+    else:
+        total = len(nest.flatten(dataset)[0])
+        if any(len(part) != total for part in nest.flatten(dataset)):
+            raise ValueError(f"All arrays should have one length, got {[len(part) for part in nest.flatten(dataset)]}.")
+    left, right = _sizes(left_size, right_size, total)
+
+    def part(start: int, size: int) -> Any:
+        if not isinstance(dataset, tf.data.Dataset):
+            rows = order[start:start + size]
+            return tf.data.Dataset.from_tensor_slices(nest.map_structure(lambda a: np.asarray(a)[rows], dataset))
+        if size == 0:
+            return dataset.take(0)
+        stacked = nest.map_structure(lambda *values: tf.stack(values), *elements[start:start + size])
+        return tf.data.Dataset.from_tensor_slices(stacked)
+    order = np.arange(total)
+    if shuffle:
+        np.random.RandomState(seed).shuffle(order)
+    return part(0, left), part(total - right, right)
+
+
+def _sizes(left: Any, right: Any, total: int) -> tuple[int, int]:
+    """The numbers of elements; what is not given is the rest."""
+    if left is None and right is None:
+        raise ValueError("At least one of the `left_size` or `right_size` must be specified. Received: left_size=None and "
+                         "right_size=None")
+    found = []
+    for name, size in (("left_size", left), ("right_size", right)):
+        if isinstance(size, float) and not 0 < size < 1 or isinstance(size, int) and not 0 < size < total:
+            raise ValueError(f"`{name}` should be a fraction between 0 and 1, or a number of elements between 0 and "
+                             f"{total}, got {size}.")
+        found.append(round(size * total) if isinstance(size, float) else size)
+    a, b = found
+    a, b = total - b if a is None else a, total - a if b is None else b
+    if a + b > total:
+        raise ValueError(f"The sum of `left_size` ({left}) and `right_size` ({right}) is more than the {total} elements.")
+    return a, b

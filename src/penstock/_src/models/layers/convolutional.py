@@ -1,0 +1,117 @@
+"""Convolutions of tf.layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras.layers import convolutional as keras
+from penstock._src.models.keras.layers import convolutional_separable as separable
+from penstock._src.models.layers.base import Layer
+from penstock._src.models.layers.functional import arguments, function_of
+from penstock.compat import v1 as tf
+
+
+@export(v1=["layers.Conv1D"])
+class Conv1D(keras.Conv1D, Layer):
+    """A convolution over one dimension."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+                 data_format: str = "channels_last", dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = None, bias_initializer: Any = tf.zeros_initializer(), kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+@export(v1=["layers.Conv2D"])
+class Conv2D(keras.Conv2D, Layer):
+    """A convolution over images.
+
+    >>> layer = tf.layers.Conv2D(32, 3, activation=tf.nn.relu); y = layer(images)
+    """
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+                 data_format: str = "channels_last", dilation_rate: Any = (1, 1), activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = None, bias_initializer: Any = tf.zeros_initializer(), kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+@export(v1=["layers.Conv3D"])
+class Conv3D(keras.Conv3D, Layer):
+    """A convolution over volumes."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
+                 data_format: str = "channels_last", dilation_rate: Any = (1, 1, 1), activation: Any = None,
+                 use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = tf.zeros_initializer(),
+                 kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 kernel_constraint: Any = None, bias_constraint: Any = None, trainable: bool = True, name: str | None = None,
+                 **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+@export(v1=["layers.SeparableConv1D"])
+class SeparableConv1D(separable.SeparableConv1D, Layer):
+    """A convolution of each channel, then one across channels, over one dimension."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+                 data_format: str = "channels_last", dilation_rate: Any = 1, depth_multiplier: int = 1, activation: Any = None,
+                 use_bias: bool = True, depthwise_initializer: Any = None, pointwise_initializer: Any = None,
+                 bias_initializer: Any = tf.zeros_initializer(), depthwise_regularizer: Any = None,
+                 pointwise_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 depthwise_constraint: Any = None, pointwise_constraint: Any = None, bias_constraint: Any = None,
+                 trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+@export(v1=["layers.SeparableConv2D"])
+class SeparableConv2D(separable.SeparableConv2D, Layer):
+    """A convolution of each channel, then one across channels, over images."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+                 data_format: str = "channels_last", dilation_rate: Any = (1, 1), depth_multiplier: int = 1,
+                 activation: Any = None, use_bias: bool = True, depthwise_initializer: Any = None,
+                 pointwise_initializer: Any = None, bias_initializer: Any = tf.zeros_initializer(),
+                 depthwise_regularizer: Any = None, pointwise_regularizer: Any = None, bias_regularizer: Any = None,
+                 activity_regularizer: Any = None, depthwise_constraint: Any = None, pointwise_constraint: Any = None,
+                 bias_constraint: Any = None, trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+@export(v1=["layers.Conv2DTranspose"])
+class Conv2DTranspose(keras.Conv2DTranspose, Layer):
+    """A transposed convolution over images."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+                 data_format: str = "channels_last", activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = None, bias_initializer: Any = tf.zeros_initializer(), kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+@export(v1=["layers.Conv3DTranspose"])
+class Conv3DTranspose(keras.Conv3DTranspose, Layer):
+    """A transposed convolution over volumes."""
+
+    def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
+                 data_format: str = "channels_last", activation: Any = None, use_bias: bool = True,
+                 kernel_initializer: Any = None, bias_initializer: Any = tf.zeros_initializer(), kernel_regularizer: Any = None,
+                 bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+conv1d = function_of(Conv1D, "conv1d", "A convolution over one dimension, with variables from the open variable scope.")
+conv2d = function_of(Conv2D, "conv2d", """A convolution over images, with variables from the open variable scope.
+
+    >>> features = tf.layers.conv2d(images, filters=32, kernel_size=5, padding="same", activation=tf.nn.relu)
+    """)
+conv3d = function_of(Conv3D, "conv3d", "A convolution over volumes, with variables from the open variable scope.")
+separable_conv1d = function_of(SeparableConv1D, "separable_conv1d",
+                               "A convolution of each channel, then one across channels, over one dimension.")
+separable_conv2d = function_of(SeparableConv2D, "separable_conv2d",
+                               "A convolution of each channel, then one across channels, over images.")
+conv2d_transpose = function_of(Conv2DTranspose, "conv2d_transpose", "A transposed convolution over images.")
+conv3d_transpose = function_of(Conv3DTranspose, "conv3d_transpose", "A transposed convolution over volumes.")

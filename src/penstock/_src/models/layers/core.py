@@ -1,0 +1,63 @@
+"""Dense, Dropout and Flatten of tf.layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras.layers import core as keras
+from penstock._src.models.layers.base import Layer
+from penstock._src.models.layers.functional import arguments, function_of
+from penstock.compat import v1 as tf
+
+
+@export(v1=["layers.Dense"])
+class Dense(keras.Dense, Layer):
+    """activation(inputs · kernel + bias).
+
+    >>> layer = tf.layers.Dense(10); y = layer(x)
+    """
+
+    def __init__(self, units: int, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = None,
+                 bias_initializer: Any = tf.zeros_initializer(), kernel_regularizer: Any = None, bias_regularizer: Any = None,
+                 activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None,
+                 trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+
+dense = function_of(Dense, "dense", """activation(inputs · kernel + bias), with variables from the open variable scope.
+
+    >>> hidden = tf.layers.dense(x, 128, activation=tf.nn.relu)
+    """)
+
+
+@export(v1=["layers.Dropout"])
+class Dropout(keras.Dropout, Layer):
+    """Sets a fraction of the inputs to zero while training."""
+
+    def __init__(self, rate: float = 0.5, noise_shape: Any = None, seed: int | None = None, name: str | None = None,
+                 **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        """The inputs, with some of them zero while training."""
+        return super().call(inputs, training=training)
+
+
+dropout = function_of(Dropout, "dropout", """Sets a fraction of the inputs to zero while training.
+
+    >>> hidden = tf.layers.dropout(hidden, rate=0.4, training=is_training)
+    """, variables=False, call={"training": False})
+
+
+@export(v1=["layers.Flatten"])
+class Flatten(keras.Flatten, Layer):
+    """Each example as a vector."""
+
+
+@export(v1=["layers.flatten"])
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
+    """Each example as a vector.
+
+    >>> flat = tf.layers.flatten(images)
+    """
+    return Flatten(name=name, data_format=data_format)(inputs)

@@ -1,0 +1,40 @@
+"""Batch normalization of tf.layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras.layers import normalization as keras
+from penstock._src.models.layers.base import Layer
+from penstock._src.models.layers.functional import arguments, function_of
+from penstock.compat import v1 as tf
+
+
+@export(v1=["layers.BatchNormalization"])
+class BatchNormalization(keras.BatchNormalizationV1, Layer):
+    """Each channel with mean 0 and variance 1 over the batch, scaled and shifted; by the averages, when predicting.
+
+    The updates of the averages are in the collection UPDATE_OPS: run them with the training op.
+    """
+
+    def __init__(self, axis: Any = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+                 beta_initializer: Any = tf.zeros_initializer(), gamma_initializer: Any = tf.ones_initializer(),
+                 moving_mean_initializer: Any = tf.zeros_initializer(),
+                 moving_variance_initializer: Any = tf.ones_initializer(), beta_regularizer: Any = None,
+                 gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, renorm: bool = False,
+                 renorm_clipping: Any = None, renorm_momentum: float = 0.99, fused: Any = None, trainable: bool = True,
+                 virtual_batch_size: int | None = None, adjustment: Any = None, name: str | None = None, **kwargs: Any):
+        super().__init__(**arguments(locals()))
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        """The normalized inputs; by the averages unless `training`."""
+        return super().call(inputs, training=training)
+
+
+batch_normalization = function_of(
+    BatchNormalization, "batch_normalization",
+    """Each channel with mean 0 and variance 1 over the batch, scaled and shifted; by the averages, when predicting.
+
+    >>> x = tf.layers.batch_normalization(x, training=is_training)
+    >>> updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)       # to be run with the training op
+    """, call={"training": False})

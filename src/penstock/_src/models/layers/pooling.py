@@ -1,0 +1,82 @@
+"""Poolings of tf.layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.keras.layers import pooling as keras
+from penstock._src.models.layers.base import Layer
+from penstock._src.models.layers.functional import arguments, function_of
+
+
+@export(v1=["layers.AveragePooling1D"])
+class AveragePooling1D(keras.AveragePooling1D, Layer):
+    """Averages over windows of one dimension."""
+
+    def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(**_checked(arguments(locals())))
+
+
+@export(v1=["layers.MaxPooling1D"])
+class MaxPooling1D(keras.MaxPooling1D, Layer):
+    """Maxima over windows of one dimension."""
+
+    def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(**_checked(arguments(locals())))
+
+
+@export(v1=["layers.AveragePooling2D"])
+class AveragePooling2D(keras.AveragePooling2D, Layer):
+    """Averages over windows of images."""
+
+    def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(**_checked(arguments(locals())))
+
+
+@export(v1=["layers.MaxPooling2D"])
+class MaxPooling2D(keras.MaxPooling2D, Layer):
+    """Maxima over windows of images."""
+
+    def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(**_checked(arguments(locals())))
+
+
+@export(v1=["layers.AveragePooling3D"])
+class AveragePooling3D(keras.AveragePooling3D, Layer):
+    """Averages over windows of volumes."""
+
+    def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(**_checked(arguments(locals())))
+
+
+@export(v1=["layers.MaxPooling3D"])
+class MaxPooling3D(keras.MaxPooling3D, Layer):
+    """Maxima over windows of volumes."""
+
+    def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
+                 name: str | None = None, **kwargs: Any):
+        super().__init__(**_checked(arguments(locals())))
+
+
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, if there are strides: here they have no default."""
+    if given["strides"] is None:
+        raise ValueError("Argument `strides` must not be None.")
+    return given
+
+
+average_pooling1d = function_of(AveragePooling1D, "average_pooling1d", "Averages over windows of one dimension.",
+                                variables=False)
+max_pooling1d = function_of(MaxPooling1D, "max_pooling1d", "Maxima over windows of one dimension.", variables=False)
+average_pooling2d = function_of(AveragePooling2D, "average_pooling2d", "Averages over windows of images.", variables=False)
+max_pooling2d = function_of(MaxPooling2D, "max_pooling2d", """Maxima over windows of images.
+
+    >>> smaller = tf.layers.max_pooling2d(features, pool_size=2, strides=2)
+    """, variables=False)
+average_pooling3d = function_of(AveragePooling3D, "average_pooling3d", "Averages over windows of volumes.", variables=False)
+max_pooling3d = function_of(MaxPooling3D, "max_pooling3d", "Maxima over windows of volumes.", variables=False)

@@ -1,0 +1,1 @@
+"""Shapes, slices, and moving elements around."""

@@ -1,0 +1,211 @@
+"""Broadcasting as an operation, and what is made from it: meshgrid, sequence masks, repeats."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape, as_dims, broadcast, rank_is, show
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays
+from penstock._src.ops.array.array import known, reshape_op, shape_internal
+from penstock._src.ops.math.math import unbroadcast
+from penstock._src.ops.registry import get, op
+
+broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: type, Tidx: type in {index} = int32",
+                     export_as="broadcast_to")
+broadcast_to_op.repeats = 0
+
+
+@broadcast_to_op.shape
+def _broadcast_to_shape(input, shape, *, c):
+    rank_is(shape, 1)
+    dims = c.dims("shape")
+    if dims is None or input is None:
+        return dims
+    if len(input) > len(dims):
+        raise ValueError(f"Shape must be at most rank {len(dims)} but is rank {len(input)}: {show(input)} cannot be "
+                         f"broadcast to {show(dims)}")
+    for d, w in zip(input, dims[len(dims) - len(input):], strict=True):
+        if d not in (None, 1) and w is not None and d != w:
+            raise ValueError(f"Incompatible shapes: unable to broadcast tensor of shape {show(input)} to tensor of "
+                             f"shape {show(dims)}")
+    return dims
+
+
+@broadcast_to_op.kernel
+def _broadcast_to_kernel(input, shape):
+    dims, wanted = arrays.dims_of(input), arrays.checked_dims(shape)
+    if not arrays.expands(dims, wanted):
+        raise errors.invalid(f"Unable to broadcast tensor of shape {arrays.show(dims)} to tensor of shape "
+                             f"{arrays.show(wanted)}")
+    return arrays.expand(input, wanted)
+
+
+@broadcast_to_op.prepare
+def _broadcast_to_prepare(known):
+    dims = known.out()
+    if known.dims(0) is None or dims is None or known.const(1) is None or not known.floating():
+        return None
+    return lambda input, shape: input.expand(dims)
+
+
+broadcast_to_op.gradient(lambda op, grad: (unbroadcast(grad, op.inputs[0], op.outputs[0]), None))
+
+broadcast_args = op("BroadcastArgs", "s0: T, s1: T -> r0: T", "T: type in {index} = int32").no_gradient()
+
+
+@broadcast_args.shape
+def _broadcast_args_shape(s0, s1):
+    (a,), (b,) = rank_is(s0, 1), rank_is(s1, 1)
+    return (None if a is None or b is None else max(a, b),)
+
+
+@broadcast_args.kernel
+def _broadcast_args_kernel(s0, s1):
+    try:
+        dims = broadcast(tuple(arrays.ints(s0)), tuple(arrays.ints(s1)))
+    except ValueError:
+        raise errors.invalid(f"Incompatible shapes: {arrays.show(arrays.ints(s0))} vs. "
+                             f"{arrays.show(arrays.ints(s1))}") from None
+    return torch.tensor(dims, dtype=s0.dtype)
+
+
+@export("broadcast_dynamic_shape")
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape to which tensors of two shapes, given as tensors, broadcast.
+
+    >>> tf.broadcast_dynamic_shape(tf.constant([1, 2, 3]), tf.constant([5, 1, 3]))    # [5, 2, 3]
+    """
+    return broadcast_args(shape_x, shape_y)
+
+
+@export("broadcast_static_shape")
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The TensorShape to which two TensorShapes broadcast."""
+    return TensorShape.of(broadcast(as_dims(shape_x), as_dims(shape_y)))
+
+
+# -- meshgrid --------------------------------------------------------------
+@export("meshgrid")
+def meshgrid(*args: Any, **kwargs: Any) -> list:
+    """Coordinates on a grid: for n vectors, n tensors of rank n.
+
+    >>> x, y = tf.meshgrid([1, 2, 3], [4, 5])
+    """
+    indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
+    if kwargs:
+        raise TypeError(f"'{next(iter(kwargs))}' is an invalid keyword argument for this function")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("indexing parameter must be either 'xy' or 'ij'")
+    with name_scope(name, "meshgrid", args):
+        lines = [convert(a) for a in args]
+        order = list(range(len(lines)))
+        if indexing == "xy" and len(lines) > 1:
+            order[:2] = [1, 0]
+        sizes: list[Any] = [0] * len(lines)
+        for line, at in zip(lines, order, strict=True):
+            sizes[at] = int(np.prod(line._dims)) if known(line._dims) else get("Size")(line)
+        whole = get("Pack")(sizes) if any(isinstance(s, Tensor) for s in sizes) else np.array(sizes, np.int32)
+        out = []
+        for line, at in zip(lines, order, strict=True):
+            thin = [1] * len(lines)
+            thin[at] = sizes[at] if not isinstance(sizes[at], Tensor) else -1
+            out.append(broadcast_to_op(reshape_op(line, thin), whole))
+        return out
+
+
+@export("sequence_mask")
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
+    """For each length, a row that holds in its first `length` places.
+
+    >>> tf.sequence_mask([1, 3], 3)    # [[True, False, False], [True, True, True]]
+    """
+    with name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert(lengths)
+        if maxlen is None:
+            flat = reshape_op(lengths, [-1])
+            maxlen = get("Maximum")(convert(0, lengths.dtype), get("Max")(flat, 0))
+        else:
+            maxlen = convert(maxlen)
+        if maxlen._dims not in ((), None):
+            raise ValueError("maxlen must be scalar for sequence_mask")
+        places = get("Range")(convert(0, maxlen.dtype), maxlen, convert(1, maxlen.dtype))
+        ends = get("ExpandDims")(lengths, -1)
+        if ends.dtype != places.dtype:
+            ends = get("Cast")(ends, DstT=places.dtype)
+        result = get("Less")(places, ends)
+        dtype = dtypes.as_dtype(dtype or dtypes.bool)
+        return result if dtype == dtypes.bool else get("Cast")(result, DstT=dtype)
+
+
+# -- repeat --------------------------------------------------------------
+@export("repeat")
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+    """Each slice along `axis` (by default, each element) repeated so many times.
+
+    >>> tf.repeat([1, 2], [2, 3])    # [1, 1, 2, 2, 2]
+    """
+    with name_scope(name, "Repeat", [input, repeats]):
+        data = convert(input, name="data")
+        repeats = convert(repeats, name="repeats")
+        if repeats.dtype not in (dtypes.int32, dtypes.int64):
+            repeats = get("Cast")(repeats, DstT=dtypes.int32)
+        if axis is None:
+            data, axis = reshape_op(data, [-1]), 0
+        if data.ndim == 0:
+            data = reshape_op(data, [1])
+        axis = _axis_of_repeat(axis, data.ndim)
+        fixed = None if data._dims is None else data._dims[axis]
+        rows = shape_internal(data)[axis] if fixed is None else fixed
+        if repeats._dims in (None, (None,)):            # one number for all slices, or one for each
+            repeats = broadcast_to_op(repeats, get("Pack")([rows]))
+        if repeats.ndim == 0 or repeats._dims == (1,):
+            index = _even(rows, reshape_op(repeats, []))
+        else:
+            _check_repeats(repeats, fixed)
+            index = _uneven(repeats)
+        return get("GatherV2")(data, index, axis)
+
+
+def _axis_of_repeat(axis: Any, rank: int | None) -> int:
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+    if rank is None and axis < 0:
+        raise ValueError("axis may only be negative if data.shape.ndims is statically known")
+    if rank is not None and not -rank <= axis < rank:
+        raise ValueError(f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
+    return axis if rank is None else axis % rank
+
+
+def _check_repeats(repeats: Tensor, rows: int | None) -> None:
+    if repeats.ndim is not None and repeats.ndim != 1:
+        raise ValueError(f"repeats must be a scalar or a vector, got shape {repeats.shape}")
+    if repeats._dims is not None and None not in (rows, repeats._dims[0]) and repeats._dims[0] != rows:
+        raise ValueError(f"Dimensions {rows} and {repeats._dims[0]} are not compatible: repeats must have one element "
+                         "per slice")
+
+
+def _even(rows: Any, times: Tensor) -> Tensor:
+    """0, 0, … 1, 1, …: each of `rows` positions, `times` times."""
+    if not isinstance(rows, Tensor):
+        rows = convert(rows, times.dtype)
+    elif rows.dtype != times.dtype:
+        rows = get("Cast")(rows, DstT=times.dtype)
+    zero, one = convert(0, times.dtype), convert(1, times.dtype)
+    line = get("Range")(zero, rows, one)
+    return reshape_op(broadcast_to_op(get("ExpandDims")(line, 1), get("Pack")([rows, times])), [-1])
+
+
+def _uneven(repeats: Tensor) -> Tensor:
+    """Position i as often as repeats[i] says: the number of slices that end at or before each place of the result."""
+    ends = get("Cumsum")(repeats, 0)
+    zero, one = convert(0, repeats.dtype), convert(1, repeats.dtype)
+    total = get("Sum")(repeats, [0])
+    places = get("Range")(zero, total, one)
+    return get("UpperBound")(get("ExpandDims")(ends, 0), get("ExpandDims")(places, 0), out_type=repeats.dtype)[0]

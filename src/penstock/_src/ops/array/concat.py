@@ -1,0 +1,555 @@
+"""Joining and dividing tensors: concat, stack, unstack, split, tile, repeat."""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dims, merge, rank_is, show
+from penstock._src.graph import context
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays
+from penstock._src.ops.array.array import canonical, known, reshape_op, shape_of
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.core import identity
+from penstock._src.ops.registry import get, op
+
+# -- concat --------------------------------------------------------------
+concat_v2 = op("ConcatV2", "values: N * T, axis: Tidx -> output: T",
+               "N: int >= 2, T: type, Tidx: type in {index} = int32")
+concat_op = op("Concat", "concat_dim: int32, values: N * T -> output: T", "N: int >= 2, T: type")
+
+
+def _joined(values: list, axis: np.ndarray | None) -> Dims:
+    """The static shape of values joined along an axis that may not be known."""
+    rank = next((len(v) for v in values if v is not None), None)
+    if rank is None:
+        return None
+    if rank == 0:
+        raise ValueError("Can't concatenate scalars (use tf.stack instead)")
+    if axis is None:
+        for v in values:
+            rank_is(v, rank)
+        return (None,) * rank
+    if axis.ndim:
+        raise ValueError(f"Shape must be rank 0 but is rank {axis.ndim}: the axis of a concat is a scalar")
+    at = canonical(int(axis), rank)
+    total: int | None = 0
+    rest: Dims = (None,) * rank
+    for v in values:
+        dims = rank_is(v, rank)
+        total = None if total is None or dims[at] is None else total + dims[at]
+        try:
+            rest = merge(rest, dims[:at] + (None,) + dims[at + 1:])
+        except ValueError:
+            raise ValueError("Dimensions must be equal except in the one that is concatenated, but are "
+                             + " and ".join(show(s) for s in values)) from None
+    return rest[:at] + (total,) + rest[at + 1:]  # type: ignore[index]
+
+
+concat_v2.shape(lambda values, axis, *, c: _joined(values, c.const("axis")))
+concat_op.shape(lambda concat_dim, values, *, c: _joined(values, c.const("concat_dim")))
+
+
+def join(values: list, axis: Any) -> Any:
+    """The kernel of concat."""
+    if axis.ndim:
+        raise errors.invalid(f"Concat dim tensor should be a scalar integer, but got shape "
+                             f"{arrays.show(axis.shape)}")
+    first = arrays.dims_of(values[0])
+    rank, at = len(first), int(axis)
+    if not -rank <= at < rank:
+        raise errors.invalid(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got "
+                             f"{at}")
+    at += rank if at < 0 else 0
+    for i, v in enumerate(values):
+        dims = arrays.dims_of(v)
+        if len(dims) != rank:
+            raise errors.invalid(f"ConcatOp : Ranks of all input tensors should match: shape[0] = {arrays.show(first)} "
+                                 f"vs. shape[{i}] = {arrays.show(dims)}")
+        if dims[:at] != first[:at] or dims[at + 1:] != first[at + 1:]:
+            raise errors.invalid(f"ConcatOp : Dimensions of inputs should match: shape[0] = {arrays.show(first)} vs. "
+                                 f"shape[{i}] = {arrays.show(dims)}")
+    return arrays.cat(values, at)
+
+
+concat_v2.kernel(join)
+concat_v2.joins = True
+
+
+@concat_v2.prepare
+def _concat_v2_prepare(known):
+    n = known.attrs["N"]
+    axis, all_dims = known.const(n), [known.dims(i) for i in range(n)]
+    if axis is None or any(d is None for d in all_dims) or not known.plain() or not all_dims[0]:
+        return None
+    at = canonical(int(axis), len(all_dims[0]))
+    return lambda values, axis: torch.cat(values, at)
+concat_op.kernel(lambda concat_dim, values: join(values, concat_dim))
+
+
+@concat_v2.value
+def _concat_v2_value(op, values):
+    dims = op.outputs[0]._dims
+    if not op._inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
+        return None
+    parts = [values(i) for i in range(len(op._inputs) - 1)]
+    return None if any(p is None for p in parts) else tuple(itertools.chain(*parts))
+
+
+def _concat_gradient(values: list, axis: Tensor, grad: Any) -> list:
+    """The part of the gradient that belongs to each value."""
+    if isinstance(grad, IndexedSlices):
+        return _sparse_concat_gradient(values, axis, grad)
+    at = constant_value(axis)
+    rank = next((len(v._dims) for v in values if v._dims is not None), None)
+    if at is not None and rank is not None:
+        n = canonical(int(at), rank)
+        sizes = [v._dims[n] if v._dims is not None else None for v in values]
+        if None not in sizes:
+            return list(split_v(grad, np.array(sizes, np.int32), np.int32(n), num_split=len(sizes)))
+    shapes = get("ShapeN")(values)
+    axis = axis if axis.dtype == dtypes.int32 else get("Cast")(axis, DstT=dtypes.int32)
+    axis = get("FloorMod")(axis, get("Rank")(values[0]))
+    begins = concat_offset(axis, shapes)
+    return [get("Slice")(grad, b, s) for b, s in zip(begins, shapes, strict=True)]
+
+
+def _sparse_concat_gradient(values: list, axis: Tensor, grad: IndexedSlices) -> list:
+    at = constant_value(axis)
+    rank = next((len(v._dims) for v in values if v._dims is not None), None)
+    if at is None or rank is None and int(at) < 0:
+        raise ValueError("Can only compute IndexedSlices gradient with statically-known concat_dim")
+    n = canonical(int(at), rank) if rank is not None else int(at)
+    shapes = [get("Shape")(v, out_type=grad.indices.dtype) for v in values]
+    if n > 0:
+        sizes = [s[n] for s in shapes]
+        parts = split_v(grad.values, get("Pack")(sizes), np.int32(n), num_split=len(sizes))
+        return [IndexedSlices(p, grad.indices, s) for p, s in zip(parts, shapes, strict=True)]
+    out, start = [], convert(0, grad.indices.dtype)
+    for s in shapes:
+        end = start + s[0]
+        inside = get("LogicalAnd")(get("GreaterEqual")(grad.indices, start), get("Less")(grad.indices, end))
+        rows = get("Squeeze")(get("Where")(inside), squeeze_dims=[1])
+        out.append(IndexedSlices(get("GatherV2")(grad.values, rows, 0),
+                                 get("Sub")(get("GatherV2")(grad.indices, rows, 0), start), s))
+        start = end
+    return out
+
+
+concat_v2.gradient(lambda op, grad: [*_concat_gradient(list(op.inputs[:-1]), op.inputs[-1], grad), None])
+concat_op.gradient(lambda op, grad: [None, *_concat_gradient(list(op.inputs[1:]), op.inputs[0], grad)])
+
+concat_offset = op("ConcatOffset", "concat_dim: int32, shape: N * int32 -> offset: N * int32",
+                   "N: int >= 2").no_gradient()
+concat_offset.shape(lambda concat_dim, shape: list(shape))
+
+
+@concat_offset.kernel
+def _concat_offset_kernel(concat_dim, shape):
+    rows = [arrays.ints(s) for s in shape]
+    rank = len(rows[0])
+    for i, s in enumerate(shape):
+        if s.dim() != 1:
+            raise errors.invalid(f"input {i} should be a vector, but got shape {arrays.show(s.shape)}")
+        if len(rows[i]) != rank:
+            raise errors.invalid(f"input {i} should contain {rank} elements, but got {len(rows[i])}")
+    at = arrays.canonical_axis(int(concat_dim), rank, f"Concat dim is out of range: {int(concat_dim)} vs. {rank}")
+    out, offset = [], 0
+    for i, r in enumerate(rows):
+        for j, size in enumerate(r):
+            if j != at and size != rows[0][j]:
+                raise errors.invalid(f"All dimensions except {at} must match. Input {i} has shape "
+                                     f"[{' '.join(map(str, r))}] and doesn't match input 0 with shape "
+                                     f"[{' '.join(map(str, rows[0]))}].")
+        out.append(torch.tensor([offset if j == at else 0 for j in range(rank)], dtype=torch.int32))
+        offset += r[at]
+    return out
+
+
+@export("concat")
+@dispatched
+def concat(values: Any, axis: Any, name: str | None = "concat") -> Tensor:
+    """Tensors joined along an axis.
+
+    >>> tf.concat([[[1, 2]], [[3, 4]]], 0)    # [[1, 2], [3, 4]]
+    """
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if len(values) == 1:
+        with name_scope(name) as scope:
+            at = convert(axis, dtypes.int32, "concat_dim")
+            if at._dims is not None and at._dims != ():
+                raise ValueError(f"Shape must be rank 0 but is rank {len(at._dims)}: the axis of a concat is a scalar")
+            return identity(convert(values[0]), name=scope)
+    return concat_v2(values, axis, name=name)
+
+
+parallel_concat = op("ParallelConcat", "values: N * T -> output: T", "N: int >= 1, T: type, shape: shape").no_gradient()
+
+
+@parallel_concat.shape
+def _parallel_concat_shape(values, *, shape):
+    dims = shape._dims
+    if not known(dims):
+        raise ValueError(f"shape attr must be fully defined: {show(dims)}")
+    for v in values:
+        if v is not None and v != (1, *dims[1:]):
+            raise ValueError(f"All input shapes must be (1, {show(dims[1:])[1:]} but one is {show(v)}")
+    return dims
+
+
+parallel_concat.kernel(lambda values: join(values, torch.tensor(0)))
+
+
+@export("parallel_stack")
+def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
+    """Tensors of one static shape stacked along a new first axis, each copied as it becomes ready."""
+    if context.executing_eagerly():
+        raise RuntimeError("parallel_stack is not supported in eager execution: use tf.stack")
+    with name_scope(name):
+        first = convert(values[0])
+        if not known(first._dims):
+            raise ValueError(f"parallel_stack needs static shapes, got {first.shape}")
+        expanded = [get("ExpandDims")(convert(v), 0) for v in values]
+        return parallel_concat(expanded, shape=(len(values), *first._dims))
+
+
+# -- stack, unstack --------------------------------------------------------------
+pack_op = op("Pack", "values: N * T -> output: T", "N: int >= 1, T: type, axis: int = 0")
+
+
+@pack_op.shape
+def _pack_shape(values, *, axis):
+    dims: Dims = None
+    for v in values:
+        dims = merge(dims, v)
+    if dims is None:
+        return None
+    at = canonical(axis, len(dims) + 1)
+    return dims[:at] + (len(values),) + dims[at:]
+
+
+@pack_op.kernel
+def _pack_kernel(values, *, axis):
+    first = arrays.dims_of(values[0])
+    for i, v in enumerate(values):
+        if arrays.dims_of(v) != first:
+            raise errors.invalid(f"Shapes of all inputs must match: values[0].shape = {arrays.show(first)} != "
+                                 f"values[{i}].shape = {arrays.show(arrays.dims_of(v))}")
+    rank = len(first) + 1
+    return arrays.stack(values, arrays.canonical_axis(axis, rank, f"axis = {axis} not in [{-rank}, {rank})"))
+
+
+@pack_op.value
+def _pack_value(op, values):
+    dims = op.outputs[0]._dims
+    if not op._inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
+        return None
+    parts = [values(i) for i in range(len(op._inputs))]
+    return tuple(None if p is None else p[0] for p in parts)
+
+
+pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
+
+unpack_op = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
+pack_op.elements = unpack_op.elements = lambda op, i: op._inputs[0]
+
+
+@unpack_op.shape
+def _unpack_shape(value, *, num, axis):
+    if value is None:
+        return [None] * num
+    at = canonical(axis, len(value))
+    if value[at] not in (None, num):
+        raise ValueError(f"Dimension must be {num} but is {value[at]}: {show(value)} cannot be unstacked into {num}")
+    return [value[:at] + value[at + 1:]] * num
+
+
+@unpack_op.kernel
+def _unpack_kernel(value, *, num, axis):
+    dims = arrays.dims_of(value)
+    at = arrays.canonical_axis(axis, len(dims), f"axis = {axis} not in [{-len(dims)}, {len(dims)})")
+    if dims[at] != num:
+        raise errors.invalid(f"Input shape axis {at} must equal {num}, got shape {arrays.show(dims)}")
+    if isinstance(value, torch.Tensor):
+        return list(value.unbind(at))
+    return [arrays.boxed(v) for v in np.moveaxis(value, at, 0)]
+
+
+unpack_op.gradient(lambda op, *grads: pack_op(list(grads), axis=op.attrs["axis"]))
+
+
+@export("stack")
+@dispatched
+def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
+    """Tensors of one shape joined along a new axis.
+
+    >>> tf.stack([[1, 2], [3, 4]], axis=1)    # [[1, 3], [2, 4]]
+    """
+    if axis == 0:
+        try:
+            return convert(values, name=name)       # a constant, when the values are
+        except (TypeError, ValueError):
+            pass                                    # the op says what is wrong
+    dims = convert(values[0])._dims
+    if dims is not None and not -len(dims) - 1 <= axis <= len(dims):
+        raise ValueError(f"axis = {axis} not in [{-len(dims) - 1}, {len(dims) + 1})")
+    return pack_op(values, axis=axis, name=name)
+
+
+@export("unstack")
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = "unstack") -> list:
+    """The slices of a tensor along an axis, as a list.
+
+    >>> x, y = tf.unstack([[1, 2], [3, 4]])    # [1, 2], [3, 4]
+    """
+    if num is None:
+        value = convert(value)
+        dims = value._dims
+        if dims is not None:
+            if not -len(dims) <= axis < len(dims):
+                raise ValueError(f"axis = {axis} not in [{-len(dims)}, {len(dims)})")
+            num = dims[axis]
+        if num is None:
+            raise ValueError(f"Cannot infer num from shape {value.shape}")
+    return unpack_op(value, num=num, axis=axis, name=name)
+
+
+# -- split --------------------------------------------------------------
+split_op = op("Split", "split_dim: int32, value: T -> output: num_split * T", "num_split: int >= 1, T: type",
+              python_names={"split_dim": "axis"})
+split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T",
+             "num_split: int >= 1, T: type, Tlen: type in {index} = int64", python_names={"split_dim": "axis"})
+
+split_op.divides = True
+
+
+@split_op.shape
+def _split_shape(split_dim, value, *, num_split, c):
+    axis = c.const("split_dim")
+    if value is None:
+        return [None] * num_split
+    if axis is None:
+        return [(None,) * len(value)] * num_split
+    at = canonical(int(axis), len(value))
+    size = value[at]
+    if size is not None and size % num_split:
+        raise ValueError(f"Number of ways to split should evenly divide the split dimension: {show(value)} cannot be "
+                         f"split into {num_split} along axis {at}")
+    return [value[:at] + (None if size is None else size // num_split,) + value[at + 1:]] * num_split
+
+
+def _split_axis(split_dim: Any, rank: int) -> int:
+    if split_dim.numel() != 1:
+        raise errors.invalid("split_dim must have exactly one element.")
+    at = int(split_dim)
+    return arrays.canonical_axis(at, rank, f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {at}")
+
+
+def cut(value: Any, sizes: list[int], axis: int) -> list:
+    """Views of `value`, `sizes` long along an axis."""
+    if isinstance(value, torch.Tensor):
+        return list(value.split(sizes, axis))
+    return np.split(value, np.cumsum(sizes)[:-1], axis)
+
+
+@split_op.kernel
+def _split_kernel(split_dim, value, *, num_split):
+    dims = arrays.dims_of(value)
+    at = _split_axis(split_dim, len(dims))
+    if dims[at] % num_split:
+        raise errors.invalid(f"Number of ways to split should evenly divide the split dimension, but got split_dim "
+                             f"{at} (size = {dims[at]}) and num_split {num_split}")
+    return cut(value, [dims[at] // num_split] * num_split, at)
+
+
+@split_op.prepare
+def _split_prepare(known):
+    axis, dims, num = known.const(0), known.dims(1), known.attrs["num_split"]
+    if axis is None or dims is None or not known.floating(1):
+        return None
+    at = canonical(int(axis), len(dims))
+    size = dims[at] // num
+    return (lambda split_dim, value: value.unsafe_split(size, at)) if size and not dims[at] % num else None
+
+
+@split_v.shape
+def _split_v_shape(value, size_splits, split_dim, *, num_split, c):
+    axis = c.const("split_dim")
+    if value is None:
+        return [None] * num_split
+    if axis is None:
+        return [(None,) * len(value)] * num_split
+    at = canonical(int(axis), len(value))
+    given = c.const("size_splits")
+    if given is None:
+        return [value[:at] + (None,) + value[at + 1:]] * num_split
+    sizes = given.reshape(-1).tolist()
+    if len(sizes) != num_split:
+        raise ValueError(f"Length of size_splits should be equal to num_outputs: {len(sizes)} and {num_split}")
+    _check_sizes(sizes, ValueError)
+    rest = sum(s for s in sizes if s >= 0)
+    if sizes.count(-1) == 1 and value[at] is not None and rest <= value[at]:
+        sizes = [value[at] - rest if s == -1 else s for s in sizes]
+    if value[at] is not None and (-1 not in sizes and sum(sizes) != value[at] or rest > value[at]):
+        raise ValueError(f"can't split axis of size {value[at]} into pieces of size {sizes}")
+    return [value[:at] + (None if s == -1 else s,) + value[at + 1:] for s in sizes]
+
+
+def _check_sizes(sizes: list[int], error: Any) -> None:
+    for i, s in enumerate(sizes):
+        if s < -1:
+            raise error(f"Split size at index {i} must be >= 0. Got: {s}")
+    if sizes.count(-1) > 1:
+        raise error("There can only be one -1 in the input.")
+
+
+@split_v.kernel
+def _split_v_kernel(value, size_splits, split_dim, *, num_split):
+    dims = arrays.dims_of(value)
+    at = _split_axis(split_dim, len(dims))
+    sizes = arrays.ints(size_splits)
+    if len(sizes) != num_split:
+        raise errors.invalid(f"size of the split_tensor must be 1-D and have the same elements as outputs: got "
+                             f"{len(sizes)} sizes for {num_split} outputs")
+    _check_sizes(sizes, errors.invalid)
+    rest = sum(s for s in sizes if s != -1)
+    if -1 in sizes and rest <= dims[at]:
+        sizes = [dims[at] - rest if s == -1 else s for s in sizes]
+    if sum(sizes) != dims[at] or min(sizes) < 0:
+        raise errors.invalid(f"Determined shape must either match input shape along split_dim exactly if fully "
+                             f"specified, or be less than the size of the input along split_dim if not fully "
+                             f"specified.  Got: "
+                             f"{sum(sizes)} for {dims[at]}")
+    return cut(value, sizes, at)
+
+
+@split_v.prepare
+def _split_v_prepare(known):
+    dims, given, axis = known.dims(0), known.const(1), known.const(2)
+    if dims is None or given is None or axis is None or not known.floating():
+        return None
+    at, sizes = canonical(int(axis), len(dims)), given.reshape(-1).tolist()
+    if min(sizes) < 0 or sum(sizes) != dims[at] or len(sizes) != known.attrs["num_split"]:
+        return None
+    return lambda value, size_splits, split_dim: value.unsafe_split_with_sizes(sizes, at)
+
+
+split_op.gradient(lambda op, *grads: (None, _rejoined(grads, op.inputs[0])))
+split_v.gradient(lambda op, *grads: (_rejoined(grads, op.inputs[2]), None, None))
+
+
+def _rejoined(grads: tuple, axis: Tensor) -> Tensor:
+    return concat_v2(list(grads), axis) if len(grads) > 1 else grads[0]
+
+
+@export("split")
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None,
+          name: str | None = "split") -> list:
+    """Cuts a tensor along an axis, into so many equal parts or into parts of the given sizes (one may be -1).
+
+    >>> a, b = tf.split(x, 2)
+    >>> a, b, c = tf.split(x, [1, 2, -1], axis=1)
+    """
+    if isinstance(num_or_size_splits, (int, np.integer)) or hasattr(num_or_size_splits, "__index__") \
+            and type(num_or_size_splits).__name__ == "Dimension":
+        return split_op(axis, value, num_split=int(num_or_size_splits), name=name)
+    sizes = convert(num_or_size_splits)
+    if sizes._dims == ():
+        raise ValueError("Rank-0 tensors are not supported as the num_or_size_splits argument to split. Argument "
+                         f"provided: {num_or_size_splits}")
+    if num is None:
+        num = sizes._dims[0] if sizes._dims is not None else None
+        if num is None:
+            raise ValueError(f"Cannot infer num from shape {sizes.shape}")
+    return split_v(value, sizes, axis, num_split=num, name=name)
+
+
+# -- tile, repeat --------------------------------------------------------------
+tile_op = op("Tile", "input: T, multiples: Tmultiples -> output: T", "T: type, Tmultiples: type in {index} = int32")
+
+
+@tile_op.shape
+def _tile_shape(input, multiples, *, c):
+    (n,) = rank_is(multiples, 1)
+    times = c.dims("multiples")
+    rank = len(input) if input is not None else n
+    if rank is None:
+        return None
+    dims = rank_is(input, rank)
+    if times is None:
+        return (None,) * rank
+    if len(times) != rank:
+        raise ValueError(f"Shape must be rank {len(times)} but is rank {rank}: multiples {times} for {show(input)}")
+    return tuple(None if d is None or m is None else d * m for d, m in zip(dims, times, strict=True))
+
+
+@tile_op.kernel
+def _tile_kernel(input, multiples):
+    dims, times = arrays.dims_of(input), arrays.ints(multiples)
+    if multiples.dim() != 1:
+        raise errors.invalid(f"Expected multiples to be 1-D, but got shape {arrays.show(multiples.shape)}")
+    if len(times) != len(dims):
+        raise errors.invalid(f"Expected multiples argument to be a vector of length {len(dims)} but got length "
+                             f"{len(times)}")
+    for i, m in enumerate(times):
+        if m < 0:
+            raise errors.invalid(f"Expected multiples[{i}] >= 0, but got {m}")
+    arrays.checked_dims(torch.tensor([d * m for d, m in zip(dims, times, strict=True)], dtype=torch.int64))
+    return arrays.repeat(input, times)
+
+
+@tile_op.gradient
+def _tile_gradient(op, grad):
+    x, multiples = op.inputs
+    grad = convert(grad)
+    times = constant_value(multiples)
+    if known(x._dims) and times is not None:
+        pairs: Any = [int(n) for pair in zip(times, x._dims, strict=True) for n in pair]
+        axes: Any = np.arange(0, len(pairs), 2, dtype=np.int32)
+    else:
+        shape = get("Shape")(x, out_type=multiples.dtype)
+        pairs = reshape_op(get("Transpose")(pack_op([multiples, shape]), [1, 0]), [-1])
+        axes = get("Range")(0, get("Size")(pairs), 2)
+    out = get("Sum")(reshape_op(grad, pairs), axes)
+    return (out if known(x._dims) else reshape_op(out, shape_of(x))), None
+
+
+tile_grad = op("TileGrad", "input: T, multiples: int32 -> output: T", "T: type").no_gradient()
+
+
+@tile_grad.shape
+def _tile_grad_shape(input, multiples, *, c):
+    (n,) = rank_is(multiples, 1)
+    rank = len(input) if input is not None else n
+    return None if rank is None else (None,) * rank
+
+
+@tile_grad.kernel
+def _tile_grad_kernel(input, multiples):
+    dims, times = arrays.dims_of(input), arrays.ints(multiples)
+    if multiples.dim() != 1 or len(times) != len(dims):
+        raise errors.invalid(f"Expected multiples argument to be a vector of length {len(dims)}, got {times}")
+    if any(m < 1 or d % m for d, m in zip(dims, times, strict=True)):
+        raise errors.invalid(f"Expected multiples that divide {arrays.show(dims)}, got {times}")
+    pairs = [n for d, m in zip(dims, times, strict=True) for n in (m, d // m)]
+    return input.reshape(pairs).sum(tuple(range(0, len(pairs), 2)), dtype=input.dtype) if dims else input
+
+
+@export("tile", v1=["manip.tile"])
+@dispatched
+def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """A tensor laid side by side, `multiples[i]` times along axis i.
+
+    >>> tf.tile([[1, 2]], [2, 2])    # [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    return tile_op(input, multiples, name=name)

@@ -1,0 +1,193 @@
+"""Tensors made of one value: fill, zeros, ones, and those shaped like another tensor."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape, rank_is
+from penstock._src.graph import context
+from penstock._src.graph.convert import constant, convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays
+from penstock._src.ops.array.array import known, reshape_op, shape_internal
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import get, op
+
+_SMALL = 1000          # elements up to which zeros and ones of a static shape are a constant of the graph
+
+fill_op = op("Fill", "dims: index_type, value: T -> output: T", "T: type, index_type: type in {index} = int32")
+fill_op.repeats = 1
+
+
+@fill_op.shape
+def _fill_shape(dims, value, *, c):
+    rank_is(dims, 1)
+    rank_is(value, 0)
+    given = c.const("dims")
+    if given is not None and (given < 0).any():
+        raise ValueError(f"Fill dims must be >= 0: {given.tolist()}")
+    return c.dims("dims")
+
+
+@fill_op.kernel
+def _fill_kernel(dims, value):
+    if dims.dim() != 1:
+        raise errors.invalid(f"dims must be a vector, got shape {arrays.show(dims.shape)}")
+    if arrays.dims_of(value):
+        raise errors.invalid(f"value must be a scalar, got shape {arrays.show(arrays.dims_of(value))}")
+    sizes = arrays.checked_dims(dims, "Fill dims")
+    if isinstance(value, torch.Tensor):
+        return torch.empty(sizes, dtype=value.dtype, device=value.device).copy_(value)
+    out = np.empty(sizes, dtype=object)
+    out.fill(arrays.boxed(value)[()])
+    return out
+
+
+fill_op.gradient(lambda op, grad: (None, get("Sum")(grad, get("Range")(0, get("Rank")(grad), 1))))
+
+
+@export("fill")
+def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+    """A tensor of shape `dims` full of `value`.
+
+    >>> tf.fill([2, 2], 9)    # [[9, 9], [9, 9]]
+    """
+    return fill_op(dims, value, name=name)
+
+
+zeros_like_op = op("ZerosLike", "x: T -> y: T", "T: type").no_gradient()
+zeros_like_op.shape(lambda x: x)
+
+
+@zeros_like_op.kernel
+def _zeros_like_kernel(x):
+    if hasattr(x, "zeros_like"):                      # variants that know their own zero
+        return x.zeros_like()
+    return arrays.zeros(arrays.dims_of(x), x)
+
+
+ones_like_op = op("OnesLike", "x: T -> y: T",
+                  "T: type in {bfloat16 half float32 float64 int8 uint8 int16 uint16 int32 int64 complex64 complex128 "
+                  "bool uint32 uint64}").no_gradient()
+ones_like_op.shape(lambda x: x)
+ones_like_op.kernel(lambda x: torch.ones(x.shape, dtype=x.dtype, device=x.device))
+zeros_like_op.fills, ones_like_op.fills = 0, 1
+
+empty_op = op("Empty", "shape: int32 -> output: dtype", "dtype: type, init: bool = False", stateful=True).no_gradient()
+empty_op.shape(lambda shape, *, c: c.dims("shape"))
+
+
+@empty_op.kernel
+def _empty_kernel(shape, *, dtype):
+    sizes = arrays.checked_dims(shape)
+    return np.full(sizes, b"", dtype=object) if dtype.torch is None else torch.zeros(sizes, dtype=dtype.torch)
+
+
+def _filled(value: int, shape: Any, dtype: Any, name: str | None, default: str) -> Tensor:
+    """A constant when the shape is static and small, a Fill otherwise."""
+    dtype = dtypes.as_dtype(dtype).base_dtype
+    one: Any = bool(value) if dtype == dtypes.bool else "" if dtype == dtypes.string else value
+    with name_scope(name, default, [shape]) as scope:
+        if not isinstance(shape, Tensor):
+            dims = _static(shape)
+            if dims is not None:
+                if math.prod(dims) < _SMALL and not context.executing_eagerly():
+                    return constant(one, dtype, shape=list(dims), name=scope)
+                shape = np.array(dims, np.int64 if any(d >= 2**31 for d in dims) else np.int32)
+        shape = convert(shape) if isinstance(shape, Tensor) else convert(shape, _index_type(shape))
+        if shape._dims is not None and len(shape._dims) != 1:
+            shape = reshape_op(shape, [-1])
+        return fill_op(shape, constant(one, dtype), name=scope)
+
+
+def _index_type(shape: Any) -> Any:
+    return None if hasattr(shape, "dtype") else dtypes.int32
+
+
+def _static(shape: Any) -> tuple | None:
+    """A shape given as ints; None if tensors are among them."""
+    if isinstance(shape, TensorShape) or shape is None:
+        if shape is None or not known(shape._dims):
+            raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {shape}")
+        return shape._dims
+    if isinstance(shape, (list, tuple)) and any(isinstance(d, Tensor) or hasattr(d, "_is_tensor_like") for d in shape):
+        return None
+    try:
+        dims = TensorShape(np.asarray(shape).reshape(-1).tolist() if isinstance(shape, np.ndarray) else shape)._dims
+    except (TypeError, ValueError):
+        return None
+    return dims if known(dims) else None
+
+
+@export("zeros")
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """A tensor of zeros (False, empty strings).
+
+    >>> tf.zeros([2, 3], tf.int32)
+    """
+    return _filled(0, shape, dtype, name, "zeros")
+
+
+@export("ones")
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """A tensor of ones (True).
+
+    >>> tf.ones([2, 3], tf.int32)
+    """
+    return _filled(1, shape, dtype, name, "ones")
+
+
+def _zeros_like(tensor: Any, dtype: Any, name: str | None, optimize: bool) -> Tensor:
+    with name_scope(name, "zeros_like", [tensor]) as scope:
+        tensor = convert(tensor, name="tensor")
+        dtype = tensor.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
+        eager = context.executing_eagerly()
+        if not eager and optimize and known(tensor._dims) and dtype not in (dtypes.variant, dtypes.resource):
+            return zeros(tensor._dims, dtype, scope)
+        if dtype != tensor.dtype.base_dtype and dtype != dtypes.variant:
+            return zeros(shape_internal(tensor, optimize=optimize), dtype, scope)
+        return zeros_like_op(tensor, name=scope)
+
+
+def _ones_like(tensor: Any, dtype: Any, name: str | None, optimize: bool) -> Tensor:
+    with name_scope(name, "ones_like", [tensor]) as scope:
+        tensor = convert(tensor, name="tensor")
+        dtype = tensor.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
+        out = ones(shape_internal(tensor, optimize=optimize), dtype, scope)
+        if not context.executing_eagerly():
+            out.set_shape(tensor.shape)
+        return out
+
+
+@export(v1=["zeros_like"])
+@dispatched
+def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """Zeros of the shape (and the type, unless `dtype` is given) of `tensor`."""
+    return _zeros_like(tensor, dtype, name, optimize)
+
+
+@export(v2=["zeros_like"])
+@dispatched
+def zeros_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Zeros of the shape (and the type, unless `dtype` is given) of `input`."""
+    return _zeros_like(input, dtype, name, True)
+
+
+@export(v1=["ones_like"])
+@dispatched
+def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """Ones of the shape (and the type, unless `dtype` is given) of `tensor`."""
+    return _ones_like(tensor, dtype, name, optimize)
+
+
+@export(v2=["ones_like"])
+@dispatched
+def ones_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Ones of the shape (and the type, unless `dtype` is given) of `input`."""
+    return _ones_like(input, dtype, name, True)

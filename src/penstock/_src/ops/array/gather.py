@@ -1,0 +1,386 @@
+"""Gathers and scatters: slices by index, slices by rows of coordinates, and tensors changed at such places.
+
+The gradient of a gather of rows is IndexedSlices: it stays sparse up to the optimizer.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dims, compatible, merge, rank_at_least, rank_is, show
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays, indexing
+from penstock._src.ops.array.array import canonical, known, reshape_op, shape_of
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import get, op
+
+# -- gather along an axis --------------------------------------------------------------
+gather_v2_op = op("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams",
+                  "batch_dims: int = 0, Tparams: type, Tindices: type in {index}, Taxis: type in {index}")
+gather_op = op("Gather", "params: Tparams, indices: Tindices -> output: Tparams",
+               "validate_indices: bool = True, Tparams: type, Tindices: type in {index}")
+
+
+@gather_v2_op.shape
+def _gather_v2_shape(params, indices, axis, *, batch_dims, c):
+    rank_is(axis, 0)
+    value = c.const("axis")
+    rank_at_least(params, 1)
+    if value is None or params is None or indices is None:
+        if params is None or indices is None:
+            return None
+        return (None,) * (len(params) + len(indices) - 1 - (batch_dims + (len(indices) if batch_dims < 0 else 0)))
+    return gathered_dims(params, indices, int(value), batch_dims)
+
+
+def gathered_dims(params: tuple, indices: tuple, axis: int, batch_dims: int = 0) -> tuple:
+    """The static shape of a gather."""
+    if not -len(indices) <= batch_dims <= len(indices):
+        raise ValueError(f"batch_dims = {batch_dims} must be in [{-len(indices)}, {len(indices)}], the rank of indices "
+                         f"{show(indices)}")
+    batch_dims += len(indices) if batch_dims < 0 else 0
+    axis = canonical(axis, len(params))
+    if batch_dims > axis:
+        raise ValueError(f"batch_dims = {batch_dims} must be less than or equal to axis = {axis}")
+    batch = merge(params[:batch_dims], indices[:batch_dims])
+    return batch + params[batch_dims:axis] + indices[batch_dims:] + params[axis + 1:]
+
+
+@gather_v2_op.kernel
+def _gather_v2_kernel(params, indices, axis, *, batch_dims):
+    if axis.numel() != 1:
+        raise errors.invalid("axis must be scalar")
+    return indexing.gather(params, indices, int(axis), batch_dims)
+
+
+@gather_v2_op.prepare
+def _gather_v2_prepare(known):
+    axis = known.const(2)
+    if axis is None or axis.size != 1 or int(axis) != 0 or known.attrs["batch_dims"] or not known.plain(0):
+        return None
+    return lambda params, indices, axis: indexing.rows(params, indices)
+
+
+gather_op.shape(lambda params, indices: None if params is None or indices is None else
+                gathered_dims(rank_at_least(params, 1), indices, 0))
+gather_op.kernel(lambda params, indices: indexing.gather(params, indices))
+
+
+def rows_gradient(grad: Any, indices: Tensor, dims: Dims, dense_shape: Any) -> IndexedSlices:
+    """The gradient of params[indices] as IndexedSlices; `dims` is the static shape of params."""
+    grad = convert(grad)
+    if dims is not None and known(dims[1:]) and (known(indices._dims) or math.prod(dims[1:])):
+        rows = math.prod(indices._dims) if known(indices._dims) else -1
+        wanted: Any = np.array([rows, *dims[1:]], np.int32)
+    else:
+        wanted = get("ConcatV2")([reshape_op(get("Size")(indices), [1]), dense_shape[1:]], 0)
+    values = grad if indices.ndim == 1 else reshape_op(grad, wanted)
+    return IndexedSlices(values, indices if indices.ndim == 1 else reshape_op(indices, [-1]), dense_shape)
+
+
+@gather_op.gradient
+def _gather_gradient(op, grad):
+    params, indices = op.inputs
+    return rows_gradient(grad, indices, params._dims, convert(shape_of(params))), None
+
+
+@gather_v2_op.gradient
+def _gather_v2_gradient(op, grad):
+    params, indices, axis = op.inputs
+    batch_dims, at = op.attrs["batch_dims"], constant_value(axis)
+    if at is not None and int(at) == 0 and batch_dims == 0:
+        return rows_gradient(grad, indices, params._dims, convert(shape_of(params))), None, None
+    return _dense_gradient(params, indices, axis, at, batch_dims, convert(grad)), None, None
+
+
+def _dense_gradient(params: Tensor, indices: Tensor, axis: Tensor, at: Any, batch_dims: int, grad: Tensor) -> Tensor:
+    """The gradient of a gather inside a tensor: rows are brought to the front, summed by index, and brought back."""
+    batch, outer, size, inner, rows = _extents(params, indices, axis, at, batch_dims)
+    transpose = get("Transpose")
+    shape = _vector([batch, outer, rows, inner])
+    grad = reshape_op(transpose(reshape_op(grad, shape), [0, 2, 1, 3]), _vector([_times(batch, rows), outer, inner]))
+    index = indices
+    if batch_dims:
+        offsets = get("Range")(0, batch, 1)
+        offsets = get("Mul")(offsets, size)
+        if indices.dtype != dtypes.int32:
+            offsets = get("Cast")(offsets, DstT=indices.dtype)
+        index = get("AddV2")(reshape_op(indices, _vector([batch, rows])), reshape_op(offsets, _vector([batch, 1])))
+    index = reshape_op(index, [-1])
+    total = get("UnsortedSegmentSum")(grad, index, _times(batch, size))
+    total = transpose(reshape_op(total, _vector([batch, size, outer, inner])), [0, 2, 1, 3])
+    return reshape_op(total, shape_of(params))
+
+
+def _extents(params: Tensor, indices: Tensor, axis: Tensor, at: Any, batch_dims: int) -> tuple:
+    """Sizes of the batch, the axes before, the axis, the axes behind, and the indices per batch: ints or tensors."""
+    if known(params._dims) and known(indices._dims) and at is not None:
+        a = canonical(int(at), len(params._dims))
+        b = batch_dims + (len(indices._dims) if batch_dims < 0 else 0)
+        groups = params._dims[:b], params._dims[b:a], params._dims[a:a + 1], params._dims[a + 1:], indices._dims[b:]
+        return tuple(math.prod(g) for g in groups)
+    shape, rows = get("Shape")(params), get("Shape")(indices)
+    n = get("FloorMod")(get("Cast")(axis, DstT=dtypes.int32), get("Rank")(params))
+    b = batch_dims if batch_dims >= 0 or indices.ndim is None else batch_dims + indices.ndim
+    groups = shape[:b], shape[b:n], shape[n:n + 1], shape[n + 1:], rows[b:]
+    return tuple(get("Prod")(g, [0]) for g in groups)
+
+
+def _vector(sizes: list) -> Any:
+    if any(isinstance(s, Tensor) for s in sizes):
+        return get("Pack")(sizes)
+    return np.array(sizes, np.int32)
+
+
+def _times(a: Any, b: Any) -> Any:
+    return get("Mul")(a, b) if isinstance(a, Tensor) else a * b
+
+
+@export(v1=["gather"])
+def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None,
+           batch_dims: int = 0) -> Tensor:
+    """Slices of `params` along `axis` (by default, rows) at the positions `indices`.
+
+    >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
+    """
+    return gather_v2(params, indices, validate_indices, axis, batch_dims, name)
+
+
+@export(v2=["gather"])
+@dispatched
+def gather_v2(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0,
+              name: str | None = None) -> Tensor:
+    """Slices of `params` along `axis` (by default, rows) at the positions `indices`.
+
+    >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
+    """
+    axis = batch_dims if axis is None else axis
+    if batch_dims == 0 and hasattr(params, "sparse_read") and isinstance(axis, (int, np.integer)) and axis == 0:
+        return params.sparse_read(indices, name=name)
+    return gather_v2_op(params, indices, axis, batch_dims=batch_dims, name=name)
+
+
+@export(v1=["batch_gather"])
+@dispatched
+def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    """`tf.gather` within each batch: all axes of `indices` but the last one are batch axes."""
+    with name_scope(name, "BatchGather", [params, indices]):
+        indices, params = convert(indices, name="indices"), convert(params, name="params")
+        if indices.ndim is None:
+            raise ValueError("batch_gather does not allow indices with unknown shape.")
+        if indices.ndim == 0:
+            raise ValueError("batch_gather needs indices of rank 1 or more, got a scalar")
+        return gather_v2_op(params, indices, indices.ndim - 1, batch_dims=indices.ndim - 1)
+
+
+# -- gather_nd, scatter_nd --------------------------------------------------------------
+gather_nd_op = op("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams",
+                  "Tparams: type, Tindices: type in {index}")
+
+
+@gather_nd_op.shape
+def _gather_nd_shape(params, indices):
+    rank_at_least(indices, 1)
+    if params is None or indices is None or indices[-1] is None:
+        return None
+    if indices[-1] > len(params):
+        raise ValueError(f"indices.shape[-1] must be <= params.rank, but saw indices shape: {show(indices)} and params "
+                         f"shape: {show(params)}")
+    return indices[:-1] + params[indices[-1]:]
+
+
+gather_nd_op.kernel(indexing.gather_nd)
+
+
+@gather_nd_op.gradient
+def _gather_nd_gradient(op, grad):
+    params, indices = op.inputs
+    shape = shape_of(params, indices.dtype)
+    if indices.ndim == 2 and indices._dims[-1] == 1:
+        return IndexedSlices(grad, get("Squeeze")(indices, squeeze_dims=[-1]), convert(shape)), None
+    return scatter_nd_op(indices, grad, shape), None
+
+
+@export(v1=["gather_nd", "manip.gather_nd"])
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """The slices of `params` at the rows of coordinates `indices`.
+
+    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
+    """
+    return gather_nd_v2(params, indices, batch_dims, name)
+
+
+@export(v2=["gather_nd"])
+@dispatched
+def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Tensor:
+    """The slices of `params` at the rows of coordinates `indices`.
+
+    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
+    """
+    if constant_value(batch_dims) != 0:
+        return batch_gather_nd(params, indices, batch_dims, name)
+    if hasattr(params, "gather_nd") and not isinstance(params, Tensor):
+        return params.gather_nd(indices, name=name)
+    return gather_nd_op(params, indices, name=name)
+
+
+def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None = None) -> Tensor:
+    """gather_nd within each batch: the batch's own coordinates are put before the given ones."""
+    with name_scope(name, "BatchGatherND", [params, indices]):
+        indices, params = convert(indices, name="indices"), convert(params, name="params")
+        if not isinstance(batch_dims, int):
+            raise TypeError(f"batch_dims must be an int; got {batch_dims!r}")
+        if batch_dims < 0:
+            raise ValueError("tf.gather_nd does not allow negative batch_dims.")
+        for what, t in (("indices", indices), ("params", params)):
+            if t.ndim is not None and batch_dims >= t.ndim:
+                raise ValueError(f"batch_dims = {batch_dims} must be less than rank({what}) = {t.ndim}")
+        shape = get("Shape")(indices)
+        grid_shape = get("ConcatV2")([shape[:-1], [1]], 0)
+        grids = []
+        for i in range(batch_dims):
+            line = get("Range")(0, shape[i], 1)
+            line = line if indices.dtype == dtypes.int32 else get("Cast")(line, DstT=indices.dtype)
+            grids.append(get("BroadcastTo")(reshape_op(line, _line_shape(indices, i)), grid_shape))
+        return gather_nd_op(params, get("ConcatV2")([*grids, indices], -1) if grids else indices)
+
+
+def _line_shape(indices: Tensor, axis: int) -> Any:
+    """The shape of coordinates along an axis, ready to be broadcast to that of `indices`."""
+    if indices.ndim is not None:
+        return [1] * axis + [-1] + [1] * (indices.ndim - axis - 1)
+    rest = get("Reshape")(get("Sub")(get("Rank")(indices), axis + 1), [1])
+    return get("ConcatV2")([[1] * axis + [-1], get("Fill")(rest, 1)], 0)
+
+
+scatter_nd_op = op("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T",
+                   "T: type, Tindices: type in {index}")
+
+
+def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
+    """ValueError if updates cannot be one slice of `dims` per row of `indices`."""
+    rank_at_least(indices, 1)
+    if indices is None or updates is None or dims is None or indices[-1] is None:
+        return
+    if 0 in dims and 0 not in indices and 0 not in updates and known(indices) and known(updates):
+        raise ValueError(f"Indices and updates specified for empty output shape {show(dims)}")
+    outer, depth = len(indices) - 1, indices[-1]
+    if outer > len(updates) or not compatible(indices[:-1], updates[:outer]):
+        raise ValueError(f"The outer {outer} dimensions of indices.shape={show(indices)} must match the outer {outer} "
+                         f"dimensions of updates.shape={show(updates)}")
+    if depth > len(dims) or not compatible(dims[depth:], updates[outer:]):
+        raise ValueError(f"The inner {len(dims) - depth} dimensions of output.shape={show(dims)} must match the inner "
+                         f"{len(updates) - outer} dimensions of updates.shape={show(updates)}")
+
+
+@scatter_nd_op.shape
+def _scatter_nd_shape(indices, updates, shape, *, c):
+    rank_is(shape, 1)
+    dims = c.dims("shape")
+    _check_scatter_shapes(indices, updates, dims)
+    return dims
+
+
+@scatter_nd_op.kernel
+def _scatter_nd_kernel(indices, updates, shape):
+    dims = arrays.checked_dims(shape)
+    out = arrays.zeros(dims, updates)
+    indexing.scatter_nd(out, indices, updates, "add")
+    return out
+
+
+scatter_nd_op.gradient(lambda op, grad: (None, gather_nd_op(grad, op.inputs[0]), None))
+
+
+@export("scatter_nd", v1=["manip.scatter_nd"])
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Zeros of `shape`, with `updates` added at the rows of coordinates `indices`.
+
+    >>> tf.scatter_nd([[1], [1]], [2, 3], [4])    # [0, 5, 0, 0]
+    """
+    return scatter_nd_op(indices, updates, shape, name=name)
+
+
+# -- tensors changed at some places --------------------------------------------------------------
+def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
+    made = op(name, "tensor: T, indices: Tindices, updates: T -> output: T", "T: type, Tindices: type in {index}")
+
+    @made.shape
+    def _made_shape(tensor, indices, updates):
+        _check_scatter_shapes(indices, updates, tensor)
+        return tensor
+
+    @made.kernel
+    def _made_kernel(tensor, indices, updates):
+        out = tensor.contiguous().clone() if isinstance(tensor, torch.Tensor) else tensor.copy()
+        indexing.scatter_nd(out, indices, updates, how)
+        return out
+
+    def public(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        return made(tensor, indices, updates, name=name)
+
+    public.__name__ = public.__qualname__ = v1[-1]
+    public.__doc__ = f"A copy of `tensor`, changed ({how}) by `updates` at the rows of coordinates `indices`."
+    export.value(public, v1[-1], v1=v1)
+    return made
+
+
+tensor_scatter_update = _tensor_scatter("TensorScatterUpdate", "update",
+                                        ["tensor_scatter_update", "tensor_scatter_nd_update"])
+tensor_scatter_add = _tensor_scatter("TensorScatterAdd", "add", ["tensor_scatter_add", "tensor_scatter_nd_add"])
+tensor_scatter_sub = _tensor_scatter("TensorScatterSub", "sub", ["tensor_scatter_sub", "tensor_scatter_nd_sub"])
+tensor_scatter_min = _tensor_scatter("TensorScatterMin", "min", ["tensor_scatter_min", "tensor_scatter_nd_min"])
+tensor_scatter_max = _tensor_scatter("TensorScatterMax", "max", ["tensor_scatter_max", "tensor_scatter_nd_max"])
+
+
+@tensor_scatter_update.gradient
+def _tensor_scatter_update_gradient(op, grad):
+    _, indices, updates = op.inputs
+    return tensor_scatter_update(grad, indices, get("ZerosLike")(updates)), None, gather_nd_op(grad, indices)
+
+
+tensor_scatter_add.gradient(lambda op, grad: (grad, None, gather_nd_op(grad, op.inputs[1])))
+tensor_scatter_sub.gradient(lambda op, grad: (grad, None, get("Neg")(gather_nd_op(grad, op.inputs[1]))))
+
+
+def _extreme_gradient(op: Any, grad: Any) -> tuple:
+    """The gradient of min and max goes to what was chosen, shared between equals."""
+    tensor, indices, updates = op.inputs
+    out = op.outputs[0]
+    cast, equal = get("Cast"), get("Equal")
+    old = cast(equal(tensor, out), DstT=grad.dtype)
+    new = cast(equal(updates, gather_nd_op(out, indices)), DstT=grad.dtype)
+    share = get("RealDiv")(grad, tensor_scatter_add(old, indices, new))
+    return get("Mul")(share, old), None, get("Mul")(gather_nd_op(share, indices), new)
+
+
+tensor_scatter_min.gradient(_extreme_gradient)
+tensor_scatter_max.gradient(_extreme_gradient)
+
+scatter_nd_add = op("ScatterNdNonAliasingAdd", "input: T, indices: Tindices, updates: T -> output: T",
+                    "T: type in {numeric bool}, Tindices: type in {index}")
+
+
+@scatter_nd_add.shape
+def _scatter_nd_add_shape(input, indices, updates):
+    _check_scatter_shapes(indices, updates, input)
+    return input
+
+
+@scatter_nd_add.kernel
+def _scatter_nd_add_kernel(input, indices, updates):
+    out = input.contiguous().clone()
+    indexing.scatter_nd(out, indices, updates, "add")
+    return out
+
+
+scatter_nd_add.gradient(lambda op, grad: (grad, None, gather_nd_op(grad, op.inputs[1])))

@@ -1,0 +1,170 @@
+"""Choosing elements by a condition: tf.where in its three forms, and boolean masks."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dims, broadcast, compatible, merge, num_elements, show
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays
+from penstock._src.ops.array.array import canonical, reshape_op, shape_internal
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.math.math import unbroadcast
+from penstock._src.ops.registry import get, op
+
+# -- Select --------------------------------------------------------------
+select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type",
+               python_names={"t": "x", "e": "y"})
+select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
+
+
+@select_op.shape
+def _select_shape(condition, t, e):
+    dims = merge(t, e)
+    if condition is None or dims is None or condition == ():
+        return dims
+    if len(condition) == 1 and len(dims) != 1:
+        if not dims or dims[0] is not None and condition[0] is not None and dims[0] != condition[0]:
+            raise ValueError(f"Dimensions must be equal: a vector condition {show(condition)} needs as many rows as "
+                             f"it has elements, not {show(dims)}")
+        return dims
+    return merge(condition, dims)
+
+
+def _choose(condition: torch.Tensor, t: Any, e: Any) -> Any:
+    if isinstance(t, torch.Tensor):
+        return torch.where(condition.to(t.device), t, e)
+    out = np.where(condition.cpu().numpy(), arrays.boxed(t), arrays.boxed(e))
+    return np.asarray(out, dtype=object)
+
+
+@select_op.kernel
+def _select_kernel(condition, t, e):
+    found, dims, other = tuple(condition.shape), arrays.dims_of(t), arrays.dims_of(e)
+    if dims != other:
+        raise errors.invalid(f"'then' and 'else' must have the same size.  but received: {arrays.show(dims)} vs. "
+                             f"{arrays.show(other)}")
+    if len(found) == 1 and len(dims) > 1 and found[0] == dims[0]:
+        condition = condition.reshape(found + (1,) * (len(dims) - 1))
+    elif found not in ((), dims):
+        raise errors.invalid(f"Inputs to operation Select must have the same size and shape, or the condition must be "
+                             f"a scalar or a vector of rows.  Input 0: {arrays.show(found)} != input 1: "
+                             f"{arrays.show(dims)}")
+    return _choose(condition, t, e)
+
+
+@select_op.gradient
+def _select_gradient(op, grad):
+    condition = op.inputs[0]
+    zeros = get("ZerosLike")(op.inputs[1])
+    return None, select_op(condition, grad, zeros), select_op(condition, zeros, grad)
+
+
+select_v2.shape(lambda condition, t, e: broadcast(broadcast(condition, t), e))
+
+
+@select_v2.kernel
+def _select_v2_kernel(condition, t, e):
+    return _choose(condition, t, e)
+
+
+@select_v2.gradient
+def _select_v2_gradient(op, grad):
+    condition, t, e = op.inputs
+    out = op.outputs[0]
+    zero = convert(0, grad.dtype)
+    return (None, unbroadcast(select_v2(condition, grad, zero), t, out),
+            unbroadcast(select_v2(condition, zero, grad), e, out))
+
+
+# -- Where --------------------------------------------------------------
+where_op = op("Where", "input: T -> index: int64", "T: type in {numeric qint8 quint8 qint32 bool} = bool",
+              python_names={"input": "condition"}).no_gradient()
+where_op.shape(lambda input: (None, None if input is None else len(input)))
+where_op.kernel(lambda input: arrays.signed(input).nonzero())
+
+
+def _where(condition: Any, x: Any, y: Any, name: str | None, select: Any) -> Tensor:
+    if x is None and y is None:
+        with name_scope(name, "Where", [condition]) as scope:
+            return where_op(convert(condition, name="condition", preferred_dtype=dtypes.bool), name=scope)
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return select(condition, x, y, name=name)
+
+
+@export(v1=["where"])
+@dispatched
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Elements of `x` where `condition` holds, of `y` elsewhere; without them, the coordinates where it holds.
+
+    A vector `condition` chooses rows. tf.where_v2 broadcasts instead.
+    """
+    return _where(condition, x, y, name, select_op)
+
+
+@export(v1=["where_v2"], v2=["where"])
+@dispatched
+def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Elements of `x` where `condition` holds, of `y` elsewhere (with broadcasting); without them, coordinates.
+
+    >>> tf.where([True, False], 1, [5, 6])    # [1, 6]
+    """
+    return _where(condition, x, y, name, select_v2)
+
+
+# -- boolean masks --------------------------------------------------------------
+@export(v1=["boolean_mask"])
+def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: int | None = None) -> Tensor:
+    """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
+
+    >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
+    """
+    return boolean_mask_v2(tensor, mask, axis, name)
+
+
+@export(v2=["boolean_mask"])
+@dispatched
+def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str | None = "boolean_mask") -> Tensor:
+    """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
+
+    >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
+    """
+    with name_scope(name, "boolean_mask", [tensor, mask]):
+        tensor, mask = convert(tensor, name="tensor"), convert(mask, name="mask")
+        masked = mask._dims
+        if masked is None:
+            raise ValueError("Number of mask dimensions must be specified, even if some dimensions are None.  E.g. "
+                             "shape=[None] is ok, but shape=None is not.")
+        if not masked:
+            raise ValueError("mask cannot be scalar.")
+        first = canonical(axis or 0, tensor.ndim) if tensor.ndim is not None else axis or 0
+        last = first + len(masked)
+        if tensor._dims is not None and not compatible(tensor._dims[first:last], masked):
+            raise ValueError(f"Shapes {show(tensor._dims[first:last])} and {show(masked)} are incompatible: the mask "
+                             "must match the axes that it covers")
+        flat = reshape_op(tensor, _merged_shape(tensor, first, last))
+        flat.set_shape(_merged(tensor._dims, masked, first, last))
+        rows = get("Squeeze")(where_op(reshape_op(mask, [-1])), squeeze_dims=[1])
+        return get("GatherV2")(flat, rows, first)
+
+
+def _merged(dims: Dims, masked: tuple, first: int, last: int) -> Dims:
+    if dims is None:
+        return None
+    return dims[:first] + (num_elements(merge(dims[first:last], masked)),) + dims[last:]
+
+
+def _merged_shape(tensor: Tensor, first: int, last: int) -> Any:
+    """The shape of `tensor` with the axes from first to last as one."""
+    dims = tensor._dims
+    if dims is not None and None not in dims:
+        return np.array(_merged(dims, dims[first:last], first, last), np.int32)
+    shape = shape_internal(tensor)
+    return get("ConcatV2")([shape[:first], get("Prod")(shape[first:last], [0], keep_dims=True), shape[last:]], 0)

@@ -1,0 +1,378 @@
+"""Slices: `tensor[...]`, tf.slice and tf.strided_slice. What a specification means is in `kernels.strided`."""
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dimension, Dims, rank_is
+from penstock._src.graph import context
+from penstock._src.graph.constant import constant_value, partial_values
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays, strided
+from penstock._src.kernels.strided import MASK_NAMES, MASKS
+from penstock._src.ops.array.array import known, shape_of
+from penstock._src.ops.array.concat import stack
+from penstock._src.ops.math.math import unbroadcast
+from penstock._src.ops.registry import get, op
+
+# -- Slice ------------------------------------------------------------------------------------------------------------
+slice_op = op("Slice", "input: T, begin: Index, size: Index -> output: T", "T: type, Index: type in {index}")
+
+
+@slice_op.shape
+def _slice_shape(input, begin, size, *, c):
+    (n,), (m,) = rank_is(begin, 1), rank_is(size, 1)
+    if n is not None and m is not None and n != m:
+        raise ValueError(f"begin and size must have one length, but have {n} and {m}")
+    starts, sizes = partial_values(c.input("begin")), partial_values(c.input("size"))
+    rank = len(input) if input is not None else n if n is not None else m
+    if rank is None:
+        return None
+    dims = rank_is(input, rank)
+    if starts is None or sizes is None:
+        return (None,) * rank
+    rank_is(input, len(starts))
+    return tuple(_slice_size(*triple) for triple in zip(dims, starts, sizes, strict=True))
+
+
+def _slice_size(dim: int | None, start: int | None, size: int | None) -> int | None:
+    if size is None:
+        return None
+    if size == -1:
+        return None if dim is None or start is None else dim - start
+    if dim is not None and start is not None and not 0 <= start <= start + size <= dim:
+        raise ValueError(f"Slice of {size} from {start} is not within a dimension of size {dim}")
+    return size
+
+
+@slice_op.kernel
+def _slice_kernel(input, begin, size):
+    dims = arrays.dims_of(input)
+    starts, sizes = begin.tolist(), size.tolist()
+    if begin.dim() != 1 or size.dim() != 1 or not len(starts) == len(sizes) == len(dims):
+        raise errors.invalid(f"Expected begin and size arguments to be 1-D tensors of size {len(dims)}, but got shapes "
+                             f"{arrays.show(begin.shape)} and {arrays.show(size.shape)} instead.")
+    index = []
+    for i, (d, b, s) in enumerate(zip(dims, starts, sizes, strict=True)):
+        if not 0 <= b <= d:
+            raise errors.invalid(f"Expected begin[{i}] in [0, {d}], but got {b}")
+        s = d - b if s == -1 else s
+        if not 0 <= s <= d - b:
+            raise errors.invalid(f"Expected size[{i}] in [0, {d - b}], but got {s}")
+        index.append(builtins.slice(b, b + s))
+    return arrays.part(input, tuple(index))
+
+
+@slice_op.gradient
+def _slice_gradient(op, grad):
+    x, begin = op.inputs[:2]
+    start = constant_value(begin)
+    taken = op.outputs[0]._dims
+    if start is not None and known(x._dims) and known(taken):
+        rest = [d - b - s for d, b, s in zip(x._dims, start.tolist(), taken, strict=True)]
+        paddings: Any = np.stack([start, np.array(rest, start.dtype)], 1).reshape(len(rest), 2)
+    else:
+        column = get("Pack")([get("Rank")(x), 1])
+        shape = get("Shape")(x, out_type=begin.dtype)
+        after = get("Sub")(get("Sub")(shape, begin), get("Shape")(op.outputs[0], out_type=begin.dtype))
+        paddings = get("ConcatV2")([get("Reshape")(begin, column), get("Reshape")(after, column)], 1)
+    return get("Pad")(grad, paddings), None, None
+
+
+@export("slice")
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """The part of a tensor that starts at `begin` and has `size` (-1: all the rest).
+
+    >>> tf.slice([[1, 2], [3, 4]], [1, 0], [1, -1])    # [[3, 4]]
+    """
+    return slice_op(input_, begin, size, name=name)
+
+
+# -- StridedSlice -----------------------------------------------------------------------------------------------------
+_INPUTS = "begin: Index, end: Index, strides: Index"
+_ATTRS = f"T: type, Index: type in {{index}}, {MASKS}"
+
+strided_slice_op = op("StridedSlice", f"input: T, {_INPUTS} -> output: T", _ATTRS)
+strided_slice_grad = op("StridedSliceGrad", f"shape: Index, {_INPUTS}, dy: T -> output: T", _ATTRS)
+tensor_update = op("TensorStridedSliceUpdate", f"input: T, {_INPUTS}, value: T -> output: T", _ATTRS)
+
+
+def _plan(rank: int, c: Any, begin: Dims, end: Dims, strides: Dims, masks: dict) -> list | None:
+    """The plan as far as it is known at build time; None if not even its length is."""
+    n = next((rank_is(d, 1)[0] for d in (begin, end, strides) if d is not None and rank_is(d, 1)[0] is not None), None)
+    if n is None:
+        return None
+    values = [partial_values(c.input(name)) for name in ("begin", "end", "strides")]
+    try:
+        return strided.plan(rank, *[v if v is not None else (None,) * n for v in values], **masks)
+    except errors.InvalidArgumentError as e:
+        raise ValueError(e.message) from None
+
+
+def _sliced(input: Dims, begin: Dims, end: Dims, strides: Dims, c: Any, masks: dict) -> Dims:
+    for d in (begin, end, strides):
+        rank_is(d, 1)
+    parts = _plan(len(input), c, begin, end, strides, masks) if input is not None else None
+    if parts is None or input is None:
+        return None
+    try:
+        return strided.sliced_dims(input, parts)
+    except errors.InvalidArgumentError as e:
+        raise ValueError(e.message) from None
+
+
+@strided_slice_op.shape
+def _strided_slice_shape(input, begin, end, strides, *, c, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                         shrink_axis_mask):
+    return _sliced(input, begin, end, strides, c, dict(zip(MASK_NAMES, (
+        begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask), strict=True)))
+
+
+@strided_slice_op.kernel
+def _strided_slice_kernel(input, begin, end, strides, *, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask):
+    return strided.read(input, begin, end, strides, begin_mask=begin_mask, end_mask=end_mask,
+                        ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
+
+
+@strided_slice_op.prepare
+def _strided_slice_prepare(known):
+    dims, bounds = known.dims(0), [known.const(i) for i in (1, 2, 3)]
+    if dims is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating():
+        return None
+    index, flips = strided.index_of(dims, strided.plan(len(dims), *(b.tolist() for b in bounds), **_masks(known.op)))
+    return None if flips else lambda input, begin, end, strides: input[index]
+
+
+@strided_slice_op.value
+def _strided_slice_value(op, values):
+    x = op._inputs[0]
+    if not x.dtype.is_integer or x._dims is None or len(x._dims) != 1:
+        return None
+    given, *bounds = [values(i) for i in range(4)]
+    if given is None or any(b is None or None in b for b in bounds):
+        return None
+    try:
+        parts = strided.plan(1, *bounds, **_masks(op))
+        parts = [p for p in parts if p.axis is not None]
+        if len(parts) != 1 or len(op.outputs[0]._dims or ()) > 1:
+            return None
+        first, count = parts[0].bounds(len(given))
+    except errors.InvalidArgumentError:
+        return None
+    return tuple(given[first + i * parts[0].stride] for i in range(count))
+
+
+def _masks(op: Any) -> dict[str, int]:
+    return {n: op.attrs[n] for n in MASK_NAMES}
+
+
+@strided_slice_op.gradient
+def _strided_slice_gradient(op, grad):
+    x, begin, end, strides = op.inputs
+    return strided_slice_grad(shape_of(x, begin.dtype), begin, end, strides, grad, **_masks(op)), None, None, None
+
+
+strided_slice_grad.shape(lambda shape, begin, end, strides, dy, *, c: c.dims("shape"))
+
+
+@strided_slice_grad.kernel
+def _strided_slice_grad_kernel(shape, begin, end, strides, dy, *, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                               shrink_axis_mask):
+    out = arrays.zeros(arrays.checked_dims(shape), dy)
+    masks = dict(zip(MASK_NAMES, (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask), strict=True))
+    part, flips = strided.strided_view(out, begin, end, strides, **masks)
+    if arrays.dims_of(part) != arrays.dims_of(dy):
+        raise errors.invalid(f"shape of dy was {arrays.show(arrays.dims_of(dy))} instead of "
+                             f"{arrays.show(arrays.dims_of(part))}")
+    part[...] = arrays.flip(dy, flips)
+    return out
+
+
+@strided_slice_grad.prepare
+def _strided_slice_grad_prepare(known):
+    shape, *bounds = [known.const(i) for i in range(4)]
+    if shape is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating(4):
+        return None
+    dims, slot = tuple(shape.tolist()), known.dims(4)
+    index, flips = strided.index_of(dims, strided.plan(len(dims), *(b.tolist() for b in bounds), **_masks(known.op)))
+    if flips or slot is None or min(dims, default=0) < 0 or slot != _selected(dims, index):
+        return None
+
+    def run(shape, begin, end, strides, dy):
+        out = torch.zeros(dims, dtype=dy.dtype, device=dy.device)
+        out[index] = dy
+        return out
+    return run
+
+
+def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
+    """Which rows a gradient of a slice fills, if it fills whole rows, one after the other."""
+    if any(not t._op.opdef.constant or id(t) in fed for t in op._inputs[:4]):
+        return None
+    shape, *bounds = [t._op.attrs["value"].reshape(-1).tolist() for t in op._inputs[:4]]
+    try:
+        index, flips = strided.index_of(tuple(shape), strided.plan(len(shape), *bounds, **_masks(op)))
+    except errors.InvalidArgumentError:
+        return None
+    if flips or not shape or any(not isinstance(i, builtins.slice) for i in index):
+        return None
+    begin, end, step = index[0].indices(shape[0])
+    slot = (end - begin, *shape[1:])
+    return (begin, end) if step == 1 and op._inputs[4]._dims == slot == _selected(tuple(shape), index) else None
+
+
+strided_slice_grad.among_zeros = _rows_among_zeros
+
+
+def _selected(dims: tuple, index: tuple) -> tuple:
+    """The shape of x[index] for an x of shape `dims`."""
+    return tuple(torch.empty(()).expand(dims)[index].shape)
+
+
+@strided_slice_grad.gradient
+def _strided_slice_grad_gradient(op, grad):
+    return None, None, None, None, strided_slice_op(grad, *op.inputs[1:4], **_masks(op))
+
+
+tensor_update.shape(lambda input, begin, end, strides, value: input)
+
+
+@tensor_update.kernel
+def _tensor_update_kernel(input, begin, end, strides, value, *, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                          shrink_axis_mask):
+    out = arrays.copy(input)
+    strided.write(out, begin, end, strides, value, begin_mask=begin_mask, end_mask=end_mask,
+                  ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
+    return out
+
+
+@tensor_update.gradient
+def _tensor_update_gradient(op, grad):
+    _, begin, end, strides, value = op.inputs
+    part = strided_slice_op(grad, begin, end, strides, **_masks(op))
+    outside = tensor_update(grad, begin, end, strides, get("ZerosLike")(part), **_masks(op))
+    return outside, None, None, None, unbroadcast(part, value, part)
+
+
+@export("strided_slice")
+def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_mask: int = 0, end_mask: int = 0,
+                  ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0, var: Any = None,
+                  name: str | None = None) -> Tensor:
+    """The elements from `begin` to `end` in steps of `strides`; the masks say which bounds to ignore.
+
+    `tensor[...]` is the readable way to write it.
+    """
+    if strides is None:
+        strides = get("OnesLike")(convert(begin))
+    masks = dict(zip(MASK_NAMES, (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask), strict=True))
+    out = strided_slice_op(input_, begin, end, strides, name=name, **masks)
+    if var is not None or not context.executing_eagerly():
+        out.assign = _assigner(var, (begin, end, strides), masks, name)
+    return out
+
+
+def _assigner(var: Any, bounds: tuple, masks: dict, parent: str | None) -> Any:
+    def assign(value: Any, name: str | None = None) -> Any:
+        """Sets the slice of the variable."""
+        if var is None:
+            raise ValueError("Sliced assignment is only supported for variables")
+        begin, end, strides = bounds
+        return var._strided_slice_assign(begin=begin, end=end, strides=strides, value=value,
+                                         name=name or (parent or "strided_slice") + "_assign", **masks)
+    return assign
+
+
+# -- tensor[...] ------------------------------------------------------------------------------------------------------
+_INDEX_ERROR = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 "
+                "tensors are valid indices")
+
+
+def _check_index(index: Any) -> None:
+    if isinstance(index, (int, Dimension)):
+        return
+    dtype = getattr(index, "dtype", None)
+    if dtype is None or dtypes.as_dtype(dtype).base_dtype not in (dtypes.int32, dtypes.int64, dtypes.int16,
+                                                                   dtypes.int8, dtypes.uint8) \
+            or index.shape and len(index.shape) > 0:
+        raise TypeError(f"{_INDEX_ERROR}, got {index!r}")
+
+
+def _given(bound: Any) -> bool:
+    return bound is not None and (isinstance(bound, Tensor) or bound is not sys.maxsize and not (
+        isinstance(bound, int) and bound == sys.maxsize))
+
+
+def _read_spec(spec: Any) -> tuple[list, list, list, dict[str, int]]:
+    """begin, end, strides and masks of what stands between the brackets."""
+    begin, end, strides = [], [], []
+    masks = dict.fromkeys(MASK_NAMES, 0)
+    for i, s in enumerate(spec):
+        b, e, step = 0, 0, 1
+        if isinstance(s, builtins.slice):
+            for name, bound in (("begin_mask", s.start), ("end_mask", s.stop)):
+                if _given(bound):
+                    _check_index(bound)
+                else:
+                    masks[name] |= 1 << i
+            b = s.start if _given(s.start) else 0
+            e = s.stop if _given(s.stop) else 0
+            if s.step is not None:
+                _check_index(s.step)
+                step = s.step
+        elif s is Ellipsis:
+            masks["ellipsis_mask"] |= 1 << i
+        elif s is None:
+            masks["new_axis_mask"] |= 1 << i
+        else:
+            _check_index(s)
+            b, e = s, s if isinstance(s, Tensor) else s + 1       # the end does not matter where an axis is shrunk
+            masks["shrink_axis_mask"] |= 1 << i
+        begin.append(b)
+        end.append(e)
+        strides.append(step)
+    return begin, end, strides, masks
+
+
+def _packed(bounds: tuple[list, list, list]) -> list:
+    """The bounds as three vectors of one integer type."""
+    wide = any(isinstance(x, Tensor) and x.dtype.base_dtype == dtypes.int64 or isinstance(x, np.int64)
+               or isinstance(x, int) and not -2**31 <= x < 2**31 for group in bounds for x in group)
+    dtype = dtypes.int64 if wide else dtypes.int32
+    out = []
+    for group in bounds:
+        items = [_typed(x, dtype) for x in group]
+        out.append(stack(items) if any(isinstance(x, Tensor) for x in items)
+                   else convert(np.array(items, dtype.as_numpy_dtype), name="stack"))
+    return out
+
+
+def _typed(x: Any, dtype: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x if x.dtype.base_dtype == dtype else get("Cast")(x, DstT=dtype)
+    if hasattr(x, "_as_graph_element") or hasattr(x, "handle"):
+        return _typed(convert(x), dtype)
+    return int(x)
+
+
+def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
+    """tensor[slice_spec]; for a variable, the result also has `assign`."""
+    if isinstance(slice_spec, bool) or isinstance(slice_spec, (Tensor, np.ndarray)) and slice_spec.dtype == bool:
+        from penstock._src.ops.array.select import boolean_mask
+        return boolean_mask(tensor, slice_spec)
+    spec = slice_spec if isinstance(slice_spec, (list, tuple)) else [slice_spec]
+    begin, end, strides, masks = _read_spec(spec)
+    with name_scope(None, "strided_slice", [tensor, *begin, *end, *strides]) as scope:
+        packed = _packed((begin, end, strides))
+        return strided_slice(tensor, *packed, var=var, name=scope, **masks)
+
+
+Tensor.__getitem__ = slice_helper  # type: ignore[method-assign]
+Tensor.OVERLOADABLE_OPERATORS.add("__getitem__")

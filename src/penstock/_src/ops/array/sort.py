@@ -1,0 +1,279 @@
+"""Order: the largest elements, sorting, and whether a class is among the best."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import unsigned
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import get, op
+
+top_k_v1 = op("TopK", "input: T -> values: T, indices: int32", "k: int >= 0, sorted: bool = True, T: type in {real}")
+top_k_op = op("TopKV2", "input: T, k: Tk -> values: T, indices: index_type",
+              "sorted: bool = True, T: type in {real}, Tk: type in {int16 int32 int64} = int32, "
+              "index_type: type in {int16 int32 int64} = int32")
+
+
+# -- the k largest ----------------------------------------------------------------------------------------------------
+def _top_dims(input: Any, k: int | None) -> list:
+    shapes.rank_at_least(input, 1)
+    if k is not None and k < 0:
+        raise ValueError(f"Need k >= 0, got {k}")
+    if input is None:
+        return [None, None]
+    if k is not None and input[-1] is not None and input[-1] < k:
+        raise ValueError(f"input must have last dimension >= k = {k} but is {input[-1]}")
+    return [input[:-1] + (k,)] * 2
+
+
+top_k_v1.shape(lambda input, *, k: _top_dims(input, k))
+
+
+@top_k_op.shape
+def _top_k_shape(input, k, *, c):
+    shapes.rank_is(k, 0)
+    known = c.const("k")
+    return _top_dims(input, None if known is None else int(known))
+
+
+_SORTED = 1 << 20                # elements on a GPU that are sorted, rather than looked at for equal ones, which stops the host
+
+
+def _top(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k largest of each row, largest first; of equal ones the first comes first."""
+    if x.ndim < 1:
+        raise errors.invalid(f"input must be >= 1-D, got shape {list(x.shape)}")
+    if k < 0:
+        raise errors.invalid(f"Need k >= 0, got {k}")
+    if k > x.shape[-1]:
+        raise errors.invalid(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
+    if unsigned.is_wide(x):
+        values, indices = _top(unsigned.flip(x), k)
+        return unsigned.flip(values), indices
+    if k * 4 < x.shape[-1] and (x.is_cpu or x.numel() > _SORTED):
+        values, indices = torch.topk(x, k + 1)
+        if not bool(torch.any(values[..., 1:] == values[..., :-1])):      # ATen leaves the order of equal ones open
+            return values[..., :k], indices[..., :k]
+    values, indices = torch.sort(x, dim=-1, descending=True, stable=True)
+    return values[..., :k], indices[..., :k]
+
+
+@top_k_v1.kernel
+def _top_k_v1_kernel(input, *, k):
+    values, indices = _top(input, k)
+    return values, indices.to(torch.int32)
+
+
+@top_k_op.kernel
+def _top_k_kernel(input, k, *, index_type):
+    if k.ndim:
+        raise errors.invalid(f"k must be scalar, got shape {list(k.shape)}")
+    values, indices = _top(input, int(k))
+    return values, indices.to(index_type.torch)
+
+
+def _top_gradient(op: Any, grad: Tensor) -> Tensor:
+    """The gradient of the values, put where they came from."""
+    x, indices = op.inputs[0], op.outputs[1]
+    if indices.dtype != dtypes.int32:
+        indices = get("Cast")(indices, DstT=dtypes.int32)
+    shape = get("Shape")(x)
+    last = shape[-1]
+    rows = get("Reshape")(indices, get("Pack")([-1, get("Shape")(indices)[-1]]))
+    starts = get("Range")(0, get("Shape")(rows)[0] * last, get("Maximum")(last, 1))
+    flat = get("Reshape")(rows + get("ExpandDims")(starts, -1), [-1, 1])
+    total = get("Reshape")(get("Prod")(shape, [0]), [1])
+    return get("Reshape")(get("ScatterNd")(flat, get("Reshape")(grad, [-1]), total), shape)
+
+
+top_k_v1.gradient(lambda op, grad, _: _top_gradient(op, grad))
+top_k_op.gradient(lambda op, grad, _: (_top_gradient(op, grad), None))
+
+
+@export("math.top_k", "nn.top_k")
+@dispatched
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
+    """The `k` largest elements along the last axis, and their indices.
+
+    >>> tf.math.top_k([1, 98, 1, 97], k=2)
+    TopKV2(values=[98, 97], indices=[1, 3])
+    """
+    return top_k_op(input, k, sorted=sorted, index_type=index_type, name=name)
+
+
+# -- the n-th ---------------------------------------------------------------------------------------------------------
+nth_element_op = op("NthElement", "input: T, n: int32 -> values: T", "reverse: bool = False, T: type in {real}")
+
+
+@nth_element_op.shape
+def _nth_element_shape(input, n, *, c):
+    shapes.rank_at_least(input, 1)
+    if n:
+        raise ValueError(f"n must be a scalar but has rank {len(n)}")
+    known = c.const("n")
+    if known is not None and input is not None:
+        if int(known) < 0:
+            raise ValueError(f"Input n must be non-negative but is {int(known)}")
+        if input[-1] is not None and int(known) >= input[-1]:
+            raise ValueError(f"Input must have last dimension > n = {int(known)} but is {input[-1]}")
+    return None if input is None else input[:-1]
+
+
+@nth_element_op.kernel
+def _nth_element_kernel(input, n, *, reverse):
+    if n.ndim:
+        raise errors.invalid(f"N must be scalar but has rank {n.ndim}")
+    at = int(n)
+    if input.ndim < 1:
+        raise errors.invalid("Input must be >= 1-D, got shape []")
+    if at < 0:
+        raise errors.invalid(f"Need n >= 0, got {at}")
+    if at >= input.shape[-1]:
+        raise errors.invalid(f"Input must have at least n+1 columns: {at + 1}, got {input.shape[-1]}")
+    if unsigned.is_wide(input):
+        return unsigned.flip(torch.sort(unsigned.flip(input), dim=-1, descending=reverse)[0][..., at])
+    return torch.sort(input, dim=-1, descending=reverse)[0][..., at]
+
+
+@nth_element_op.gradient
+def _nth_element_gradient(op, grad):
+    """In equal parts to all elements that equal the n-th one."""
+    x = op.inputs[0]
+    hit = get("Cast")(get("Equal")(x, get("ExpandDims")(op.outputs[0], -1)), DstT=grad.dtype.base_dtype)
+    share = hit / get("Sum")(hit, [-1], keep_dims=True)
+    return share * get("ExpandDims")(grad, -1), None
+
+
+# -- sorting ----------------------------------------------------------------------------------------------------------
+def _sorted(values: Any, axis: Any, direction: str, arguments: bool) -> Tensor:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"Unknown direction: `{direction}` should be one of ASCENDING, DESCENDING.")
+    at = constant_value(convert(axis, name="axis"))
+    if at is None or at.ndim:
+        raise ValueError("axis must be a constant scalar")
+    values = convert(values, name="values")
+    flipped = _flipped(values) if direction == "ASCENDING" else values
+    out = _descending(flipped, int(at))[1 if arguments else 0]
+    return _flipped(out) if direction == "ASCENDING" and not arguments else out
+
+
+def _flipped(values: Tensor) -> Tensor:
+    """The same values in reverse order; the same function brings them back."""
+    dtype = values.dtype.base_dtype
+    if dtype.is_unsigned:
+        return convert(dtype.max, dtype) - values
+    return convert(-1, dtype) - values if dtype.is_integer else -values
+
+
+def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    rank = values.shape.rank
+    if rank is None:
+        if axis != -1:
+            raise ValueError("sorting along another axis than the last needs a known rank")
+        return top_k_op(values, get("Shape")(values)[-1])
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is out of range for a tensor of rank {rank}")
+    axis %= rank
+    if axis == rank - 1:
+        return top_k_op(values, _size(values, axis))
+    perm = list(range(rank))
+    perm[axis], perm[-1] = perm[-1], perm[axis]                  # its own inverse
+    perm = convert(np.array(perm, np.int32), name="transposition")
+    best = top_k_op(get("Transpose")(values, perm), _size(values, axis))
+    return get("Transpose")(best[0], perm), get("Transpose")(best[1], perm)
+
+
+def _size(values: Tensor, axis: int) -> Any:
+    known = values._dims[axis]
+    return convert(known, dtypes.int32) if known is not None else get("Shape")(values)[axis]
+
+
+@export("sort")
+@dispatched
+def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
+    """`values` sorted along `axis`.
+
+    >>> tf.sort([3, 1, 2], direction="DESCENDING")
+    [3, 2, 1]
+    """
+    with name_scope(name, "sort"):
+        return _sorted(values, axis, direction, False)
+
+
+@export("argsort")
+@dispatched
+def argsort(values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False,
+            name: str | None = None) -> Tensor:
+    """The indices that sort `values` along `axis`; equal elements keep their order."""
+    with name_scope(name, "argsort"):
+        return _sorted(values, axis, direction, True)
+
+
+# -- among the best ---------------------------------------------------------------------------------------------------
+in_top_k_v1 = op("InTopK", "predictions: float32, targets: T -> precision: bool",
+                 "k: int, T: type in {index} = int32").no_gradient()
+in_top_k_op = op("InTopKV2", "predictions: float32, targets: T, k: T -> precision: bool",
+                 "T: type in {index} = int32").no_gradient()
+
+
+def _hit_dims(predictions: Any, targets: Any) -> Any:
+    return shapes.merge(shapes.rank_is(predictions, 2)[:1], shapes.rank_is(targets, 1))
+
+
+in_top_k_v1.shape(lambda predictions, targets: _hit_dims(predictions, targets))
+
+
+@in_top_k_op.shape
+def _in_top_k_shape(predictions, targets, k):
+    shapes.rank_is(k, 0)
+    return _hit_dims(predictions, targets)
+
+
+def _among(predictions: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:
+    """Whether fewer than k classes have a higher score than the target; never where scores are not finite."""
+    if predictions.ndim != 2:
+        raise errors.invalid("predictions must be 2-dimensional")
+    if targets.ndim != 1:
+        raise errors.invalid("targets must be 1-dimensional")
+    if predictions.shape[0] != targets.shape[0]:
+        raise errors.invalid(f"First dimension of predictions {predictions.shape[0]} must match length of targets "
+                             f"{targets.shape[0]}")
+    known = (targets >= 0) & (targets < predictions.shape[1])
+    if predictions.shape[1] == 0:
+        return known
+    at = torch.where(known, targets, torch.zeros_like(targets)).to(torch.int64)
+    score = predictions.gather(1, at.unsqueeze(1))
+    better = (predictions > score).sum(1)
+    return known & torch.isfinite(predictions).all(1) & (better < k)
+
+
+in_top_k_v1.kernel(lambda predictions, targets, *, k: _among(predictions, targets, k))
+
+
+@in_top_k_op.kernel
+def _in_top_k_kernel(predictions, targets, k):
+    if k.ndim:
+        raise errors.invalid("k must be a scalar")
+    return _among(predictions, targets, int(k))
+
+
+@export(v1=["math.in_top_k", "nn.in_top_k"])
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    """Whether each target class is among the `k` classes with the highest scores."""
+    with name_scope(name, "in_top_k", [predictions, targets]) as scope:
+        return in_top_k_op(predictions, targets, k, name=scope)
+
+
+@export(v2=["math.in_top_k", "nn.in_top_k"])
+def in_top_k_v2(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
+    """Whether each target class is among the `k` classes with the highest scores."""
+    return in_top_k(predictions, targets, k, name)

@@ -1,0 +1,138 @@
+"""Stacks: what loops save for their gradients. A stack lives as long as the step."""
+from __future__ import annotations
+
+import itertools
+import operator
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.kernels import strings
+from penstock._src.ops.registry import internal, op
+
+stack = op("StackV2", "max_size: int32 -> handle: resource", "elem_type: type, stack_name: string = ''",
+           stateful=True).no_gradient()
+push = op("StackPushV2", "handle: resource, elem: T -> output: T", "T: type, swap_memory: bool = False",
+          stateful=True).no_gradient()
+pop = op("StackPopV2", "handle: resource -> elem: elem_type", "elem_type: type", stateful=True).no_gradient()
+close = op("StackCloseV2", "handle: resource ->", stateful=True).no_gradient()
+
+old_stack = op("Stack", "-> handle: Ref(string)", "elem_type: type, stack_name: string = ''", stateful=True).no_gradient()
+old_push = op("StackPush", "handle: Ref(string), elem: T -> output: T", "T: type, swap_memory: bool = False",
+              foldable=False).no_gradient()
+old_pop = op("StackPop", "handle: Ref(string) -> elem: elem_type", "elem_type: type", foldable=False).no_gradient()
+old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradient()
+
+stack.saves, push.saves, pop.saves = "stack", "push", "pop"
+stack.holder, push.holder, pop.holder, close.holder = "makes", "puts", "takes", "looks"
+push.element = lambda op, dims: op._inputs[1]._dims
+pop.element = lambda op, dims: dims
+old_stack.shape(lambda: (2,))
+stack.shape(lambda max_size: ())
+for _push, _pop in ((push, pop), (old_push, old_pop)):
+    _push.shape(lambda handle, elem: elem)
+    _pop.shape(lambda handle: None)
+
+
+class Stack:
+    """The run-time value of a stack's handle."""
+
+    __slots__ = ("name", "dtype", "limit", "items", "number")
+    _numbers = itertools.count()
+
+    def __init__(self, name: str, dtype: Any, limit: int):
+        self.name, self.dtype, self.limit = name, dtype, limit
+        self.items: list | None = []
+        self.number = next(Stack._numbers)
+
+    def read(self) -> Any:
+        """What a fetch of a reference to the stack gives: a container and a name that no other stack has."""
+        return strings.pack([b"_stacks", f"{self.name}_{self.number}".encode()], (2,))
+
+    def open_items(self) -> list:
+        """The elements; InvalidArgumentError after close."""
+        if self.items is None:
+            raise errors.invalid(f"Stack[{self.name}] has already been closed.")
+        return self.items
+
+
+def _checked(handle: Any) -> Stack:
+    if not isinstance(handle, Stack):
+        raise errors.invalid(f"a stack was expected, got {type(handle).__name__}")
+    return handle
+
+
+@stack.kernel
+def _stack_kernel(max_size, *, elem_type, stack_name):
+    return Stack(stack_name or "stack", elem_type, int(max_size))
+
+
+@old_stack.kernel
+def _old_stack_kernel(*, elem_type, stack_name):
+    return Stack(stack_name or "stack", elem_type, -1)
+
+
+@old_push.kernel
+@push.kernel
+def _old_push_kernel(handle, elem, *, T):
+    target = _checked(handle)
+    if target.dtype != T:
+        raise errors.invalid(f"Must have type {target.dtype.name} but got {T.name}")
+    items = target.open_items()
+    if 0 <= target.limit <= len(items):
+        raise errors.invalid(f"Stack[{target.name}] overflowed its max_size ({target.limit})")
+    items.append(elem)
+    return elem
+
+
+@push.prepare
+def _push_prepare(known):
+    kind, general = known.attrs["T"], push.kernel_for("cpu").bind(known.attrs)
+
+    def put(handle, elem):
+        if type(handle) is Stack and handle.limit < 0 and handle.dtype is kind and handle.items is not None:
+            handle.items.append(elem)
+            return elem
+        return general(handle, elem)
+    return put
+
+
+@old_pop.kernel
+@pop.kernel
+def _old_pop_kernel(handle):
+    if type(handle) is Stack and handle.items:
+        return handle.items.pop()
+    items = _checked(handle).open_items()
+    if not items:
+        raise errors.invalid(f"Stack[{handle.name}] is empty when calling Pop().")
+    return items.pop()
+
+
+@old_close.kernel
+@close.kernel
+def _old_close_kernel(handle):
+    _checked(handle).items = None
+
+
+# -- the elements of all iterations at once (step/optimize/loops.py) -----------------------------------------------------------
+take_all = internal("_StackAll", "handle: resource, count: int32 -> value: T", "T: type, element_shape: shape", stateful=True)
+rows = internal("_Rows", "value: T -> rows: variant", "T: type")
+row_at = internal("_RowAt", "rows: variant, index: int32 -> row: T", "T: type")
+row_at.number_inputs = frozenset(["index"])
+
+
+@take_all.kernel
+def _take_all_kernel(handle, count, *, T, element_shape):
+    items = _checked(handle).open_items()
+    if len(items) != int(count):
+        raise errors.InternalError(None, None, f"Stack[{handle.name}] has {len(items)} elements after {int(count)} iterations")
+    if not items:
+        return torch.empty((0, *element_shape._dims), dtype=T.torch)
+    out = torch.stack(items)
+    items.clear()
+    return out
+
+
+rows.kernel(lambda value: value.unbind())
+row_at.kernel(operator.getitem)

@@ -1,0 +1,287 @@
+"""Tensors as sets and as permutations: distinct elements, differences, inverses, and one-hot rows."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import rank_is
+from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import arrays
+from penstock._src.kernels.distinct import distinct_numbers
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import get, op
+
+# -- distinct elements --------------------------------------------------------------
+_OUT = "out_idx: type in {index} = int32"
+_AXIS = "T: type, Taxis: type in {index} = int64, " + _OUT
+
+unique_op = op("Unique", "x: T -> y: T, idx: out_idx", "T: type, " + _OUT)
+unique_v2_op = op("UniqueV2", "x: T, axis: Taxis -> y: T, idx: out_idx", _AXIS)
+unique_counts_op = op("UniqueWithCounts", "x: T -> y: T, idx: out_idx, count: out_idx", "T: type, " + _OUT)
+unique_counts_v2_op = op("UniqueWithCountsV2", "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx", _AXIS)
+
+for _op in (unique_op, unique_v2_op, unique_counts_op, unique_counts_v2_op):
+    _op.distinct = True
+
+
+@unique_op.shape
+def _unique_shape(x):
+    (n,) = rank_is(x, 1)
+    return [(None,), (n,)]
+
+
+@unique_counts_op.shape
+def _unique_counts_shape(x):
+    (n,) = rank_is(x, 1)
+    return [(None,), (n,), (None,)]
+
+
+def _along_axis(x: Any, c: Any) -> list:
+    axis = c.const("axis")
+    if x is None or axis is None:
+        return [None if x is None else (None,) * len(x), (None,)]
+    if axis.size == 0:
+        (n,) = rank_is(x, 1)
+        return [(None,), (n,)]
+    at = int(axis.reshape(-1)[0])
+    if not -len(x) <= at < len(x):
+        raise ValueError(f"axis expects to be in the range [{-len(x)}, {len(x)}), but got {at}")
+    return [tuple(None if i == at % len(x) else d for i, d in enumerate(x)), (x[at],)]
+
+
+unique_v2_op.shape(lambda x, axis, *, c: _along_axis(x, c))
+unique_counts_v2_op.shape(lambda x, axis, *, c: [*_along_axis(x, c), (None,)])
+
+
+def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor]:
+    """Distinct slices along an axis in the order of their first appearance, and where each came from."""
+    dims = arrays.dims_of(x)
+    if not len(dims):
+        raise errors.invalid("unique expects a 1D vector.")
+    n = dims[axis]
+    if isinstance(x, torch.Tensor) and len(dims) == 1 and n and x.is_cpu and x.dtype in (torch.int32, torch.int64):
+        found = distinct_numbers(x.numpy().astype(np.int64, copy=False))
+        if found is not None:
+            first, index = map(torch.from_numpy, found)
+            return x.index_select(0, first), index
+    if not isinstance(x, torch.Tensor):
+        _, inverse = np.unique(x, return_inverse=True)
+        inverse = torch.from_numpy(np.array(inverse).reshape(-1).astype(np.int64))
+    elif n == 0 or x.numel() == 0:
+        inverse = torch.zeros(n, dtype=torch.int64, device=x.device)
+    elif len(dims) == 1:
+        inverse = torch.unique(arrays.signed(x), return_inverse=True)[1]
+    else:
+        inverse = torch.unique(arrays.signed(x), return_inverse=True, dim=axis)[1]
+    kinds = int(inverse.max()) + 1 if n else 0
+    place = torch.arange(n, device=inverse.device)
+    first = torch.full((kinds,), n, dtype=torch.int64, device=inverse.device)
+    first.scatter_reduce_(0, inverse, place, "amin")
+    order = torch.argsort(first)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(kinds, device=inverse.device)
+    index = rank[inverse]
+    return arrays.take(x, first[order], axis), index
+
+
+def _vector(x: Any) -> int:
+    if len(arrays.dims_of(x)) != 1:
+        raise errors.invalid("unique expects a 1D vector.")
+    return 0
+
+
+def _chosen_axis(x: Any, axis: torch.Tensor) -> int:
+    given = arrays.ints(axis)
+    if not given:
+        return _vector(x)
+    if len(given) != 1:
+        raise errors.invalid("axis does not support input tensors larger than 1 elements")
+    rank = len(arrays.dims_of(x))
+    return arrays.canonical_axis(given[0], rank, f"axis has to be between [{-rank}, {rank}), but got {given[0]}")
+
+
+@unique_op.kernel
+def _unique_kernel(x, *, out_idx):
+    y, index = distinct(x, _vector(x))
+    return y, index.to(out_idx.torch)
+
+
+@unique_v2_op.kernel
+def _unique_v2_kernel(x, axis, *, out_idx):
+    y, index = distinct(x, _chosen_axis(x, axis))
+    return y, index.to(out_idx.torch)
+
+
+def _counted(y: Any, index: torch.Tensor, dtype: torch.dtype) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    return y, index.to(dtype), torch.bincount(index).to(dtype)
+
+
+@unique_counts_op.kernel
+def _unique_counts_kernel(x, *, out_idx):
+    y, index = distinct(x, _vector(x))
+    return _counted(y, index, out_idx.torch)
+
+
+@unique_counts_v2_op.kernel
+def _unique_counts_v2_kernel(x, axis, *, out_idx):
+    y, index = distinct(x, _chosen_axis(x, axis))
+    return _counted(y, index, out_idx.torch)
+
+
+@export("unique")
+def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+    """The distinct elements of a vector in the order of appearance, and for each element which one it is.
+
+    >>> y, idx = tf.unique([4, 4, 7])    # [4, 7], [0, 0, 1]
+    """
+    return unique_op(x, out_idx=out_idx, name=name)
+
+
+@export("unique_with_counts")
+def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
+    """Like tf.unique, and how often each distinct element occurs."""
+    return unique_counts_op(x, out_idx=out_idx, name=name)
+
+
+# -- differences, permutations --------------------------------------------------------------
+list_diff = op("ListDiff", "x: T, y: T -> out: T, idx: out_idx", "T: type, " + _OUT)
+
+
+@list_diff.shape
+def _list_diff_shape(x, y):
+    rank_is(x, 1)
+    rank_is(y, 1)
+    return [(None,), (None,)]
+
+
+@list_diff.kernel
+def _list_diff_kernel(x, y, *, out_idx):
+    for name, v in (("x", x), ("y", y)):
+        if len(arrays.dims_of(v)) != 1:
+            raise errors.invalid(f"{name} should be a 1D vector.")
+    if isinstance(x, torch.Tensor):
+        keep = torch.isin(_comparable(x), _comparable(y), invert=True)
+    else:
+        gone = set(y.tolist())
+        keep = torch.tensor([v not in gone for v in x.tolist()], dtype=torch.bool)
+    where = keep.nonzero().reshape(-1)
+    return arrays.take(x, where, 0), where.to(out_idx.torch)
+
+
+def _comparable(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return x.float()
+    return x.byte() if x.dtype is torch.bool else arrays.signed(x)
+
+
+@export(v1=["setdiff1d", "listdiff"])
+def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
+    """The elements of `x` that are not in `y`, and where they stand.
+
+    >>> out, idx = tf.setdiff1d([1, 2, 3], [2])    # [1, 3], [0, 2]
+    """
+    return list_diff(x, y, out_idx=index_dtype, name=name)
+
+
+@export("sparse.mask", v1=["sparse_mask"])
+def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> IndexedSlices:
+    """`a` (IndexedSlices) without the rows at `mask_indices`."""
+    with name_scope(name, "sparse_mask", [a.values, a.indices, mask_indices]) as scope:
+        kept, rows = list_diff(a.indices, mask_indices)
+        return IndexedSlices(get("GatherV2")(a.values, rows, 0, name=scope), kept, a.dense_shape)
+
+
+invert_permutation = op("InvertPermutation", "x: T -> y: T", "T: type in {index} = int32",
+                        export_as="math.invert_permutation", v1_as="invert_permutation",
+                        doc="The inverse of a permutation given as a vector.").no_gradient()
+invert_permutation.shape(lambda x: rank_is(x, 1))
+
+
+@invert_permutation.kernel
+def _invert_permutation_kernel(x):
+    if x.dim() != 1:
+        raise errors.invalid("invert_permutation expects a 1D vector.")
+    n = x.numel()
+    index = x.long()
+    if n and (int(index.min()) < 0 or int(index.max()) >= n):
+        bad = index[(index < 0) | (index >= n)][0]
+        raise errors.invalid(f"{int(bad)} is not between 0 and {n}")
+    count = torch.bincount(index, minlength=n)
+    if n and int(count.max()) > 1:
+        raise errors.invalid(f"{int((count > 1).nonzero()[0])} is duplicated in the input.")
+    out = torch.empty_like(x)
+    out[index] = torch.arange(n, dtype=x.dtype, device=x.device)
+    return out
+
+
+# -- one-hot --------------------------------------------------------------------------------------------------------------
+one_hot_op = op("OneHot", "indices: TI, depth: int32, on_value: T, off_value: T -> output: T",
+                "axis: int = -1, T: type, TI: type in {uint8 int32 int64} = int64").no_gradient()
+
+
+@one_hot_op.shape
+def _one_hot_shape(indices, depth, on_value, off_value, *, axis, c):
+    for s in (depth, on_value, off_value):
+        rank_is(s, 0)
+    size = c.const("depth")
+    if size is not None and int(size) < 0:
+        raise ValueError(f"Dimension -1 must be >= 0: depth must be non-negative, got {int(size)}")
+    if axis < -1:
+        raise ValueError(f"axis must be >= -1, got {axis}")
+    if indices is None:
+        return None
+    if axis > len(indices):
+        raise ValueError(f"axis must be in [-1, {len(indices)}], got {axis}")
+    at = len(indices) if axis == -1 else axis
+    return indices[:at] + (None if size is None else int(size),) + indices[at:]
+
+
+@one_hot_op.kernel
+def _one_hot_kernel(indices, depth, on_value, off_value, *, axis):
+    for name, v in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
+        if len(arrays.dims_of(v)):
+            raise errors.invalid(f"{name} must be a scalar, but got: {arrays.show(arrays.dims_of(v))}")
+    rank, size = indices.dim() + 1, int(depth)
+    if axis != -1 and not 0 <= axis < rank:
+        raise errors.invalid(f"Expected axis to be -1 or between [0, {rank}).  But received: {axis}")
+    if size < 0:
+        raise errors.invalid(f"depth must be non-negative, got: {size}")
+    arrays.checked_dims(torch.tensor([*indices.shape, size], dtype=torch.int64))
+    at = rank - 1 if axis == -1 else axis
+    places = torch.arange(size, device=indices.device).reshape([size] + [1] * (rank - 1 - at))
+    hot = indices.unsqueeze(at) == places
+    if isinstance(on_value, torch.Tensor):
+        return torch.where(hot, on_value.to(hot.device), off_value.to(hot.device))
+    return np.asarray(np.where(hot.numpy(), arrays.boxed(on_value), arrays.boxed(off_value)), dtype=object)
+
+
+@export("one_hot")
+@dispatched
+def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None,
+            dtype: Any = None, name: str | None = None) -> Tensor:
+    """For each index, a row of `depth` values: `on_value` at the index, `off_value` elsewhere.
+
+    >>> tf.one_hot([0, 2], 3)    # [[1, 0, 0], [0, 0, 1]]
+    """
+    with name_scope(name, "one_hot", [indices, depth, on_value, off_value, axis, dtype]) as scope:
+        dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        on = None if on_value is None else convert(on_value, preferred_dtype=dtype, name="on_value")
+        off = None if off_value is None else convert(off_value, preferred_dtype=dtype, name="off_value")
+        for what, t in (("on_value", on), ("off_value", off)):
+            if t is not None and dtype is not None and t.dtype.base_dtype != dtype:
+                raise TypeError(f"dtype {t.dtype.base_dtype} of {what} does not match dtype parameter {dtype}")
+        if on is not None and off is not None and on.dtype.base_dtype != off.dtype.base_dtype:
+            raise TypeError(f"dtype {on.dtype.base_dtype} of on_value does not match dtype {off.dtype.base_dtype} of "
+                            "off_value")
+        given = off if on is None else on
+        kind = dtype or (dtypes.float32 if given is None else given.dtype.base_dtype)
+        on = convert(1, kind, name="on_value") if on is None else on
+        off = convert(0, kind, name="off_value") if off is None else off
+        return one_hot_op(indices, depth, on, off, axis=-1 if axis is None else axis, name=scope)

@@ -1,0 +1,1 @@
+"""Between devices and tasks."""

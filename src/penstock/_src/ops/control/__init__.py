@@ -1,0 +1,1 @@
+"""Control flow, functions, assertions, calls of Python."""

@@ -1,0 +1,160 @@
+"""tf.custom_gradient: a function that says what its gradient is; and tf.recompute_grad, tf.grad_pass_through."""
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base import nest
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert
+from penstock._src.graph.func_graph import copy_handle_data
+from penstock._src.ops.registry import get
+
+
+@export("custom_gradient")
+def custom_gradient(f: Callable | None = None) -> Any:
+    """Decorates a function that returns (results, function from their gradients to gradients of the arguments).
+
+    >>> @tf.custom_gradient
+    ... def clip(x):
+    ...     return x, lambda dy: tf.clip_by_norm(dy, 1.0)
+
+    If the function uses variables, its gradient function takes them as `variables` and returns (gradients of the
+    arguments, list of gradients of the variables).
+    """
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        if context.executing_eagerly():
+            return _eagerly(f, args, kwargs)
+        return _in_graph(f, args, kwargs)
+    return decorated
+
+
+def _takes_variables(grad_fn: Callable) -> bool:
+    spec = inspect.getfullargspec(grad_fn)
+    return "variables" in spec.args or "variables" in spec.kwonlyargs or spec.varkw is not None
+
+
+def _run(f: Callable, args: Any, kwargs: dict[str, Any]) -> tuple:
+    """Calls f and notes which variables it reads: (result, gradient function, variables)."""
+    from penstock._src.eager.tape import GradientTape
+    with GradientTape() as tape:
+        result, grad_fn = f(*args, **kwargs)
+    given = [*args, *kwargs.values()]
+    variables = [v for v in tape.watched_variables() if all(v is not g for g in given)]
+    takes = _takes_variables(grad_fn)
+    if variables and not takes:
+        raise TypeError("If using @custom_gradient with a function that uses variables, then grad_fn must accept a keyword "
+                        "argument 'variables'.")
+    if takes and not variables and inspect.getfullargspec(grad_fn).varkw is None:
+        logging.getLogger("penstock").warning("@custom_gradient grad_fn has 'variables' in signature, but no "
+                                              "ResourceVariables were used on the forward pass.")
+    return result, grad_fn, variables
+
+
+def _input_gradients(grad_fn: Callable, grads: tuple, variables: list, count: int) -> list:
+    """The gradients of the arguments, then of the variables."""
+    if variables:
+        input_grads, variable_grads = grad_fn(*grads, variables=variables)
+        if len(variable_grads) != len(variables):
+            raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
+    else:
+        input_grads, variable_grads = grad_fn(*grads), []
+    flat = nest.flatten(input_grads)
+    if len(flat) != count:
+        raise ValueError("custom_gradient function expected to return", count, "gradients but returned", len(flat),
+                         "instead.")
+    return flat + list(variable_grads)
+
+
+def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    from penstock._src.eager.tape import record
+    result, grad_fn, variables = _run(f, args, kwargs)
+    flat = [get("Identity")(convert(x)) for x in nest.flatten(result)]
+    arguments = nest.flatten(args)
+    inputs = [*(_source(a) for a in arguments), *(v.handle for v in variables)]
+    record(None, inputs, flat, lambda *grads: _input_gradients(grad_fn, grads, variables, len(arguments)))
+    return nest.pack_sequence_as(result, flat)
+
+
+def _source(x: Any) -> Any:
+    return x.handle if hasattr(x, "handle") and hasattr(x, "trainable") else convert(x)
+
+
+def _in_graph(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if kwargs:
+        raise ValueError("The custom_gradient decorator currently supports keywords arguments only when eager execution is "
+                         "enabled.")
+    tensors = [convert(x) for x in nest.flatten(args)]
+    graph = context.current_graph()
+    before = set(map(id, _variables_of(graph)))
+    result, grad_fn, variables = _run(f, nest.pack_sequence_as(args, tensors), {})
+    new = [v for v in _variables_of(graph) if id(v) not in before]
+    if any(not hasattr(v, "handle") for v in new):
+        raise TypeError("All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s. Ensure "
+                        "that no `variable_scope` is created with `use_resource=False`.")
+    flat = [convert(x) for x in nest.flatten(result)]
+    everything = [*flat, *tensors, *(convert(v) for v in variables)]
+    passed = get("IdentityN")(everything)
+
+    def gradient(op: Any, *grads: Any) -> list:
+        from penstock._src.graph.gradients import is_trainable, zeros_for
+        given = [zeros_for(t) if g is None and is_trainable(t) else g
+                 for g, t in zip(grads, op.outputs[:len(flat)], strict=False)]
+        return [None] * len(flat) + _input_gradients(grad_fn, tuple(given), variables, len(tensors))
+    gradient.takes_none = True  # type: ignore[attr-defined]
+    passed[0].op._gradient_function = gradient
+    for t, p in zip(everything, passed, strict=True):
+        copy_handle_data(t, p)
+    return nest.pack_sequence_as(result, list(passed[:len(flat)]))
+
+
+def _variables_of(graph: Any) -> list:
+    return graph.get_collection("variables") + graph.get_collection("local_variables")
+
+
+@export("recompute_grad")
+def recompute_grad(f: Callable) -> Callable:
+    """A function that is computed again for its gradient, instead of keeping what the gradient needs.
+
+    >>> block = tf.recompute_grad(block)
+    """
+    @custom_gradient
+    @functools.wraps(f)
+    def inner(*args: Any, **kwargs: Any) -> tuple:
+        from penstock._src.graph.scopes import control_dependencies
+        result = f(*args, **kwargs)
+
+        def grad(*dresult: Any, variables: Any = None) -> Any:
+            from penstock._src.eager.tape import GradientTape
+            fresh = [get("Identity")(convert(a)) for a in args]
+            with GradientTape() as tape:
+                tape.watch(fresh)
+                if variables is not None:
+                    tape.watch(variables)
+                with control_dependencies(dresult):
+                    again = f(*fresh, **kwargs)
+            sources = fresh + list(variables or ())
+            grads = tape.gradient(again, sources, output_gradients=list(dresult))
+            return (grads[:len(args)], grads[len(args):]) if variables else grads
+        return result, grad
+    return inner
+
+
+@export("grad_pass_through")
+def grad_pass_through(f: Callable) -> Callable:
+    """A function whose gradient is that of the identity."""
+    @custom_gradient
+    @functools.wraps(f)
+    def passed(*args: Any, **kwargs: Any) -> tuple:
+        def grad(*grads: Any, variables: Any = None) -> Any:
+            return (grads, [None] * len(variables)) if variables is not None else grads
+        return f(*args, **kwargs), grad
+    return passed

@@ -1,0 +1,306 @@
+"""Ops that call functions: PartitionedCall, If, Case, While and their kin.
+
+Their kernels run the compiled program of the function (graph/functions.py), with a real Python `if` or `while` around
+it. Gradients are in graph/function_grad.py; `cond` and `while_loop` build these ops in ops/control/functional_control.py.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context, function_grad
+from penstock._src.graph.build import build
+from penstock._src.graph.func_graph import copy_handle_data
+from penstock._src.graph.functions import GraphFunction, add_to_library, as_function, raise_typed
+from penstock._src.graph.node import Operation
+from penstock._src.ops.registry import op
+
+_CALL = "Tin: list(type) >= 0, Tout: list(type) >= 0, f: func, config: string = '', config_proto: string = '', " \
+        "executor_type: string = ''"
+partitioned_call = op("PartitionedCall", "args: Tin -> output: Tout", _CALL, foldable=False)
+stateful_partitioned_call = op("StatefulPartitionedCall", "args: Tin -> output: Tout", _CALL, stateful=True)
+remote_call = op("RemoteCall", "target: string, args: Tin -> output: Tout",
+                 "Tin: list(type) >= 1, Tout: list(type) >= 1, f: func", stateful=True)
+
+_IF = "Tcond: type, Tin: list(type) >= 0, Tout: list(type) >= 0, then_branch: func, else_branch: func, " \
+      "output_shapes: list(shape) = []"
+if_op = op("If", "cond: Tcond, input: Tin -> output: Tout", _IF, stateful=True)
+stateless_if = op("StatelessIf", "cond: Tcond, input: Tin -> output: Tout", _IF, foldable=False)
+
+_CASE = "Tin: list(type) >= 0, Tout: list(type) >= 0, branches: list(func) >= 1, output_shapes: list(shape) = []"
+case_op = op("Case", "branch_index: int32, input: Tin -> output: Tout", _CASE, stateful=True)
+stateless_case = op("StatelessCase", "branch_index: int32, input: Tin -> output: Tout", _CASE, foldable=False)
+
+_WHILE = "T: list(type) >= 0, cond: func, body: func, output_shapes: list(shape) = [], parallel_iterations: int = 10"
+while_op = op("While", "input: T -> output: T", _WHILE, stateful=True)
+stateless_while = op("StatelessWhile", "input: T -> output: T", _WHILE, foldable=False)
+while_op.consumes = stateless_while.consumes = frozenset(["input"])
+while_op.loop = stateless_while.loop = ("cond", "body")
+for_op = op("For", "start: int32, limit: int32, delta: int32, input: T -> output: T",
+            "T: list(type) >= 0, body: func", foldable=False)
+
+fake_param = op("FakeParam", "-> output: dtype", "dtype: type, shape: shape", foldable=False).no_gradient()
+fake_param.shape(lambda *, shape: shape._dims)
+
+symbolic_gradient = op("SymbolicGradient", "input: Tin -> output: Tout",
+                       "Tin: list(type) >= 1, Tout: list(type) >= 1, f: func", foldable=False)
+
+
+# -- kernels ------------------------------------------------------------------------------------------------------
+@partitioned_call.kernel
+@stateful_partitioned_call.kernel
+def _partitioned_call_kernel(args, *, f, ctx, node):
+    return as_function(f, node.graph).run(ctx, args)
+
+
+@remote_call.kernel
+def _remote_call_kernel(target, args, *, f, ctx, node):
+    return as_function(f, node.graph).run(ctx, args)
+
+
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.in_place = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx)]
+case_op.branches = stateless_case.branches = ("branches",)
+for _op in (if_op, stateless_if):
+    _op.chooses, _op.branches = True, ("then_branch", "else_branch")
+    _op.in_place = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx) for n in ("then_branch", "else_branch")]
+
+
+def truth(value: Any) -> bool:
+    """Whether a run-time value is true, by TensorFlow's rules: a scalar as such, anything else if it has elements."""
+    if isinstance(value, torch.Tensor):
+        return bool(value) if value.ndim == 0 else value.numel() > 0
+    if isinstance(value, np.ndarray):
+        return bool(value[()]) if value.ndim == 0 else value.size > 0
+    return bool(value)
+
+
+@if_op.kernel
+@stateless_if.kernel
+def _if_kernel(cond, input, *, then_branch, else_branch, ctx, node):
+    return as_function(then_branch if truth(cond) else else_branch, node.graph).run(ctx, input)
+
+
+@case_op.kernel
+@stateless_case.kernel
+def _case_kernel(branch_index, input, *, branches, ctx, node):
+    i = int(branch_index)
+    return as_function(branches[i if 0 <= i < len(branches) else -1], node.graph).run(ctx, input)
+
+
+@while_op.kernel
+@stateless_while.kernel
+def _while_kernel(input, *, cond, body, ctx, node):
+    test, step = as_function(cond, node.graph), as_function(body, node.graph)
+    loop = step.loop(test, ctx)
+    if loop is None:
+        return _run_loop(test.program(ctx), step.program(ctx), ctx, input)
+    try:
+        return loop.run(ctx, list(input) if type(input) is not list else input)
+    except Exception as e:
+        raise_typed(e, loop)
+        raise
+
+
+def _run_loop(condition: Any, step: Any, ctx: Any, input: Any) -> Any:
+    """A loop whose test and body are programs of their own."""
+    test, run = condition.run, step.run
+    values: Any = input
+    try:
+        while truth(test(ctx, *values)[0]):
+            values = run(ctx, *values)
+            ctx.remaining()                      # ends with the step's cancellation or deadline
+    except Exception as e:
+        raise_typed(e, step, condition)
+        raise
+    return values
+
+
+@for_op.kernel
+def _for_kernel(start, limit, delta, input, *, body, ctx, node):
+    step = as_function(body, node.graph)
+    first, last, stride = int(start), int(limit), int(delta)
+    if stride == 0 or (stride > 0) != (last >= first) and last != first:
+        raise errors.invalid(f"For loop from {first} to {last} has delta {stride}")
+    values = input
+    for i in range(first, last, stride):
+        values = step.run(ctx, [torch.tensor(i, dtype=torch.int32), *values])
+    return values
+
+
+@fake_param.kernel
+def _fake_param_kernel(*, dtype, shape):
+    if dtype.torch is None:
+        return np.empty((0,), dtype=object)
+    return torch.empty([0 if d is None else d for d in shape._dims or ()], dtype=dtype.torch)
+
+
+@symbolic_gradient.kernel
+def _symbolic_gradient_kernel(input, *, f, ctx, node):
+    function = as_function(f, node.graph)
+    n = len(function.inputs)
+    given = input[n:]
+    back = function_grad.backward(function, function_grad.differentiable_outputs(function))
+    forward = function.with_outputs(back.intermediates())
+    values = dict(zip((id(t) for t in function.inputs), input[:n], strict=True))
+    values.update(zip((id(t) for t in forward.outputs), forward.run(ctx, input[:n]), strict=True))
+    grads = back.gradients(list(back.function.run(ctx, [*(given[i] for i in back.which),
+                                                        *(values[id(t)] for t in back.needs)])), n)
+    return [torch.zeros_like(v) if g is None else g for g, v in zip(grads, input, strict=False)]
+
+
+# -- static shapes --------------------------------------------------------------------------------------------------
+def _call_shapes(op: Any) -> list:
+    f = op.attrs["f"]
+    if isinstance(f, GraphFunction) or hasattr(f, "graph_function"):
+        return [t._dims for t in as_function(f).outputs[:len(op.outputs)]]
+    return [None] * len(op.outputs)
+
+
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.shape(lambda args, *, c: _call_shapes(c.op))
+remote_call.shape(lambda target, args, *, c: _call_shapes(c.op))
+
+
+def _given_shapes(op: Any) -> list:
+    shapes = op.attrs["output_shapes"]
+    if len(shapes) != len(op.outputs):
+        return [None] * len(op.outputs)
+    return [s._dims for s in shapes]
+
+
+for _op in (if_op, stateless_if, case_op, stateless_case):
+    _op.shape(lambda cond, input, *, c: _given_shapes(c.op))
+for _op in (while_op, stateless_while):
+    _op.shape(lambda input, *, c: _given_shapes(c.op))
+for_op.shape(lambda start, limit, delta, input: [None] * len(input))
+symbolic_gradient.shape(lambda input, *, c: [t._dims for t in c.op._inputs[:len(c.op.outputs)]])
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.gradient(function_grad.call_gradient)
+for _op in (while_op, stateless_while):
+    _op.gradient(function_grad.while_gradient)
+
+
+def _called_elements(op: Any, i: int) -> Any:
+    f = op.attrs["f"]
+    return as_function(f).outputs[i] if isinstance(f, GraphFunction) or hasattr(f, "graph_function") else None
+
+
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.elements = _called_elements
+
+
+def _if_gradient(op: Any, *grads: Any) -> list:
+    def set_branches(op: Any, functions: list) -> None:
+        op.attrs["then_branch"], op.attrs["else_branch"] = functions
+    return function_grad.branch_gradient(op, [op.attrs["then_branch"], op.attrs["else_branch"]], set_branches, grads)
+
+
+def _case_gradient(op: Any, *grads: Any) -> list:
+    def set_branches(op: Any, functions: list) -> None:
+        op.attrs["branches"] = functions
+    return function_grad.branch_gradient(op, op.attrs["branches"], set_branches, grads)
+
+
+for _gradient, _ops in ((_if_gradient, (if_op, stateless_if)), (_case_gradient, (case_op, stateless_case))):
+    _gradient.takes_none = True  # type: ignore[attr-defined]
+    for _op in _ops:
+        _op.gradient(_gradient)
+
+
+# -- building calls -----------------------------------------------------------------------------------------------------
+def call(function: GraphFunction, args: list, name: str | None = None, executor: str = "") -> list:
+    """Calls a function on tensors: an op in the current graph, or run at once. Gives the list of outputs."""
+    if context.executing_eagerly():
+        return call_eagerly(function, args)
+    definition = stateful_partitioned_call if function.stateful else partitioned_call
+    attrs = {"Tout": [t.dtype.base_dtype for t in function.outputs], "f": function, "executor_type": executor}
+    made = add_calling_op(definition, (args,), attrs, [function], name)
+    return list(made.outputs)
+
+
+def add_calling_op(definition: Any, args: tuple, attrs: dict[str, Any], functions: list[GraphFunction],
+                   name: str | None) -> Operation:
+    """Adds an op that calls functions to the current graph, and the functions to its library."""
+    graph = context.current_graph()
+    for f in functions:
+        add_to_library(graph, f)
+    waits = list(dict.fromkeys(c for f in functions for c in f.graph.control_captures))
+    with graph.control_dependencies(waits):
+        made = build(graph, definition, args, attrs, name)
+    with_handles(made.outputs, functions[-1].outputs)
+    return made
+
+
+def with_handles(outputs: Any, inner: Any) -> None:
+    """Handles that come out of functions point at the same type of variable as they do inside."""
+    for t, i in zip(outputs, inner, strict=False):
+        if t.dtype == dtypes.resource or t.dtype == dtypes.variant:
+            copy_handle_data(i, t)
+
+
+def call_eagerly(function: GraphFunction, args: list) -> list:
+    """Runs a function at once. On a tape, what its gradient needs comes out with the result."""
+    from penstock._src.eager import placement
+    from penstock._src.eager.execute import EagerOp
+    from penstock._src.eager.tape import record
+    from penstock._src.eager.tensor import EagerTensor
+    from penstock._src.execute import waiting
+    from penstock._src.execute.context import eager_context
+    from penstock._src.graph.convert import convert
+    waiting.look()
+    args = [a if isinstance(a, EagerTensor) else convert(a, p.dtype)
+            for a, p in zip(args, function.inputs, strict=True)]
+    watching = sum(1 for t in context.state.tapes if any(id(a) in t._watched for a in args))
+    wanted = len(function.outputs)
+    if watching:
+        function = function_grad.with_intermediates(function, min(watching, 3))
+    outputs = _elsewhere(function, args) if placement.elsewhere is not None else None
+    if outputs is None:
+        values = function.run(eager_context(), [a._value for a in args])
+        outputs = [EagerTensor(v, t.dtype.base_dtype) for v, t in zip(values, function.outputs, strict=True)]
+    with_handles(outputs, function.outputs)
+    if watching:
+        attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype for t in outputs]}
+        record(EagerOp(partitioned_call, args, outputs, attrs, (len(args),)), args, outputs)
+    return outputs[:wanted]
+
+
+def _elsewhere(function: GraphFunction, args: list) -> list | None:
+    """What a function gives on another task; None if it is to run here."""
+    from penstock._src.eager import placement
+    attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype.base_dtype for t in function.outputs]}
+    definition = stateful_partitioned_call if function.stateful else partitioned_call
+    return placement.elsewhere(definition, args, attrs, (len(args),))      # type: ignore[misc]
+
+
+def branch_op(selector: Any, args: list, branches: list[GraphFunction], case: bool, name: str | None = None) -> Operation:
+    """An If (the else branch is the second) or a Case over functions of one signature."""
+    stateful = any(f.stateful for f in branches)
+    types = [t.dtype.base_dtype for t in branches[0].outputs]
+    attrs = {"Tout": types, "output_shapes": [TensorShape.of(widest([f.outputs[i]._dims for f in branches]))
+                                              for i in range(len(types))]}
+    if case:
+        definition = case_op if stateful else stateless_case
+        attrs["branches"] = branches
+    else:
+        definition = if_op if stateful else stateless_if
+        attrs["then_branch"], attrs["else_branch"] = branches
+    return add_calling_op(definition, (selector, args), attrs, branches, name)
+
+
+def widest(shapes: list) -> tuple | None:
+    """The narrowest static shape that covers all of `shapes`."""
+    first = shapes[0]
+    for s in shapes[1:]:
+        if first is None or s is None or len(first) != len(s):
+            return None
+        first = tuple(a if a == b else None for a, b in zip(first, s, strict=True))
+    return first

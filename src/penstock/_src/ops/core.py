@@ -1,0 +1,229 @@
+"""The ops that everything else stands on: constants, placeholders, identity, control."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape, show
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels import bridge
+from penstock._src.ops.registry import op
+
+const = op("Const", "-> output: dtype", "value: tensor, dtype: type", constant=True).no_gradient()
+
+
+@const.kernel
+def _const_kernel(*, value, dtype):
+    return bridge.to_torch(value, dtype)
+
+
+@const.shape
+def _const_shape(*, value):
+    return tuple(value.shape)
+
+
+# -- placeholders ---------------------------------------------------------------------------------------------------
+placeholder_op = op("Placeholder", "-> output: dtype", "dtype: type, shape: shape = None", foldable=False).no_gradient()
+
+
+@placeholder_op.shape
+def _placeholder_shape(*, shape, c):
+    if shape._dims == () and c.op.graph._producer <= 21:        # graphs of then had no other way to say "unknown"
+        return None
+    return shape._dims
+
+
+@placeholder_op.kernel
+def _not_fed(*, dtype, shape, node):
+    dims = "<unknown>" if shape._dims is None else ",".join("?" if d is None else str(d) for d in shape._dims)
+    raise errors.invalid(f"You must feed a value for placeholder tensor '{node.name}' with dtype "
+                         f"{dtypes.runtime_name(dtype)} and shape [{dims}]")
+
+
+placeholder_v2 = op("PlaceholderV2", "-> output: dtype", "dtype: type, shape: shape", foldable=False).no_gradient()
+placeholder_v2.shape(lambda *, shape: shape._dims)
+placeholder_v2.kernel(_not_fed)
+
+placeholder_with_default_op = op("PlaceholderWithDefault", "input: dtype -> output: dtype", "dtype: type, shape: shape",
+                                 foldable=False)
+
+
+@placeholder_with_default_op.shape
+def _placeholder_with_default_shape(input, *, shape):
+    if input is not None and not TensorShape.of(input).is_compatible_with(shape):
+        raise ValueError(f"Shape of the default value {show(input)} is not compatible with {show(shape._dims)}")
+    return shape._dims
+
+
+placeholder_with_default_op.kernel(lambda input: input)
+placeholder_with_default_op.gradient(lambda op, grad: grad)
+
+
+@export(v1=["placeholder"])
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor that has to be fed.
+
+    >>> x = tf.placeholder(tf.float32, [None, 784], name="x")
+    """
+    if context.executing_eagerly():
+        raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
+    return placeholder_op(dtype=dtype, shape=shape, name=name)
+
+
+@export("placeholder_with_default", v1=["placeholder_with_default"])
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """A tensor that takes the value of `input` unless it is fed."""
+    return placeholder_with_default_op(input, shape=shape, name=name)
+
+
+# -- identity and control ---------------------------------------------------------------------------------------------
+identity_op = op("Identity", "input: T -> output: T", "T: type", forwards=True)
+identity_op.shape(lambda input: input)
+identity_op.elements = lambda op, i: op._inputs[0]
+identity_op.kernel(lambda input: input)
+identity_op.gradient(lambda op, grad: grad)
+identity_op.value(lambda op, values: values(0) if op._inputs[0].dtype.is_integer else None)
+
+
+@export("identity")
+def identity(input: Any, name: str | None = None) -> Any:
+    """A tensor with the same value; in graphs, a place to hang control dependencies on."""
+    spec = getattr(input, "_type_spec", None)
+    if spec is not None and not isinstance(input, Tensor) and hasattr(spec, "_to_components"):
+        from penstock._src.base import nest
+        return nest.map_structure(identity, input, expand_composites=True)
+    if context.executing_eagerly() and not isinstance(input, Tensor):
+        input = convert(input)
+    out = identity_op(input, name=name)
+    if hasattr(input, "_handle_data"):
+        out._handle_data = input._handle_data
+    return out
+
+
+ref_identity = op("RefIdentity", "input: Ref(T) -> output: Ref(T)", "T: type", foldable=False)
+ref_identity.shape(lambda input: input)
+ref_identity.kernel(lambda input: input)
+ref_identity.gradient(lambda op, grad: grad)
+
+identity_n = op("IdentityN", "input: T -> output: T", "T: list(type) >= 1", export_as="identity_n", forwards=True)
+identity_n.shape(lambda input: list(input))
+identity_n.kernel(lambda input: list(input))
+identity_n.gradient(lambda op, *grads: list(grads))
+
+snapshot = op("Snapshot", "input: T -> output: T", "T: type", forwards=True)
+snapshot.shape(lambda input: input)
+snapshot.kernel(lambda input: input)
+snapshot.gradient(lambda op, grad: grad)
+
+stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient",
+                      forwards=True).no_gradient()
+stop_gradient_op.shape(lambda input: input)
+stop_gradient_op.kernel(lambda input: input)
+
+prevent_gradient = op("PreventGradient", "input: T -> output: T", "T: type, message: string = ''", forwards=True)
+prevent_gradient.shape(lambda input: input)
+prevent_gradient.kernel(lambda input: input)
+
+
+@prevent_gradient.gradient
+def _prevent_gradient_gradient(op, grad):
+    raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message').decode()!r}")
+
+
+no_op_def = op("NoOp", "->", foldable=False, inert=True, export_as="no_op raw_ops.NoOp").no_gradient()
+no_op_def.kernel(lambda: None)
+
+
+@export("group")
+def group(*inputs: Any, **kwargs: Any) -> Operation | None:
+    """An op that runs all of `inputs` (ops, tensors, nests of them).
+
+    >>> train = tf.group(apply_gradients, update_moving_averages)
+    """
+    from penstock._src.base import nest
+    from penstock._src.graph.scopes import name_scope
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
+    if context.executing_eagerly():
+        return None
+    flat = [i for i in nest.flatten(inputs, expand_composites=True)]
+    with name_scope(name, "group_deps", flat) as scope:
+        for i in flat:
+            if not (hasattr(i, "device") or hasattr(i, "_as_graph_element") or hasattr(i, "handle")):
+                raise TypeError(f"Expected tf.group() expected Tensor objects not None with type '{type(i)}'"
+                                if i is None else
+                                f"Expected tf.group() expected Tensor or Operation objects, got {i!r} of {type(i)}")
+        by_device: dict[str, list] = {}
+        for i in flat:
+            by_device.setdefault(getattr(i, "device", None) or "", []).append(i)
+        if len(by_device) <= 1:
+            return _wait_for(flat, next(iter(by_device), ""), scope)
+        gates = [_wait_for(by_device[d], d, None) for d in sorted(by_device)]
+        return _wait_for(gates, "", scope)
+
+
+def _wait_for(inputs: list, device_name: str, name: str | None) -> Operation:
+    """A NoOp that waits for `inputs`, on their device."""
+    from penstock._src.graph.scopes import control_dependencies, device
+    with control_dependencies(inputs):
+        if not device_name:
+            return no_op_def(name=name)
+        with device(device_name):
+            return no_op_def(name=name)
+
+
+@export(v2=["tuple"])
+def tuple_v2(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list:
+    """The tensors, each available only when all of them, and `control_inputs`, have been computed."""
+    return tuple_(tensors, name, control_inputs)
+
+
+@export(v1=["tuple"])
+def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list:
+    """The tensors, each available only when all of them have been computed."""
+    from penstock._src.graph.indexed_slices import IndexedSlices
+    from penstock._src.graph.scopes import control_dependencies, name_scope
+    if context.executing_eagerly():
+        return tensors
+    with name_scope(name, "tuple", list(tensors)):
+        wait = []
+        for t in tensors:
+            if t is not None:
+                wait.append(t if isinstance(t, Operation) else t.op if hasattr(t, "op") else convert(t).op)
+        for c in control_inputs or ():
+            if not isinstance(c, (Tensor, Operation)) and not hasattr(c, "_as_graph_element"):
+                raise TypeError(f"Control input must be Operation or Tensor: {c}")
+            wait.append(c if isinstance(c, Operation) else c.op)
+        if not wait:
+            raise ValueError(f"Must have at least one Tensor: {tensors}")
+        gate = group(*wait)
+        out: list = []
+        with control_dependencies([gate]):
+            for t in tensors:
+                if t is None or isinstance(t, Operation):
+                    out.append(None if t is None else group(t))
+                elif isinstance(t, IndexedSlices):
+                    out.append(IndexedSlices(identity(t.values), identity(t.indices), t.dense_shape))
+                else:
+                    out.append(identity(t))
+        return out
+
+
+def static(tensor: Any) -> Any:
+    """The value of a tensor known at build time as a numpy array, or None."""
+    from penstock._src.graph.constant import constant_value
+    return constant_value(tensor)
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """The torch dtype of a numeric TF dtype."""
+    t = dtypes.as_dtype(dtype).torch
+    if t is None:
+        raise errors.invalid(f"{dtypes.as_dtype(dtype).name} is not a numeric type")
+    return t

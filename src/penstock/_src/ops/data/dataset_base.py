@@ -1,0 +1,163 @@
+"""What the files of dataset ops share: declaring them, and functions as the bodies that stages call."""
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.data.pipelines.mapping import stage_of
+from penstock._src.graph.functions import GraphFunction, as_function, raise_typed
+from penstock._src.graph.prune import needed
+from penstock._src.ops.data.dataset_blocks import BlockPlan
+from penstock._src.ops.data.dataset_recipe import recipe_of
+from penstock._src.ops.registry import op
+
+ARGUMENTS = "Targuments: list(type) >= 0"
+# Inputs of these names are one number in every dataset op.
+_SCALARS = frozenset("batch_size block_length buffer_size count counter_prefix cycle_length drop_remainder index "
+                     "num_parallel_calls num_shards seed seed2 tag".split())
+OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
+
+__all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "on_host", "stage_of", "text"]
+
+
+def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPUTS, stateful: bool = False) -> Callable:
+    """Declares an op that makes a dataset (under several names), with the decorated function as its kernel.
+
+    The kernel gives a stage; its types and shapes are set from the op's attributes.
+    """
+    def decorate(kernel: Callable) -> Callable:
+        wanted = [p for p in inspect.signature(kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        typed_by = next((n for n in ("Toutput_types", "output_types") if n + ":" in f"{attrs}, {outputs}"), None)
+        own = {p.name for p in wanted}
+
+        def make(*values: Any, node: Any, **attributes: Any) -> Any:
+            stage = kernel(*map(on_host, values), **{n: node if n == "node" else attributes[n] for n in own})
+            stage.recipe = recipe_of(node, values)
+            if typed_by is not None:
+                stage.types = tuple(attributes[typed_by])
+                stage.shapes = tuple(s._dims for s in attributes["output_shapes"])
+            return stage
+        more = ["node", *([] if typed_by is None else (typed_by, "output_shapes"))]
+        make.__signature__ = inspect.Signature(                                          # type: ignore[attr-defined]
+            [inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL), *wanted,
+             *(inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in more if n not in own)])
+        for name in names:
+            made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
+                      foldable=False).no_gradient()
+            made.shape(functools.partial(_scalar_inputs, [a.name in _SCALARS for a in made.inputs]))
+            made.kernel(make, device="cpu")            # pipelines are the host's
+        return kernel
+    return decorate
+
+
+def _scalar_inputs(scalar: list[bool], *dims: Any) -> tuple:
+    for is_scalar, d in zip(scalar, dims, strict=True):
+        if is_scalar:
+            shapes.rank_is(d, 0)
+    return ()
+
+
+def on_host(value: Any) -> Any:
+    """A value, or a list of values, in the memory of the host."""
+    if isinstance(value, list):
+        return [on_host(v) for v in value]
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
+def number(value: Any, name: str) -> Any:
+    """The Python number in a scalar."""
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise errors.invalid(f"{name} must be a scalar")
+    return value.item()
+
+
+def integer(value: Any, name: str) -> int:
+    """The Python int in a scalar."""
+    return int(number(value, name))
+
+
+def text(value: Any, name: str) -> str:
+    """The text in a scalar string."""
+    if not isinstance(value, np.ndarray) or value.size != 1:
+        raise errors.invalid(f"{name} must be a scalar")
+    return value.reshape(-1)[0].decode()
+
+
+class Body:
+    """A function with the values that it captured, for stages to call."""
+
+    def __init__(self, function: GraphFunction, captured: list):
+        self.function, self.captured = function, tuple(captured)
+        self._at_once: bool | None = None
+        self._plan: BlockPlan | None = None
+        self._pure: bool | None = None
+
+    @property
+    def pure(self) -> bool:
+        """Whether nothing but time tells one order of calls from another: no state, no waiting, no Python."""
+        if self._pure is None:
+            self._pure = all(o.opdef.foldable or o.outputs and any(o.outputs[0] is t for t in self.function.inputs)
+                             for o in self._ops())
+        return self._pure
+
+    @property
+    def outer_state(self) -> str | None:
+        """The type of an op whose calls depend on state that is not the pipeline's own, like a variable; None without one."""
+        return _outer_state(self.function)
+
+    def _ops(self) -> list:
+        return _ops_of(self.function)
+
+    def runner(self, ctx: Any) -> Callable:
+        """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
+        program = self.function.program(ctx.within(ctx.streams))
+        run, captured = program.run, self.captured
+
+        def call(ctx: Any, element: tuple) -> tuple:
+            try:
+                return run(ctx, *element, *captured)
+            except Exception as e:
+                raise_typed(e, program)
+                raise
+        return call
+
+    def vectorized(self, ctx: Any) -> Callable | None:
+        """A callable f(ctx, columns) -> columns of the outputs; None if elements have to be called one by one."""
+        if self._at_once is None:
+            self._at_once = self.pure
+            if self._at_once:
+                self._plan = BlockPlan(self.function, self._ops(), len(self.captured))
+                self._at_once = self._plan.fits
+        if not self._at_once or self._plan is None:
+            return None
+        return self._plan.compiled(ctx.within(ctx.streams), self.captured)
+
+    def give_up(self) -> None:
+        """Calls the function on single elements from now on."""
+        self._at_once = False
+
+
+def _ops_of(f: GraphFunction) -> list:
+    return needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
+
+
+def _outer_state(function: GraphFunction) -> str | None:
+    """Of ops that call functions, the functions tell; datasets carry their state, and ops without a result only speak."""
+    for o in _ops_of(function):
+        calls = any(isinstance(a, GraphFunction) for a in o.attrs.values())
+        if o.opdef.stateful and o.outputs and not calls and o.outputs[0].dtype not in (dtypes.variant, dtypes.resource):
+            return o.type
+    inner = (f for f in function.graph._functions.values() if isinstance(f, GraphFunction))
+    return next(filter(None, map(_outer_state, inner)), None)
+
+
+def body(function: Any, node: Any, captured: list) -> Body:
+    """The function attribute of an op, with captured values."""
+    return Body(as_function(function, node.graph), on_host(captured))

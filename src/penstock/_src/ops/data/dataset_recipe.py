@@ -1,0 +1,94 @@
+"""Datasets as graphs: the ops that made a stage, to be built again somewhere else.
+
+Every stage keeps its recipe: the op, its attributes and the values of its inputs. `rebuilt` adds the ops of a recipe, and of
+the recipes that it is made of, to the current graph. SavedModels keep datasets in this way, and DatasetToGraph writes them.
+"""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+from penstock._src.data.pipelines.base import Stage
+from penstock._src.graph import context
+from penstock._src.graph.build import build, group_inputs
+from penstock._src.graph.convert import constant
+from penstock._src.graph.functions import as_function
+from penstock._src.graph.graph import Graph
+from penstock._src.kernels.bridge import to_numpy
+from penstock._src.ops.control.functional import add_calling_op
+from penstock._src.ops.registry import op
+
+
+class Recipe(NamedTuple):
+    """The op that made a stage. An input is a tensor of eager execution, or a run-time value."""
+    opdef: Any
+    attrs: dict[str, Any]
+    inputs: tuple
+    counts: tuple
+    graph: Any                          # where functions are known that attributes only name
+
+
+def recipe_of(node: Any, values: tuple) -> Recipe:
+    """The recipe of what an op makes of some values, as its kernel got them."""
+    eager = all(hasattr(t, "_value") for t in node._inputs)
+    flat = node._inputs if eager else [v for given in values for v in (given if isinstance(given, list) else [given])]
+    return Recipe(node.opdef, node.attrs, tuple(flat), node._counts, getattr(node, "graph", None))
+
+
+def rebuilt(stage: Stage, stateful: bool = True, source: Any = None) -> Any:
+    """The variant of a dataset like this one, made by ops of the current graph. `source`, a function of the variant and the
+    attributes of a dataset that is made of no other, gives what is put in its place.
+
+    FailedPreconditionError if it depends on what no graph can hold, or on state if that is not allowed.
+    """
+    recipe = getattr(stage, "recipe", None)
+    if recipe is None:
+        raise errors.FailedPreconditionError(None, None, f"{type(stage).__name__} cannot be written as a graph")
+    opdef, attrs = recipe.opdef, {n: recipe.attrs[n] for n in recipe.opdef.explicit_attrs if n in recipe.attrs}
+    functions = {n: as_function(attrs[n], recipe.graph) for n in opdef.function_attrs if n in attrs}
+    if not stateful and (opdef.stateful or any(f.stateful for f in functions.values())):
+        raise errors.FailedPreconditionError(None, None, f"{opdef.name} is stateful: it cannot be written as a graph")
+    inputs = group_inputs(opdef, [_input(v, stateful, source) for v in recipe.inputs], recipe.counts)
+    if functions:
+        made = add_calling_op(opdef, tuple(inputs), {**attrs, **functions}, list(functions.values()), None).outputs[0]
+    else:
+        made = build(context.current_graph(), opdef, tuple(inputs), attrs, None).outputs[0]
+    first = source is not None and not any(isinstance(_stage_in(v), Stage) for v in recipe.inputs)
+    return source(made, recipe.attrs) if first else made
+
+
+def _stage_in(given: Any) -> Any:
+    """The stage in an input, or its value."""
+    value = getattr(given, "_value", given)
+    if isinstance(value, np.ndarray) and value.dtype == object and value.size == 1 and isinstance(value.reshape(-1)[0], Stage):
+        return value.reshape(-1)[0]
+    return value
+
+
+def _input(given: Any, stateful: bool, source: Any) -> Any:
+    value = _stage_in(given)
+    if isinstance(value, Stage):
+        return rebuilt(value, stateful, source)
+    if isinstance(value, torch.Tensor):
+        return constant(to_numpy(value))
+    if isinstance(value, np.ndarray) and all(isinstance(v, bytes) for v in value.ravel()):
+        return constant(value)
+    if stateful and value is not given:
+        return given                    # a variable, a table: the function that is traced captures its handle
+    raise errors.FailedPreconditionError(None, None, f"A dataset that depends on {value!r} cannot be written as a graph")
+
+
+dataset_to_graph = op("DatasetToGraph", "input_dataset: variant -> graph: string", "stateful_whitelist: list(string) = []",
+                      foldable=False).no_gradient()
+dataset_to_graph.shape(lambda input_dataset: ())
+
+
+@dataset_to_graph.kernel(device="cpu")
+def _dataset_to_graph_kernel(input_dataset):
+    from penstock._src.data.pipelines.mapping import stage_of
+    with Graph().as_default() as graph:
+        rebuilt(stage_of(input_dataset), stateful=False)
+        return np.array(graph.as_graph_def().SerializeToString(), dtype=object)

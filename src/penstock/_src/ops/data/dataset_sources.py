@@ -1,0 +1,48 @@
+"""Datasets from tensors, ranges, sparse tensors, random numbers and generators."""
+from __future__ import annotations
+
+from penstock._src.data.pipelines import sources
+from penstock._src.ops.data.dataset_base import body, dataset, integer
+
+_TYPED = "Toutput_types: list(type) >= 1, output_shapes: list(shape) >= 1"
+
+
+@dataset("TensorDataset", inputs="components: Toutput_types", outputs=_TYPED)
+def _tensor_dataset(components):
+    return sources.Tensors(components)
+
+
+@dataset("TensorSliceDataset", inputs="components: Toutput_types",
+         outputs=_TYPED + ", is_files: bool = False, replicate_on_split: bool = False")
+def _tensor_slice_dataset(components):
+    return sources.Slices(components)
+
+
+@dataset("RangeDataset", inputs="start: int64, stop: int64, step: int64")
+def _range_dataset(start, stop, step):
+    return sources.Range(integer(start, "start"), integer(stop, "stop"), integer(step, "step"))
+
+
+@dataset("SparseTensorSliceDataset", inputs="indices: int64, values: Tvalues, dense_shape: int64", attrs="Tvalues: type",
+         outputs="")
+def _sparse_tensor_slice_dataset(indices, values, dense_shape, *, Tvalues):
+    made = sources.SparseSlices(indices, values, dense_shape)
+    from penstock._src.base import dtypes
+    made.types = (dtypes.int64, Tvalues, dtypes.int64)
+    rank = len(dense_shape) - 1
+    made.shapes = ((None, rank), (None,), (rank,))
+    return made
+
+
+@dataset("RandomDataset", "ExperimentalRandomDataset", inputs="seed: int64, seed2: int64", stateful=True)
+def _random_dataset(seed, seed2):
+    return sources.Random(integer(seed, "seed"), integer(seed2, "seed2"))
+
+
+@dataset("GeneratorDataset", stateful=True,
+         inputs="init_func_other_args: Tinit_func_args, next_func_other_args: Tnext_func_args, "
+                "finalize_func_other_args: Tfinalize_func_args",
+         attrs="init_func: func, next_func: func, finalize_func: func, Tinit_func_args: list(type) >= 0, "
+               "Tnext_func_args: list(type) >= 0, Tfinalize_func_args: list(type) >= 0")
+def _generator_dataset(first, following, last, *, init_func, next_func, finalize_func, node):
+    return sources.Generator(body(init_func, node, first), body(next_func, node, following), body(finalize_func, node, last))

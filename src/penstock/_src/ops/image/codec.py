@@ -1,0 +1,313 @@
+"""Image files: PNG, JPEG, GIF and BMP in and out, by Pillow.
+
+Sizes are read from the header and checked before anything is allocated.
+"""
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base.api import export
+from penstock._src.ops.registry import op
+from penstock.compat import v1 as tf
+
+_MAX_PIXELS = 1 << 29
+_PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"\xff\xd8\xff"
+
+
+def _bytes(contents: np.ndarray) -> bytes:
+    if contents.ndim != 0:
+        raise errors.invalid(f"contents must be scalar, got shape {list(contents.shape)}")
+    return contents[()]
+
+
+def _open(data: bytes, kinds: tuple[str, ...]) -> Any:
+    """The image of one of these formats, its size checked."""
+    from PIL import Image
+    try:
+        image = Image.open(io.BytesIO(data), formats=kinds)
+    except Exception as e:
+        raise errors.invalid(f"Invalid {'/'.join(kinds)} data, size {len(data)}: {e}") from None
+    if image.width * image.height * getattr(image, "n_frames", 1) > _MAX_PIXELS:
+        raise errors.invalid(f"Image too large: {image.width} x {image.height}")
+    return image
+
+
+def _pixels(image: Any, channels: int) -> np.ndarray:
+    """An array [height, width, channels]."""
+    modes = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+    if channels not in (0, *modes):
+        raise errors.invalid(f"channels must be 0, 1, 2, 3 or 4, got {channels}")
+    if not channels:
+        own = {"1": "L", "P": "RGBA" if "transparency" in image.info else "RGB", "CMYK": "RGB", "YCbCr": "RGB",
+               "I;16": "L", "I": "L"}
+        mode = own.get(image.mode, image.mode)
+    else:
+        mode = modes[channels]
+    try:
+        array = _grey(image, mode) if mode in ("L", "LA") and image.mode in ("RGB", "RGBA", "P") else \
+            np.asarray(image if image.mode == mode else image.convert(mode))
+    except Exception as e:
+        raise errors.invalid(f"Broken image data: {e}") from None
+    return array[:, :, None] if array.ndim == 2 else array
+
+
+def _grey(image: Any, mode: str) -> np.ndarray:
+    """Colours as luma, in the fixed-point arithmetic of libpng with the weights 0.299, 0.587 and 0.114."""
+    colours = np.asarray(image.convert("RGBA"))
+    grey = (colours[:, :, :3].astype(np.int32) @ np.array([9798, 19235, 3735], np.int32) >> 15).astype(np.uint8)
+    return grey if mode == "L" else np.stack([grey, colours[:, :, 3]], 2)
+
+
+def _image_shape(contents: Any, *, channels: int) -> tuple:
+    return (None, None, channels or None)
+
+
+decode_png = op("DecodePng", "contents: string -> image: dtype", "channels: int = 0, dtype: type in {uint8 uint16} = uint8",
+                export_as="image.decode_png io.decode_png").no_gradient()
+decode_jpeg = op("DecodeJpeg", "contents: string -> image: uint8", "channels: int = 0, ratio: int = 1, fancy_upscaling: "
+                 "bool = True, try_recover_truncated: bool = False, acceptable_fraction: float = 1.0, dct_method: string = ''",
+                 export_as="image.decode_jpeg io.decode_jpeg").no_gradient()
+decode_and_crop = op("DecodeAndCropJpeg", "contents: string, crop_window: int32 -> image: uint8", "channels: int = 0, ratio: "
+                     "int = 1, fancy_upscaling: bool = True, try_recover_truncated: bool = False, acceptable_fraction: "
+                     "float = 1.0, dct_method: string = ''",
+                     export_as="image.decode_and_crop_jpeg io.decode_and_crop_jpeg").no_gradient()
+decode_gif = op("DecodeGif", "contents: string -> image: uint8", export_as="image.decode_gif io.decode_gif").no_gradient()
+decode_bmp = op("DecodeBmp", "contents: string -> image: uint8", "channels: int = 0",
+                export_as="image.decode_bmp io.decode_bmp").no_gradient()
+jpeg_shape = op("ExtractJpegShape", "contents: string -> image_shape: output_type",
+                "output_type: type in {int32 int64} = int32",
+                export_as="image.extract_jpeg_shape io.extract_jpeg_shape").no_gradient()
+for _op in (decode_png, decode_jpeg, decode_bmp):
+    _op.shape(_image_shape)
+decode_and_crop.shape(lambda contents, crop_window, *, channels: (None, None, channels or None))
+decode_gif.shape(lambda contents: (None, None, None, 3))
+jpeg_shape.shape(lambda contents: (3,))
+
+
+@decode_png.kernel
+def _decode_png_kernel(contents, *, channels, dtype):
+    data = _bytes(contents)
+    image = _open(data, ("PNG", "JPEG", "GIF", "BMP"))
+    if dtype.name == "uint16":
+        return torch.from_numpy(_sixteen(image, channels))
+    return torch.from_numpy(np.array(_pixels(_eight(image), channels)))
+
+
+def _eight(image: Any) -> Any:
+    """16-bit grey images keep their high byte."""
+    from PIL import Image
+    if image.mode in ("I;16", "I", "I;16B"):
+        return Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8), "L")
+    return image
+
+
+def _sixteen(image: Any, channels: int) -> np.ndarray:
+    if image.mode in ("I;16", "I", "I;16B"):
+        array = np.asarray(image).astype(np.uint16)[:, :, None]
+        if channels in (0, 1):
+            return array
+        colours = np.repeat(array, min(channels, 3) if channels != 2 else 1, axis=2)
+        if channels in (2, 4):
+            colours = np.concatenate([colours, np.full_like(array, 65535)], axis=2)
+        return colours
+    return _pixels(image, channels).astype(np.uint16) * 257
+
+
+def _reduced(image: Any, ratio: int, channels: int) -> np.ndarray:
+    if ratio not in (1, 2, 4, 8):
+        raise errors.invalid(f"ratio must be 1, 2, 4, or 8, got {ratio}")
+    # A draft is decoded at a fraction of the size, and as luma alone where no colours are wanted.
+    image.draft("L" if channels == 1 else image.mode, (max(1, image.width // ratio), max(1, image.height // ratio)))
+    return np.array(_pixels(image, channels))
+
+
+@decode_jpeg.kernel
+def _decode_jpeg_kernel(contents, *, channels, ratio):
+    if channels not in (0, 1, 3):
+        raise errors.invalid(f"channels must be 0, 1, or 3, got {channels}")
+    data = _bytes(contents)
+    return torch.from_numpy(_reduced(_open(data, ("JPEG", "PNG", "GIF", "BMP")), ratio, channels))
+
+
+@decode_and_crop.kernel
+def _decode_and_crop_kernel(contents, crop_window, *, channels, ratio):
+    y, x, h, w = (int(v) for v in crop_window) if crop_window.numel() == 4 else (0, 0, 0, 0)
+    array = _reduced(_open(_bytes(contents), ("JPEG",)), ratio, channels)
+    if h <= 0 or w <= 0 or y < 0 or x < 0 or y + h > array.shape[0] or x + w > array.shape[1]:
+        raise errors.invalid("Invalid crop window")
+    return torch.from_numpy(np.ascontiguousarray(array[y:y + h, x:x + w]))
+
+
+@decode_gif.kernel
+def _decode_gif_kernel(contents):
+    from PIL import ImageSequence
+    image = _open(_bytes(contents), ("GIF", "PNG", "JPEG", "BMP"))
+    try:
+        frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(image)]
+    except Exception as e:
+        raise errors.invalid(f"Invalid GIF data: {e}") from None
+    return torch.from_numpy(np.stack(frames))
+
+
+@decode_bmp.kernel
+def _decode_bmp_kernel(contents, *, channels):
+    image = _open(_BMP + _bytes(contents)[len(_BMP):], ("BMP",))         # TensorFlow does not look at the first letters
+    return torch.from_numpy(np.array(_pixels(image, channels)))
+
+
+@jpeg_shape.kernel
+def _jpeg_shape_kernel(contents, *, output_type):
+    image = _open(_bytes(contents), ("JPEG",))
+    return torch.tensor([image.height, image.width, len(image.getbands())], dtype=output_type.torch)
+
+
+encode_png = op("EncodePng", "image: T -> contents: string", "compression: int = -1, T: type in {uint8 uint16} = uint8",
+                export_as="image.encode_png io.encode_png").no_gradient()
+encode_jpeg = op("EncodeJpeg", "image: uint8 -> contents: string", "format: string = '', quality: int = 95, progressive: bool "
+                 "= False, optimize_size: bool = False, chroma_downsampling: bool = True, density_unit: string in {in cm} = "
+                 "'in', x_density: int = 300, y_density: int = 300, xmp_metadata: string = ''",
+                 export_as="image.encode_jpeg io.encode_jpeg").no_gradient()
+encode_quality = op("EncodeJpegVariableQuality", "images: uint8, quality: int32 -> contents: string").no_gradient()
+encode_jpeg.shape(lambda image: ())
+encode_quality.shape(lambda images, quality: ())
+encode_png.shape(lambda image: () if image is None else image[:-3])
+
+
+def _string(value: bytes) -> np.ndarray:
+    out = np.empty((), dtype=object)
+    out[()] = value
+    return out
+
+
+def _saved(array: np.ndarray, kind: str, **options: Any) -> bytes:
+    from PIL import Image
+    if array.ndim != 3 or array.shape[2] not in (1, 2, 3, 4) or 0 in array.shape:
+        raise errors.invalid(f"image must have shape [height, width, 1 to 4 channels], got {list(array.shape)}")
+    out = io.BytesIO()
+    image = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+@encode_png.kernel
+def _encode_png_kernel(image, *, compression):
+    if not -1 <= compression <= 9:
+        raise errors.invalid(f"compression should be in [-1,9], got {compression}")
+    array = image.numpy()
+    level = {} if compression < 0 else {"compress_level": compression}
+    if array.ndim > 3:
+        flat = array.reshape(-1, *array.shape[-3:])
+        out = np.empty(len(flat), dtype=object)
+        out[:] = [_png(a, level) for a in flat]
+        return out.reshape(array.shape[:-3])
+    return _string(_png(array, level))
+
+
+def _png(array: np.ndarray, level: dict) -> bytes:
+    if array.dtype == np.uint16:
+        if array.ndim == 3 and array.shape[2] == 1:
+            from PIL import Image
+            out = io.BytesIO()
+            Image.fromarray(np.ascontiguousarray(array[:, :, 0])).save(out, "PNG", **level)
+            return out.getvalue()
+        return _png16(array)
+    return _saved(np.ascontiguousarray(array), "PNG", **level)
+
+
+def _png16(array: np.ndarray) -> bytes:
+    """A PNG of 16-bit channels, which Pillow does not write: header, filtered rows, end."""
+    import struct
+    import zlib
+    if array.ndim != 3 or array.shape[2] not in (2, 3, 4) or 0 in array.shape:
+        raise errors.invalid(f"image must have shape [height, width, 1 to 4 channels], got {list(array.shape)}")
+    h, w, ch = array.shape
+    rows = array.astype(">u2").reshape(h, -1).view(np.uint8)
+    raw = np.concatenate([np.zeros((h, 1), np.uint8), rows], axis=1).tobytes()
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", w, h, 16, {2: 4, 3: 2, 4: 6}[ch], 0, 0, 0)
+    return _PNG + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+
+
+def _jpeg(image: torch.Tensor, quality: int, **options: Any) -> np.ndarray:
+    array = image.numpy()
+    if array.ndim != 3 or array.shape[2] not in (1, 3):
+        raise errors.invalid(f"image must be 3-dimensional with 1 or 3 channels, got {list(array.shape)}")
+    if not 0 <= quality <= 100:
+        raise errors.invalid(f"quality must be in [0,100], got {quality}")
+    return _string(_saved(np.ascontiguousarray(array), "JPEG", quality=quality, **options))
+
+
+@encode_jpeg.kernel
+def _encode_jpeg_kernel(image, *, format, quality, progressive, optimize_size, chroma_downsampling, x_density, y_density):
+    if format not in ("", "grayscale", "rgb"):
+        raise errors.invalid(f"format must be '', grayscale or rgb, got {format}")
+    wanted = {"grayscale": 1, "rgb": 3}.get(format)
+    if wanted is not None and (image.dim() != 3 or image.shape[2] != wanted):
+        raise errors.invalid(f"format '{format}' expects {wanted} channels, got {list(image.shape)}")
+    return _jpeg(image, quality, progressive=progressive, optimize=optimize_size,
+                 subsampling=2 if chroma_downsampling else 0, dpi=(x_density, y_density))
+
+
+@encode_quality.kernel
+def _encode_quality_kernel(images, quality):
+    return _jpeg(images, int(quality))
+
+
+@export("io.is_jpeg", "image.is_jpeg")
+def is_jpeg(contents: Any, name: str | None = None) -> Any:
+    """Whether encoded data begin as a JPEG does."""
+    with tf.name_scope(name, "is_jpeg"):
+        return tf.equal(tf.substr(contents, 0, 3), _JPEG, name=name)
+
+
+@export("io.decode_image", "image.decode_image")
+def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uint8, name: str | None = None,
+                 expand_animations: bool = True) -> Any:
+    """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF gives [frames, height, width, 3]."""
+    with tf.name_scope(name, "decode_image"):
+        channels = 0 if channels is None else channels
+        if channels not in (0, 1, 3, 4):
+            raise ValueError("channels must be in (None, 0, 1, 3, 4)")
+        dtype = tf.as_dtype(dtype)
+        if dtype not in (tf.float32, tf.uint8, tf.uint16):
+            raise ValueError(f"Unsupported dtype: {dtype}")
+        image = decode_any(contents, channels=channels, dtype=dtype, expand_animations=expand_animations)
+        return image
+
+
+decode_any = op("DecodeImage", "contents: string -> image: dtype", "channels: int = 0, dtype: type in {uint8 uint16 float32} = "
+                "uint8, expand_animations: bool = True").no_gradient()
+decode_any.shape(lambda contents, *, channels, expand_animations: None if expand_animations
+                 else (None, None, channels or None))
+
+
+@decode_any.kernel
+def _decode_any_kernel(contents, *, channels, dtype, expand_animations):
+    data = _bytes(contents)
+    if not data.startswith((_PNG, _GIF, _BMP, _JPEG)):
+        raise errors.invalid("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
+    if data.startswith(_GIF):
+        if channels in (1, 4):
+            raise errors.invalid(f"channels must be 0 or 3 for GIF, got {channels}")
+    elif data.startswith(_JPEG) and channels == 4:
+        raise errors.invalid(f"channels must be 0, 1 or 3 for JPEG, got {channels}")
+    if data.startswith(_GIF):
+        array = decode_gif.kernels["any"].fn(contents)
+        array = array if expand_animations else array[0]
+    elif data.startswith(_PNG) and dtype.name != "uint8":
+        array = torch.from_numpy(_sixteen(_open(data, ("PNG",)), channels))
+        return array if dtype.name == "uint16" else (array.to(torch.float32) / 65535)
+    else:
+        array = torch.from_numpy(np.array(_pixels(_eight(_open(data, ("PNG", "JPEG", "BMP"))), channels)))
+    if dtype.name == "uint8":
+        return array
+    if dtype.name == "uint16":
+        return (array.to(torch.int32) * 256).to(torch.uint16)
+    return array.to(torch.float32) / 255

@@ -1,0 +1,170 @@
+"""Colours of images: HSV, hue, saturation, contrast."""
+from __future__ import annotations
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base.static_shape import rank_at_least
+from penstock._src.ops.registry import op
+
+rgb_to_hsv = op("RGBToHSV", "images: T -> output: T", "T: type in {half bfloat16 float32 float64} = float32",
+                export_as="image.rgb_to_hsv")
+hsv_to_rgb = op("HSVToRGB", "images: T -> output: T", "T: type in {half bfloat16 float32 float64} = float32",
+                export_as="image.hsv_to_rgb").no_gradient()
+
+
+def _three_channels(images):
+    images = rank_at_least(images, 1)
+    if images is not None and images[-1] not in (3, None):
+        raise ValueError(f"Dimension must be 3 but is {images[-1]}")
+    return images
+
+
+rgb_to_hsv.shape(_three_channels)
+hsv_to_rgb.shape(_three_channels)
+
+
+def check_channels(x: torch.Tensor) -> None:
+    """InvalidArgumentError unless the last dimension has size 3."""
+    if x.dim() < 1 or x.shape[-1] != 3:
+        raise errors.invalid(f"input must have 3 channels but instead has {x.shape[-1] if x.dim() else 0} channels.")
+
+
+def to_hsv(x: torch.Tensor) -> torch.Tensor:
+    """RGB to HSV, all in [0, 1]."""
+    r, g, b = x.unbind(-1)
+    v, low = x.amax(-1), x.amin(-1)
+    span = v - low
+    s = torch.where(v > 0, span / torch.where(v > 0, v, torch.ones_like(v)), torch.zeros_like(v))
+    norm = 1 / (6 * torch.where(span > 0, span, torch.ones_like(span)))
+    h = torch.where(r == v, norm * (g - b), torch.where(g == v, norm * (b - r) + 2 / 6, norm * (r - g) + 4 / 6))
+    h = torch.where(span > 0, h, torch.zeros_like(h))
+    return torch.stack([torch.where(h < 0, h + 1, h), s, v], -1)
+
+
+def to_rgb(x: torch.Tensor) -> torch.Tensor:
+    """HSV to RGB."""
+    h, s, v = x.unbind(-1)
+    r = ((h * 6 - 3).abs() - 1).clamp(0, 1)
+    g = (2 - (h * 6 - 2).abs()).clamp(0, 1)
+    b = (2 - (h * 6 - 4).abs()).clamp(0, 1)
+    return torch.stack([((1 - s) + s * c) * v for c in (r, g, b)], -1)
+
+
+@rgb_to_hsv.kernel
+def _rgb_to_hsv_kernel(images):
+    check_channels(images)
+    return to_hsv(images)
+
+
+@hsv_to_rgb.kernel
+def _hsv_to_rgb_kernel(images):
+    check_channels(images)
+    return to_rgb(images)
+
+
+@rgb_to_hsv.gradient
+def _rgb_to_hsv_gradient(op, grad):
+    """Through the three formulas for hue, each where its channel is the largest."""
+    from penstock.compat import v1 as tf
+    x = op.inputs[0]
+    h, s, v = tf.unstack(op.outputs[0], axis=-1)
+    gh, gs, gv = tf.unstack(grad, axis=-1)
+    r, g, b = tf.unstack(x, axis=-1)
+    top, low = v, tf.reduce_min(x, axis=-1)
+    span = top - low
+
+    def flag(c):
+        return tf.cast(c, x.dtype)
+    red = flag(tf.logical_and(tf.greater_equal(r, g), tf.greater_equal(r, b)))
+    green = flag(tf.logical_and(tf.greater(g, r), tf.greater_equal(g, b)))
+    blue = flag(tf.logical_and(tf.greater(b, r), tf.greater(b, g)))
+    low_r = flag(tf.logical_and(tf.less(r, g), tf.less(r, b)))
+    low_g = flag(tf.logical_and(tf.less_equal(g, r), tf.less(g, b)))
+    low_b = flag(tf.logical_and(tf.less_equal(b, r), tf.less_equal(b, g)))
+    del s
+    out = []
+    square = tf.multiply(span, span)
+    for is_top, is_low, own in ((red, low_r, "r"), (green, low_g, "g"), (blue, low_b, "b")):
+        dv = is_top
+        ds = tf.div_no_nan(low * is_top, top * top) - tf.div_no_nan(is_low, top)
+        d = {"r": {"r": 0.0, "g": -1.0, "b": 1.0}, "g": {"r": 1.0, "g": 0.0, "b": -1.0},
+             "b": {"r": -1.0, "g": 1.0, "b": 0.0}}[own]
+        numerator = red * (g - b) + green * (b - r) + blue * (r - g)
+        slope = red * d["r"] + green * d["g"] + blue * d["b"]
+        dspan = is_top - is_low
+        dh = (tf.div_no_nan(slope, span) - tf.div_no_nan(numerator * dspan, square)) / 6.0
+        out.append(gv * dv + gs * ds + gh * dh)
+    del h
+    return tf.stack(out, axis=-1)
+
+
+adjust_contrast = op("AdjustContrastv2", "images: T, contrast_factor: float32 -> output: T",
+                     "T: type in {half float32} = float32").no_gradient()
+adjust_hue = op("AdjustHue", "images: T, delta: float32 -> output: T", "T: type in {half float32} = float32").no_gradient()
+adjust_saturation = op("AdjustSaturation", "images: T, scale: float32 -> output: T",
+                       "T: type in {half float32} = float32").no_gradient()
+
+
+old_adjust_contrast = op("AdjustContrast", "images: T, contrast_factor: float32, min_value: float32, max_value: float32 -> "
+                         "output: float32", "T: type in {uint8 int8 int16 int32 int64 float32 float64}").no_gradient()
+
+
+def _image_and_scalar(images, factor):
+    images = rank_at_least(images, 3)
+    if factor is not None and len(factor) != 0:
+        raise ValueError(f"Shape must be rank 0 but is rank {len(factor)}")
+    return images
+
+
+for _op in (adjust_contrast, adjust_hue, adjust_saturation):
+    _op.shape(_image_and_scalar)
+
+
+def _check(images: torch.Tensor, factor: torch.Tensor, channels: bool) -> None:
+    if images.dim() < 3:
+        raise errors.invalid(f"input must be at least 3-D, got shape {list(images.shape)}")
+    if factor.numel() != 1:
+        raise errors.invalid("the factor must be a scalar")
+    if channels:
+        check_channels(images)
+
+
+@adjust_contrast.kernel
+def _adjust_contrast_kernel(images, contrast_factor):
+    _check(images, contrast_factor, False)
+    x = images.to(torch.float32)
+    mean = x.mean((-3, -2), keepdim=True)
+    return ((x - mean) * contrast_factor + mean).to(images.dtype)
+
+
+@old_adjust_contrast.shape
+def _old_adjust_contrast_shape(images, contrast_factor, min_value, max_value):
+    for limit in (min_value, max_value):
+        _image_and_scalar(None, limit)
+    return _image_and_scalar(images, contrast_factor)
+
+
+@old_adjust_contrast.kernel
+def _old_adjust_contrast_kernel(images, contrast_factor, min_value, max_value):
+    for factor in (contrast_factor, min_value, max_value):
+        _check(images, factor, False)
+    x = images.to(torch.float32)
+    mean = x.mean((-3, -2), keepdim=True)
+    return torch.minimum(torch.maximum((x - mean) * contrast_factor + mean, min_value), max_value)
+
+
+@adjust_hue.kernel
+def _adjust_hue_kernel(images, delta):
+    _check(images, delta, True)
+    hsv = to_hsv(images.to(torch.float32))
+    h = hsv[..., 0] + delta
+    return to_rgb(torch.stack([h - h.floor(), hsv[..., 1], hsv[..., 2]], -1)).to(images.dtype)
+
+
+@adjust_saturation.kernel
+def _adjust_saturation_kernel(images, scale):
+    _check(images, scale, True)
+    hsv = to_hsv(images.to(torch.float32))
+    s = (hsv[..., 1] * scale).clamp(0, 1)
+    return to_rgb(torch.stack([hsv[..., 0], s, hsv[..., 2]], -1)).to(images.dtype)

@@ -1,0 +1,35 @@
+"""Whole files as strings: ReadFile, WriteFile, MatchingFiles."""
+from __future__ import annotations
+
+from penstock._src.base import errors
+from penstock._src.io import paths
+from penstock._src.kernels import strings
+from penstock._src.ops.registry import op
+
+read_file = op("ReadFile", "filename: string -> contents: string", stateful=True,
+               export_as="read_file io.read_file").no_gradient()
+write_file = op("WriteFile", "filename: string, contents: string ->", stateful=True,
+                export_as="write_file io.write_file").no_gradient()
+matching_files = op("MatchingFiles", "pattern: string -> filenames: string", foldable=False,
+                    export_as="matching_files io.matching_files").no_gradient()
+read_file.shape(lambda filename: ())
+write_file.shape(lambda filename, contents: [])
+matching_files.shape(lambda pattern: (None,))
+
+
+@read_file.kernel
+def _read_file_kernel(filename):
+    return strings.pack([paths.read_bytes(strings.scalar(filename, "filename"))], ())
+
+
+@write_file.kernel
+def _write_file_kernel(filename, contents):
+    paths.write_atomically(strings.scalar(filename, "filename"), strings.scalar(contents, "contents"))
+
+
+@matching_files.kernel
+def _matching_files_kernel(pattern):
+    if pattern.ndim > 1:
+        raise errors.invalid(f"pattern must be a scalar or vector, got shape {list(pattern.shape)}")
+    found = sorted({p for one in pattern.reshape(-1).tolist() for p in paths.glob(one)})
+    return strings.pack([p.encode() for p in found])

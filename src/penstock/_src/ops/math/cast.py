@@ -1,0 +1,126 @@
+"""Changing the element type: Cast, and the functions around it."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import get, op
+
+cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False",
+             forwards=lambda attrs: attrs["SrcT"] == attrs["DstT"])
+cast_op.shape(lambda x: x)
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@cast_op.kernel
+def _cast_kernel(x, *, DstT, Truncate):
+    wanted = DstT.torch
+    if wanted is None:
+        raise TypeError(f"cannot cast to {DstT.name}")
+    if x.is_complex() and not wanted.is_complex:
+        x = x.real
+    if x.dtype in _FLOATS and wanted in _SMALL:
+        # the way C++ compilers do it: through a wide integer, of which the low bits stay
+        return x.to(torch.int64).to(wanted)
+    if Truncate and x.dtype in _FLOATS and wanted in (torch.bfloat16, torch.float16):
+        return _truncated(x, wanted)
+    return x.to(wanted)
+
+
+_SMALL = (torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32)
+
+
+def _truncated(x: torch.Tensor, wanted: torch.dtype) -> torch.Tensor:
+    """Rounds towards zero instead of to the nearest."""
+    near = x.to(wanted)
+    too_far = near.to(x.dtype).abs() > x.abs()
+    return torch.where(too_far, torch.nextafter(near, torch.zeros_like(near)), near)
+
+
+@cast_op.gradient
+def _cast_gradient(op, grad):
+    kinds = (op.inputs[0].dtype.base_dtype, grad.dtype.base_dtype)
+    if all(d.is_floating or d.is_complex for d in kinds):
+        return cast_op(grad, DstT=kinds[0])
+    return None
+
+
+@cast_op.value
+def _cast_value(op, values):
+    return values(0) if op.attrs["SrcT"].is_integer and op.attrs["DstT"].is_integer else None
+
+
+@export("cast", "dtypes.cast")
+@dispatched
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+    """`x` with elements of type `dtype`.
+
+    >>> tf.cast([1.8, 2.2], tf.int32)
+    [1, 2]
+    """
+    wanted = dtypes.as_dtype(dtype).base_dtype
+    if isinstance(x, Tensor) and x.dtype == wanted:
+        return x
+    with name_scope(name, "Cast", [x]) as scope:
+        if isinstance(x, IndexedSlices):
+            return IndexedSlices(cast(x.values, wanted, scope), x.indices, x.dense_shape)
+        x = convert(x, name="x")
+        return x if x.dtype.base_dtype == wanted and not x.dtype._is_ref_dtype else cast_op(x, DstT=wanted, name=scope)
+
+
+@export("saturate_cast", "dtypes.saturate_cast")
+@dispatched
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """`value` cast to `dtype`; what the type cannot hold becomes its nearest limit.
+
+    >>> tf.saturate_cast([-5., 300.], tf.uint8)
+    [0, 255]
+    """
+    with name_scope(name, "saturate_cast", [value]) as scope:
+        value = convert(value, name="value")
+        wanted = dtypes.as_dtype(dtype).base_dtype
+        if value.dtype.is_complex:
+            value = get("Real")(value, Tout=value.dtype.real_dtype)
+        if value.dtype.min < wanted.min:
+            value = get("Maximum")(value, convert(_inside(wanted.min, value.dtype, 0), value.dtype.base_dtype, "min"))
+        if value.dtype.max > wanted.max:
+            value = get("Minimum")(value, convert(_inside(wanted.max, value.dtype, 1), value.dtype.base_dtype, "max"))
+        return cast(value, wanted, name=scope)
+
+
+def _inside(limit: Any, dtype: Any, upper: bool) -> Any:
+    """The number of type `dtype` nearest to an integer limit that does not pass it."""
+    if not dtype.is_floating:
+        return int(limit)
+    near = np.asarray(limit).astype(dtype.as_numpy_dtype)
+    if np.issubdtype(np.asarray(limit).dtype, np.integer):
+        passed = int(near) > int(limit) if upper else int(near) < int(limit)
+        if passed:
+            near = np.nextafter(near, np.zeros_like(near))
+    return near
+
+
+def _to(name: str, dtype: Any, default: str) -> None:
+    def function(x: Any, name: str = default) -> Any:
+        return cast(x, dtype, name=name)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Casts to {dtype.name}."
+    export.value(function, v1=[name])
+
+
+for _name, _dtype, _default in (
+        ("to_float", dtypes.float32, "ToFloat"), ("to_double", dtypes.float64, "ToDouble"),
+        ("to_int32", dtypes.int32, "ToInt32"), ("to_int64", dtypes.int64, "ToInt64"),
+        ("to_bfloat16", dtypes.bfloat16, "ToBFloat16"), ("to_complex64", dtypes.complex64, "ToComplex64"),
+        ("to_complex128", dtypes.complex128, "ToComplex128")):
+    _to(_name, _dtype, _default)

@@ -1,0 +1,307 @@
+"""Functions of one operand, element by element: roots, exponentials, trigonometry, rounding, tests for nan.
+
+The `*Grad` ops at the end are the derivatives of those functions whose derivative is best told from the result.
+Functions that are more than a call into ATen (gamma, beta, zeta ...) are in `special`.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.math.math import conj
+from penstock._src.ops.registry import OpDef, get, op
+
+
+def unary(name: str, kernel: Callable, types: str, names: str = "", v1: str = "", doc: str = "",
+          out: str = "T") -> OpDef:
+    """Declares an op of one operand, and its public function under `names` (both APIs) and `v1`."""
+    made = op(name, f"x: T -> y: {out}", f"T: type in {{{types}}}")
+    made.shape(lambda x: x)
+    made.kernel(kernel)
+    made.elementwise = True
+    if names or v1:
+        export.value(_function(made, (names or v1).split()[0].rsplit(".", 1)[-1], doc), *names.split(), v1=v1.split())
+    return made
+
+
+def _function(definition: OpDef, name: str, doc: str) -> Callable:
+    def call(x: Any, name: str | None = None) -> Any:
+        return definition(x, name=name)
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    return dispatched(call)
+
+
+def _one(x: Tensor) -> Tensor:
+    return convert(1, x.dtype.base_dtype)
+
+
+# -- sign, reciprocal, powers -----------------------------------------------------------------------------------------
+abs_op = unary("Abs", torch.abs, "half bfloat16 float32 float64 int8 int16 int32 int64")
+neg = unary("Neg", torch.neg, "floating int8 int16 int32 int64", "math.negative negative", doc="-x.")
+neg.involution = True
+sign = unary("Sign", torch.sgn, "floating int8 int16 int32 int64", "math.sign sign",
+             doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.")
+inv = unary("Inv", torch.reciprocal, "floating")
+reciprocal = unary("Reciprocal", torch.reciprocal, "floating", "math.reciprocal", "reciprocal", doc="1 / x.")
+square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8", "math.square square", doc="x squared.")
+sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="The square root of x.")
+abs_op.small, neg.small = "abs({})", "-{}"
+rsqrt = unary("Rsqrt", torch.rsqrt, "floating", "math.rsqrt", "rsqrt", doc="1 over the square root of x.")
+
+
+@sign.kernel(types="half bfloat16 float32 float64")
+def _sign_kernel_typed(x):
+    return torch.where(torch.isnan(x), x, torch.sgn(x))
+
+
+for _op, _over in ((abs_op, torch.abs_), (neg, torch.neg_), (square, torch.square_), (sqrt, torch.sqrt_),
+                   (rsqrt, torch.rsqrt_), (reciprocal, torch.reciprocal_)):
+    _op.overwrites(0, _over)
+
+abs_op.gradient(lambda op, grad: grad * sign(op.inputs[0]))
+neg.gradient(lambda op, grad: -grad)
+sign.gradient(lambda op, grad: get("ZerosLike")(op.inputs[0]))
+inv.gradient(lambda op, grad: reciprocal_grad(op.outputs[0], grad))
+reciprocal.gradient(lambda op, grad: reciprocal_grad(op.outputs[0], grad))
+square.gradient(lambda op, grad: grad * (convert(2, grad.dtype.base_dtype) * conj(op.inputs[0])))
+sqrt.gradient(lambda op, grad: sqrt_grad(op.outputs[0], grad))
+rsqrt.gradient(lambda op, grad: rsqrt_grad(op.outputs[0], grad))
+
+
+@export("math.abs", "abs")
+@dispatched
+def abs(x: Any, name: str | None = None) -> Tensor:
+    """The absolute value; for complex numbers, a real tensor of their magnitudes."""
+    with name_scope(name, "Abs", [x]) as scope:
+        x = convert(x, name="x")
+        if x.dtype.is_complex:
+            return get("ComplexAbs")(x, Tout=x.dtype.real_dtype, name=scope)
+        return abs_op(x, name=scope)
+
+
+# -- exponentials -----------------------------------------------------------------------------------------------------
+exp = unary("Exp", torch.exp, "floating", "math.exp exp", doc="e to the power x.")
+expm1 = unary("Expm1", torch.expm1, "floating", "math.expm1", "expm1", doc="exp(x) - 1, exact for small x.")
+log = unary("Log", torch.log, "floating", "math.log", "log", doc="The natural logarithm of x.")
+log1p = unary("Log1p", torch.log1p, "floating", "math.log1p", "log1p", doc="log(1 + x), exact for small x.")
+sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
+tanh = unary("Tanh", torch.tanh, "floating", "math.tanh nn.tanh tanh", doc="The hyperbolic tangent of x.")
+neg.pointwise, square.pointwise, sigmoid.pointwise, tanh.pointwise = "NEG", "SQUARE", "SIGMOID", "TANH"
+
+for _op, _over in ((exp, torch.exp_), (expm1, torch.expm1_), (log, torch.log_), (log1p, torch.log1p_),
+                   (sigmoid, torch.sigmoid_), (tanh, torch.tanh_)):
+    _op.overwrites(0, _over)
+
+exp.gradient(lambda op, grad: grad * conj(op.outputs[0]))
+expm1.gradient(lambda op, grad: grad * exp(conj(op.inputs[0])))
+log.gradient(lambda op, grad: grad * reciprocal(conj(op.inputs[0])))
+log1p.gradient(lambda op, grad: grad * reciprocal(_one(grad) + conj(op.inputs[0])))
+sigmoid.gradient(lambda op, grad: sigmoid_grad(conj(op.outputs[0]), grad))
+tanh.gradient(lambda op, grad: tanh_grad(conj(op.outputs[0]), grad))
+
+
+@export("math.log_sigmoid", v1=["log_sigmoid"])
+@dispatched
+def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """The logarithm of sigmoid(x), without overflow."""
+    with name_scope(name, "LogSigmoid", [x]) as scope:
+        return neg(get("Softplus")(-convert(x, name="x")), name=scope)
+
+
+# -- trigonometry -----------------------------------------------------------------------------------------------------
+def _trigonometric(name: str, kernel: Callable, doc: str) -> OpDef:
+    return unary(name, kernel, "floating", f"math.{name.lower()} {name.lower()}", doc=doc)
+
+
+sin = _trigonometric("Sin", torch.sin, "The sine of x, in radians.")
+cos = _trigonometric("Cos", torch.cos, "The cosine of x, in radians.")
+tan = _trigonometric("Tan", torch.tan, "The tangent of x, in radians.")
+asin = _trigonometric("Asin", torch.asin, "The inverse sine, in [-pi/2, pi/2].")
+acos = _trigonometric("Acos", torch.acos, "The inverse cosine, in [0, pi].")
+atan = _trigonometric("Atan", torch.atan, "The inverse tangent, in [-pi/2, pi/2].")
+sinh = _trigonometric("Sinh", torch.sinh, "The hyperbolic sine of x.")
+cosh = _trigonometric("Cosh", torch.cosh, "The hyperbolic cosine of x.")
+asinh = _trigonometric("Asinh", torch.asinh, "The inverse hyperbolic sine of x.")
+acosh = _trigonometric("Acosh", torch.acosh, "The inverse hyperbolic cosine of x.")
+atanh = _trigonometric("Atanh", torch.atanh, "The inverse hyperbolic tangent of x.")
+
+sin.gradient(lambda op, grad: grad * cos(conj(op.inputs[0])))
+cos.gradient(lambda op, grad: -grad * sin(conj(op.inputs[0])))
+tan.gradient(lambda op, grad: grad * square(reciprocal(cos(conj(op.inputs[0])))))
+asin.gradient(lambda op, grad: grad * reciprocal(_one_minus_square_root(op.inputs[0])))
+acos.gradient(lambda op, grad: -grad * reciprocal(_one_minus_square_root(op.inputs[0])))
+sinh.gradient(lambda op, grad: grad * cosh(conj(op.inputs[0])))
+cosh.gradient(lambda op, grad: grad * sinh(conj(op.inputs[0])))
+asinh.gradient(lambda op, grad: grad / cosh(conj(op.outputs[0])))
+acosh.gradient(lambda op, grad: grad / sinh(conj(op.outputs[0])))
+
+
+def _one_minus_square_root(x: Tensor) -> Tensor:
+    x = conj(x)
+    return sqrt(_one(x) - square(x))
+
+
+@atan.gradient
+def _atan_gradient(op, grad):
+    x = conj(op.inputs[0])
+    return grad * reciprocal(_one(x) + square(x))
+
+
+@atanh.gradient
+def _atanh_gradient(op, grad):
+    x = conj(op.inputs[0])
+    return grad * reciprocal(_one(x) - square(x))
+
+
+# -- the error function -----------------------------------------------------------------------------------------------
+erf = unary("Erf", torch.erf, "float", "math.erf", "erf", doc="The error function of x.")
+erfc = unary("Erfc", torch.erfc, "float", "math.erfc", "erfc", doc="1 - erf(x).")
+erfinv = unary("Erfinv", torch.erfinv, "float", "math.erfinv", doc="The inverse of the error function.")
+ndtri = unary("Ndtri", torch.special.ndtri, "float", "math.ndtri", doc="The quantile of the normal distribution.")
+
+
+@ndtri.kernel(types="half bfloat16")
+def _ndtri_kernel_half_bfloat16(x):
+    return torch.special.ndtri(x.to(torch.float32)).to(x.dtype)
+
+
+def _scaled_gaussian(grad: Tensor, factor: float, exponent: Tensor) -> Tensor:
+    return grad * convert(factor, grad.dtype.base_dtype) * exp(exponent)
+
+
+erf.gradient(lambda op, grad: _scaled_gaussian(grad, 2 / math.sqrt(math.pi), -square(op.inputs[0])))
+erfc.gradient(lambda op, grad: _scaled_gaussian(grad, -2 / math.sqrt(math.pi), -square(op.inputs[0])))
+erfinv.gradient(lambda op, grad: _scaled_gaussian(grad, math.sqrt(math.pi) / 2, square(op.outputs[0])))
+ndtri.gradient(lambda op, grad: _scaled_gaussian(
+    grad, math.sqrt(2 * math.pi), square(op.outputs[0]) * convert(0.5, grad.dtype.base_dtype)))
+
+
+@export("math.erfcinv")
+def erfcinv(x: Any, name: str | None = None) -> Tensor:
+    """The inverse of erfc."""
+    with name_scope(name, "erfcinv", [x]):
+        x = convert(x, name="start")
+        half = convert(0.5, x.dtype.base_dtype)
+        return neg(ndtri(half * x) * convert(math.sqrt(0.5), x.dtype.base_dtype))
+
+
+# -- rounding and tests -----------------------------------------------------------------------------------------------
+floor = unary("Floor", torch.floor, "float", "math.floor floor", doc="The largest integer not above x.")
+ceil = unary("Ceil", torch.ceil, "float", "math.ceil", "ceil", doc="The smallest integer not below x.")
+round_op = unary("Round", torch.round, "float integer", doc="The nearest integer; halves go to the even one.")
+rint = unary("Rint", torch.round, "float", "math.rint", "rint", doc="The nearest integer; halves go to the even one.")
+round_op.kernel(lambda x: x, types="int8 int16 int32 int64 uint8 uint16 uint32 uint64")
+for _op in (floor, ceil, round_op, rint):
+    _op.gradient(lambda op, grad: None)
+
+is_nan = unary("IsNan", torch.isnan, "float", "math.is_nan", "is_nan debugging.is_nan",
+               "Whether x is not a number.", "bool")
+is_inf = unary("IsInf", torch.isinf, "float", "math.is_inf", "is_inf debugging.is_inf",
+               "Whether x is infinite.", "bool")
+is_finite = unary("IsFinite", torch.isfinite, "float", "math.is_finite", "is_finite debugging.is_finite",
+                  "Whether x is a finite number.", "bool")
+for _op in (is_nan, is_inf, is_finite):
+    _op.no_gradient()
+
+
+@export("math.round", "round")
+@dispatched
+def round(x: Any, name: str | None = None) -> Tensor:
+    """The nearest integer, halves to the even one; integers as they are.
+
+    >>> tf.round([0.9, 2.5, -1.5])
+    [1., 2., -2.]
+    """
+    x = convert(x, name="x")
+    return x if x.dtype.is_integer else round_op(x, name=name)
+
+
+# -- derivatives told from the result ---------------------------------------------------------------------------------
+def _from_result(name: str, kernel: Callable) -> OpDef:
+    made = op(name, "y: T, dy: T -> z: T", "T: type in {floating}")
+    made.shape(shapes.merge)
+    made.kernel(kernel)
+    made.elementwise = True
+    return made
+
+
+def _unless_zero(dy: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """0 where the incoming gradient is 0, however steep the function is there."""
+    return out.masked_fill(dy == 0, 0)
+
+
+def _conj(y: torch.Tensor) -> torch.Tensor:
+    return y.conj_physical() if y.is_complex() else y
+
+
+_tanh_backward, _sigmoid_backward = torch.ops.aten.tanh_backward.default, torch.ops.aten.sigmoid_backward.default
+tanh_grad = _from_result("TanhGrad", lambda y, dy: _tanh_backward(dy, y) if _real_and_alike(y, dy) else dy * (1 - y * y))
+sigmoid_grad = _from_result("SigmoidGrad",
+                            lambda y, dy: _sigmoid_backward(dy, y) if _real_and_alike(y, dy) else dy * y * (1 - y))
+tanh_grad.linear = sigmoid_grad.linear = 1
+tanh_grad.pointwise, sigmoid_grad.pointwise = "TANH_GRAD", "SIGMOID_GRAD"
+tanh_grad.prepare(lambda known: (lambda y, dy: _tanh_backward(dy, y)) if _alike(known) else None)
+sigmoid_grad.prepare(lambda known: (lambda y, dy: _sigmoid_backward(dy, y)) if _alike(known) else None)
+
+
+def _real_and_alike(y: torch.Tensor, dy: torch.Tensor) -> bool:
+    return y.shape == dy.shape and y.is_floating_point()
+
+
+def _alike(known: Any) -> bool:
+    """Whether both inputs are real and of one shape."""
+    return known.floating() and known.dims(0) is not None and known.dims(0) == known.dims(1)
+
+
+tanh_grad.overwrites(1, lambda y, dy: torch.ops.aten.tanh_backward.grad_input(dy, y, grad_input=dy))
+sigmoid_grad.overwrites(1, lambda y, dy: torch.ops.aten.sigmoid_backward.grad_input(dy, y, grad_input=dy))
+inv_grad = _from_result("InvGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
+reciprocal_grad = _from_result("ReciprocalGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
+sqrt_grad = _from_result("SqrtGrad", lambda y, dy: _unless_zero(dy, dy * 0.5 / _conj(y)))
+rsqrt_grad = _from_result("RsqrtGrad", lambda y, dy: _unless_zero(dy, dy * -0.5 * _conj(y).pow(3)))
+
+
+def _times(factor: float, x: Tensor) -> Tensor:
+    return convert(factor, x.dtype.base_dtype) * x
+
+
+@tanh_grad.gradient
+def _tanh_grad_gradient(op, grad):
+    y, dy = (conj(t) for t in op.inputs)
+    return _times(-2.0, grad) * dy * y, tanh_grad(y, grad)
+
+
+@sigmoid_grad.gradient
+def _sigmoid_grad_gradient(op, grad):
+    y, dy = (conj(t) for t in op.inputs)
+    g = grad * dy
+    return g - _times(2.0, g) * y, sigmoid_grad(y, grad)
+
+
+@inv_grad.gradient
+@reciprocal_grad.gradient
+def _inv_grad_gradient(op, grad):
+    y, dy = conj(op.inputs[0]), op.inputs[1]
+    return _times(-2.0, conj(grad)) * dy * y, reciprocal_grad(y, grad)
+
+
+@sqrt_grad.gradient
+def _sqrt_grad_gradient(op, grad):
+    g = grad / op.inputs[0]
+    return -conj(g) * op.outputs[0], _times(0.5, g)
+
+
+@rsqrt_grad.gradient
+def _rsqrt_grad_gradient(op, grad):
+    y, dy = conj(op.inputs[0]), op.inputs[1]
+    return _times(-1.5, conj(grad)) * dy * square(y), rsqrt_grad(y, grad)

@@ -1,0 +1,481 @@
+"""Products of matrices: one by one, in batches, and along any axes (tensordot). Sums over indices are in `einsum`."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.math.aggregate import fuse_product
+from penstock._src.ops.math.math import conj, unbroadcast
+from penstock._src.ops.registry import get, internal, op
+
+_TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
+_TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
+
+mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}", gpu="floating")
+mat_mul.outer = lambda attrs: attrs["transpose_a"] and not attrs["transpose_b"]
+sparse_mat_mul = op("SparseMatMul", "a: Ta, b: Tb -> product: float32",
+                    f"{_TRANSPOSE}, a_is_sparse: bool = False, b_is_sparse: bool = False, "
+                    "Ta: type in {float32 bfloat16} = float32, Tb: type in {float32 bfloat16} = float32")
+_ADJOINT = "adj_x: bool = False, adj_y: bool = False"
+batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
+batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+def _product_dims(a, b, transpose_a, transpose_b):
+    """The shape of a product of two matrices."""
+    a, b = shapes.rank_is(a, 2), shapes.rank_is(b, 2)
+    rows, inner = a[::-1] if transpose_a else a
+    inner_b, cols = b[::-1] if transpose_b else b
+    if inner is not None and inner_b is not None and inner != inner_b:
+        raise ValueError(f"Dimensions must be equal, but are {inner} and {inner_b}")
+    return rows, cols
+
+
+@mat_mul.cost
+@sparse_mat_mul.cost
+@batch_mat_mul.cost
+@batch_mat_mul_v2.cost
+def _mat_mul_cost(inputs, outputs):
+    out, = outputs
+    return 2 * math.prod(inputs[0]) * (out[-1] if out else 1)
+
+
+@mat_mul.shape
+@sparse_mat_mul.shape
+def _mat_mul_shape(a, b, *, transpose_a, transpose_b):
+    return _product_dims(a, b, transpose_a, transpose_b)
+
+
+def _batch_dims(x, y, adj_x, adj_y, combine):
+    shapes.rank_at_least(x, 2)
+    shapes.rank_at_least(y, 2)
+    if x is None or y is None:
+        if x is not None or y is not None:
+            _product_dims(x and x[-2:], y and y[-2:], adj_x, adj_y)
+        return None
+    return combine(x[:-2], y[:-2]) + _product_dims(x[-2:], y[-2:], adj_x, adj_y)
+
+
+@batch_mat_mul.shape
+def _batch_mat_mul_shape(x, y, *, adj_x, adj_y):
+    return _batch_dims(x, y, adj_x, adj_y, shapes.merge)
+
+
+@batch_mat_mul_v2.shape
+def _batch_mat_mul_v2_shape(x, y, *, adj_x, adj_y):
+    return _batch_dims(x, y, adj_x, adj_y, shapes.broadcast)
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
+@mat_mul.kernel
+def _mat_mul_kernel(a, b, *, transpose_a, transpose_b):
+    return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
+
+
+@mat_mul.prepare
+def _mat_mul_prepare(known):
+    if known.dims(0) is None or known.dims(1) is None:
+        return None
+    t_a, t_b = known.attrs["transpose_a"], known.attrs["transpose_b"]
+    if not t_a and not t_b:
+        return torch.mm
+    return lambda a, b: torch.mm(a.t() if t_a else a, b.t() if t_b else b)
+
+
+def _matrices(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.ndim != 2 or b.ndim != 2:
+        raise errors.invalid(f"In[0] and In[1] must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
+    if a.shape[1] != b.shape[0]:
+        raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
+    return torch.mm(a, b)
+
+
+@sparse_mat_mul.kernel
+def _sparse_mat_mul_kernel(a, b, *, transpose_a, transpose_b):
+    a, b = a.to(torch.float32), b.to(torch.float32)
+    return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
+
+
+def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.Tensor:
+    if x.ndim < 2 or y.ndim < 2:
+        raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
+    x, y = x.mH if adj_x else x, y.mH if adj_y else y
+    if x.shape[-1] != y.shape[-2]:
+        raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(x.shape)}, In[1]: {list(y.shape)}")
+    return torch.matmul(x, y)
+
+
+@batch_mat_mul.kernel
+def _batch_mat_mul_kernel(x, y, *, adj_x, adj_y):
+    if x.shape[:-2] != y.shape[:-2]:
+        raise errors.invalid(f"In[0] and In[1] must have compatible batch dimensions: {list(x.shape)} vs. "
+                             f"{list(y.shape)}")
+    return _batch(x, y, adj_x, adj_y)
+
+
+@batch_mat_mul_v2.kernel
+def _batch_mat_mul_v2_kernel(x, y, *, adj_x, adj_y):
+    return _batch(x, y, adj_x, adj_y)
+
+
+# -- with a bias and an activation ------------------------------------------------------------------------------------
+fused_mat_mul = internal("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T",
+                         f"{_TRANSPOSE}, T: type in {{float32 float64 bfloat16 half}}, num_args: int >= 0, "
+                         "fused_ops: list(string) = []")
+fused_mat_mul.outer = lambda attrs: mat_mul.outer(attrs) and attrs["fused_ops"] == ["Add"]
+fused_mat_mul.without_row = lambda op: None if op.attrs["fused_ops"] != ["BiasAdd"] else (
+    mat_mul, op._inputs[:2], {n: op.attrs[n] for n in mat_mul.attrs if n in op.attrs}, op._inputs[2])
+
+
+@fused_mat_mul.shape
+def _fused_mat_mul_shape(a, b, args, *, transpose_a, transpose_b):
+    return _product_dims(a, b, transpose_a, transpose_b)
+
+
+@fused_mat_mul.kernel
+def _fused_mat_mul_kernel(a, b, args, *, transpose_a, transpose_b, fused_ops):
+    a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        return _matrices(a, b)                   # says what is wrong
+    if a.is_cuda and "Relu" in fused_ops:
+        return torch._addmm_activation(args[0], a, b)
+    out = torch.addmm(args[0], a, b)
+    return out.relu_() if "Relu" in fused_ops else out
+
+
+def fuse_bias(op, f, value, bias):
+    """A bias along the last axis, or a whole matrix, of known size, added to a product that is used nowhere else."""
+    made = f.only(value, op)
+    if made is None or made.opdef is not mat_mul or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
+        return None
+    if value._dims is None or bias._dims is None:
+        return None
+    if len(bias._dims) == 1 and bias._dims[0] is not None and value._dims[-1] == bias._dims[0]:
+        kind = "BiasAdd"
+    elif len(bias._dims) == 2 and None not in bias._dims and bias._dims == value._dims:
+        kind = "Add"
+    else:
+        return None
+    attrs = {**made.attrs, "num_args": 1, "fused_ops": [kind]}
+    return f.make("_FusedMatMul", [*made._inputs, bias], attrs, op, (None, None, 1))
+
+
+@get("AddV2").fuse
+@get("Add").fuse
+def _add_v2_fuse(op, f):
+    x, y = op._inputs
+    return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x) or fuse_product(op, f)
+
+
+# -- in loops -----------------------------------------------------------------------------------------------------------
+turned = internal("_Turned", "b: T -> turned: T", "T: type, begin: int, end: int")
+
+
+@turned.kernel
+def _turned_kernel(b, *, begin, end):
+    return b[begin:end].t().contiguous()
+
+
+def _by_rows(product, loop, begin, end):
+    """Has a product with the transpose of a matrix that stays use some of its rows, transposed once before the loop."""
+    b = product._inputs[1]
+    if not product.attrs["transpose_b"] or not loop.stays(b) or b._dims is None or None in b._dims or not b._dtype.is_floating:
+        return False
+    end = b._dims[0] if end is None else end
+    product._inputs[1] = loop.once("_Turned", b, {"T": b._dtype, "begin": begin, "end": end}, (b._dims[1], end - begin))
+    product.attrs = {**product.attrs, "transpose_b": False}
+    out = product.outputs[0]
+    out._dims = (out._dims[0], end - begin)
+    return True
+
+
+@mat_mul.in_loop
+def _mat_mul_in_loop(op, loop):
+    _by_rows(op, loop, 0, None)
+
+
+@get("Split").in_loop
+def _split_in_loop(op, loop):
+    """A number that is added to a part of what has a bias is added to the bias, once before the loop."""
+    axis, (_, value) = loop.constant(op._inputs[0]), op._inputs
+    add = loop.only(value, op)
+    if add is None or axis is None or value._dims is None or len(value._dims) != 2 or int(axis) not in (1, -1) or \
+            value._dtype not in (dtypes.float32, dtypes.float64) or not (add.opdef.sums or add.opdef is get("BiasAdd")):
+        return
+    width = value._dims[1]
+    at = next((i for i, t in enumerate(add._inputs) if loop.stays(t) and t._dims == (width,)), None)
+    if at is None or len(add._inputs) != 2:
+        return
+    shift = np.zeros(width, value._dtype.as_numpy_dtype)
+    for part, room in zip(op.outputs, np.split(shift, len(op.outputs)), strict=True):
+        user = loop.used(part)[0] if len(loop.used(part)) == 1 else None
+        if user is None or loop.only(part, user) is not op or not user.opdef.sums or len(user._inputs) != 2:
+            continue
+        number = next((n for t in user._inputs if t is not part and (n := loop.constant(t)) is not None and not n.ndim), None)
+        if number is not None and user.outputs[0]._dims == part._dims:
+            room[:] = number
+            loop.instead(user.outputs[0], part)
+    if shift.any():
+        bias = add._inputs[at]
+        add._inputs[at] = loop.once("AddV2", bias, {"T": bias._dtype}, bias._dims, shift)
+
+
+@get("SplitV").in_loop
+def _split_v_in_loop(op, loop):
+    """One part of a product with a transpose is the product with some of the rows."""
+    product = loop.only(op._inputs[0], op)
+    sizes, axis = (loop.constant(t) for t in op._inputs[1:])
+    wanted = [i for i, t in enumerate(op.outputs) if loop.needed(t)]
+    if product is None or product.opdef is not mat_mul or len(wanted) != 1 or sizes is None or axis is None or \
+            int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0]._dims[1]:
+        return
+    at = wanted[0]
+    begin = int(sizes[:at].sum())
+    if _by_rows(product, loop, begin, begin + int(sizes[at])):
+        loop.instead(op.outputs[at], product.outputs[0])
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+def _factors(grad: Any, a: Any, b: Any, t_a: bool, t_b: bool, product: Any) -> tuple:
+    """The gradients of op(a) op(b), by product(x, y, x_transposed, y_transposed)."""
+    grad_a = product(b, grad, t_b, True) if t_a else product(grad, b, False, not t_b)
+    grad_b = product(grad, a, True, t_a) if t_b else product(a, grad, not t_a, False)
+    return grad_a, grad_b
+
+
+@mat_mul.gradient
+def _mat_mul_gradient(op, grad):
+    return _factors(grad, conj(op.inputs[0]), conj(op.inputs[1]), op.attrs["transpose_a"], op.attrs["transpose_b"],
+                    lambda x, y, t_x, t_y: mat_mul(x, y, transpose_a=t_x, transpose_b=t_y))
+
+
+@sparse_mat_mul.gradient
+def _sparse_mat_mul_gradient(op, grad):
+    a, b = op.inputs
+    sparse = {id(a): op.attrs["a_is_sparse"], id(b): op.attrs["b_is_sparse"]}
+
+    def product(x, y, t_x, t_y):
+        return sparse_mat_mul(x, y, transpose_a=t_x, transpose_b=t_y, a_is_sparse=sparse.get(id(x), False),
+                              b_is_sparse=sparse.get(id(y), False))
+    grads = _factors(grad, a, b, op.attrs["transpose_a"], op.attrs["transpose_b"], product)
+    return [g if g.dtype == t.dtype.base_dtype else get("Cast")(g, DstT=t.dtype.base_dtype)
+            for g, t in zip(grads, (a, b))]
+
+
+@batch_mat_mul.gradient
+@batch_mat_mul_v2.gradient
+def _batch_mat_mul_gradient(op, grad):
+    x, y = op.inputs
+    gx, gy = _factors(grad, x, y, op.attrs["adj_x"], op.attrs["adj_y"],
+                      lambda x, y, t_x, t_y: batch_mat_mul_v2(x, y, adj_x=t_x, adj_y=t_y))
+    return unbroadcast(gx, x, y, trailing=2), unbroadcast(gy, y, x, trailing=2)
+
+
+# -- public functions -------------------------------------------------------------------------------------------------
+@export("linalg.matmul", "matmul")
+@dispatched
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, adjoint_a: bool = False,
+           adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False,
+           name: str | None = None) -> Tensor:
+    """The product of two matrices, or of batches of matrices in the last two dimensions.
+
+    >>> tf.matmul([[1., 2.]], [[3.], [4.]])
+    [[11.]]
+    """
+    with name_scope(name, "MatMul", [a, b]) as scope:
+        if transpose_a and adjoint_a:
+            raise ValueError("Only one of transpose_a and adjoint_a can be True.")
+        if transpose_b and adjoint_b:
+            raise ValueError("Only one of transpose_b and adjoint_b can be True.")
+        a = convert(a, name="a")
+        b = convert(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        ranks = [None if t._dims is None else len(t._dims) for t in (a, b)]
+        kinds = {a.dtype.base_dtype, b.dtype.base_dtype}
+        sparse = (a_is_sparse or b_is_sparse or len(kinds) == 2) and kinds <= {dtypes.float32, dtypes.bfloat16}
+        if not sparse and any(r is None or r > 2 for r in ranks):
+            return batch_mat_mul_v2(conj(a) if transpose_a else a, conj(b) if transpose_b else b,
+                                    adj_x=transpose_a or adjoint_a, adj_y=transpose_b or adjoint_b, name=scope)
+        a, b = conj(a) if adjoint_a else a, conj(b) if adjoint_b else b
+        turn = {"transpose_a": transpose_a or adjoint_a, "transpose_b": transpose_b or adjoint_b}
+        if sparse:
+            out = sparse_mat_mul(a, b, **turn, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse, name=scope)
+            return get("Cast")(out, DstT=dtypes.bfloat16) if kinds == {dtypes.bfloat16} else out
+        return mat_mul(a, b, **turn, name=scope)
+
+
+@export(v1=["sparse_matmul"])
+def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, a_is_sparse: bool = False,
+                  b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """The product of two matrices that may hold many zeros, in float32."""
+    return sparse_mat_mul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, a_is_sparse=a_is_sparse,
+                          b_is_sparse=b_is_sparse, name=name)
+
+
+@export("linalg.matvec")
+def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
+           b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """The product of a matrix and a vector, or of batches of them."""
+    with name_scope(name, "MatVec", [a, b]):
+        out = matmul(a, get("ExpandDims")(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a,
+                     a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+        return get("Squeeze")(out, squeeze_dims=[-1])
+
+
+# -- tensordot --------------------------------------------------------------------------------------------------------
+@export("tensordot", "linalg.tensordot")
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """Sums of products of `a` and `b` over some axes of each, in the order they are given.
+
+    >>> tf.tensordot(a, b, axes=1)        # the matrix product
+    >>> tf.tensordot(a, b, axes=[[1], [0]])
+    """
+    with name_scope(name, "Tensordot", [a, b, axes]) as scope:
+        a = convert(a, name="a")
+        b = convert(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        a_axes, b_axes = _contracted(a, axes)
+        left, a_free = _as_matrix(a, a_axes, last=True)
+        right, b_free = _as_matrix(b, b_axes, last=False)
+        product = matmul(left, right)
+        if isinstance(a_free, list) and isinstance(b_free, list) and None not in a_free + b_free:
+            shape = convert(np.array(a_free + b_free, np.int32))
+            if product._dims == tuple(a_free + b_free):
+                return product
+            return get("Reshape")(product, shape, name=scope)
+        shape = get("ConcatV2")([_sizes(a, a_axes), _sizes(b, b_axes)], 0)
+        out = get("Reshape")(product, shape, name=scope)
+        if isinstance(a_free, list) and isinstance(b_free, list):
+            out.set_shape(a_free + b_free)
+        return out
+
+
+def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
+    """The axes of a and of b that are summed over: lists of ints, or tensors."""
+    if isinstance(axes, (int, np.integer)):
+        if axes < 0:
+            raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
+        if a._dims is not None:
+            if axes > len(a._dims):
+                raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}. "
+                                 f"Received {axes}, vs tensor dimensions {len(a._dims)}.")
+            return list(range(len(a._dims) - axes, len(a._dims))), list(range(axes))
+        rank = get("Rank")(a)
+        return get("Range")(rank - axes, rank, 1), list(range(axes))
+    if isinstance(axes, (list, tuple)):
+        if len(axes) != 2:
+            raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+        first, second = axes
+        if isinstance(first, (int, np.integer)) and isinstance(second, (int, np.integer)):
+            first, second = [first], [second]
+        if hasattr(first, "__len__") and hasattr(second, "__len__") and not isinstance(first, Tensor) \
+                and len(first) != len(second):
+            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
+        return tuple(list(map(int, x)) if isinstance(x, (list, tuple, np.ndarray)) and
+                     not any(isinstance(i, Tensor) for i in x) else convert(x, dtypes.int32) for x in (first, second))
+    axes = convert(axes, dtypes.int32, "axes")
+    from penstock._src.graph.constant import constant_value
+    known = constant_value(axes)
+    if known is not None:
+        return known[0].reshape(-1).tolist(), known[1].reshape(-1).tolist()
+    return axes[0], axes[1]
+
+
+def _as_matrix(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Any]:
+    """`t` as a matrix [free, summed] (or the other way round), and its free sizes (None: not even their number)."""
+    if isinstance(axes, list) and t._dims is not None:
+        rank = len(t._dims)
+        for i in axes:
+            if not -rank <= i < rank:
+                raise ValueError(f"axis {i} is out of range for a tensor of rank {rank}")
+        axes = [i % rank for i in axes]
+        free = [i for i in range(rank) if i not in axes]
+        perm = free + axes if last else axes + free
+        sizes = [t._dims[i] for i in free]
+        moved = t if perm == list(range(rank)) else get("Transpose")(t, convert(np.array(perm, np.int32)))
+        if len(free) == 1 and len(axes) == 1:
+            return moved, sizes
+        return get("Reshape")(moved, _matrix_shape(t, [t._dims[i] for i in axes], sizes, axes, last)), sizes
+    perm, matrix = _dynamic(t, axes, last)
+    return get("Reshape")(get("Transpose")(t, perm), matrix), None
+
+
+def _matrix_shape(t: Tensor, summed: list, sizes: list, axes: list, last: bool) -> Tensor:
+    pair = [_size(sizes), _size(summed)]
+    if None in pair:
+        if pair != [None, None] and 0 not in pair:
+            pair = [-1 if n is None else n for n in pair]
+        else:
+            return _dynamic(t, axes, last)[1]
+    return convert(np.array(pair if last else pair[::-1], np.int32))
+
+
+def _size(sizes: list) -> int | None:
+    return None if None in sizes else int(np.prod(sizes, dtype=np.int64))
+
+
+def _free_axes(t: Tensor, axes: Any) -> tuple[Tensor, Tensor]:
+    rank = get("Rank")(t)
+    axes = convert(np.array(axes, np.int32)) if isinstance(axes, list) else axes
+    axes = (axes + rank) % rank
+    return axes, get("ListDiff")(get("Range")(0, rank, 1), axes)[0]
+
+
+def _dynamic(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Tensor]:
+    """The permutation and the matrix shape, when only the run will tell."""
+    axes, free = _free_axes(t, axes)
+    shape = get("Shape")(t)
+    order = [free, axes] if last else [axes, free]
+    sizes = [get("Prod")(get("GatherV2")(shape, which, 0), [0]) for which in order]
+    return get("ConcatV2")(order, 0), get("Pack")(sizes)
+
+
+def _sizes(t: Tensor, axes: Any) -> Tensor:
+    """The sizes of the axes that are not summed over."""
+    return get("GatherV2")(get("Shape")(t), _free_axes(t, axes)[1], 0)
+
+
+# -- vectors of three, and the diagonal -------------------------------------------------------------------------------
+cross = op("Cross", "a: T, b: T -> product: T", "T: type in {half bfloat16 float32 float64 int8 int16 int32 int64 uint8}",
+           export_as="linalg.cross", v1_as="cross")
+
+
+@cross.shape
+def _cross_shape(a, b):
+    out = shapes.merge(a, b)
+    shapes.rank_at_least(out, 1)
+    if out is not None and out[-1] not in (None, 3):
+        raise ValueError(f"Cross-products are only defined for 3-element vectors, not {shapes.show(out)}")
+    return out
+
+
+@cross.kernel
+def _cross_kernel(a, b):
+    if a.shape != b.shape:
+        raise errors.invalid(f"Both inputs must be of same shape: {list(a.shape)} vs. {list(b.shape)}")
+    if a.ndim < 1 or a.shape[-1] != 3:
+        raise errors.invalid(f"Cross-products are only defined for 3-element vectors, not {list(a.shape)}")
+    return torch.linalg.cross(a, b)
+
+
+@cross.gradient
+def _cross_gradient(op, grad):
+    a, b = op.inputs
+    return cross(b, grad), cross(grad, a)
+
+
+@export("linalg.trace", v1=["trace"])
+@dispatched
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sum of the main diagonal of each matrix."""
+    with name_scope(name, "Trace", [x]) as scope:
+        return get("Sum")(get("MatrixDiagPart")(convert(x, name="x")), [-1], name=scope)

@@ -1,0 +1,490 @@
+"""Reductions: sums, products, extrema and the like over some axes, or all of them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import unsigned
+from penstock._src.ops.arguments import renamed
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import OpDef, get, op
+
+_NUMBERS = "numeric quantized"
+
+
+# -- what all of them share -------------------------------------------------------------------------------------------
+def _reduced_dims(input, reduction_indices, *, keep_dims, c):
+    if reduction_indices is not None and len(reduction_indices) > 1:
+        raise ValueError(f"Shape must be at most rank 1 but is rank {len(reduction_indices)}: reduction indices are a "
+                         "scalar or a vector")
+    axes = c.const("reduction_indices")
+    if axes is None:
+        return (None,) * len(input) if keep_dims and input is not None else None
+    if input is None:
+        return None
+    gone = _normalized(axes.reshape(-1).tolist(), len(input), ValueError)
+    if keep_dims:
+        return tuple(1 if i in gone else d for i, d in enumerate(input))
+    return tuple(d for i, d in enumerate(input) if i not in gone)
+
+
+def _normalized(axes: list[int], rank: int, error: Callable) -> list[int]:
+    """Axes counted from the front, checked."""
+    out = []
+    for a in axes:
+        if not -rank <= a < rank:
+            raise error(f"Invalid reduction dimension {a} for input with {rank} dimension(s)")
+        out.append(a + rank if a < 0 else a)
+    if len(set(out)) != len(out):
+        raise error(f"Invalid reduction arguments: Axes contains duplicate dimension: {axes}")
+    return out
+
+
+def _reduction(name: str, args: str, types: str) -> OpDef:
+    made = op(name, args, f"keep_dims: bool = False, {types}Tidx: type in {{index}} = int32",
+              python_names={"reduction_indices": "axis"})
+    made.shape(_reduced_dims)
+    return made
+
+
+def _numeric(name: str, reduce: Callable, wide: Callable | None = None) -> OpDef:
+    """A reduction of numbers; reduce(x, axes, keep) gets at least one axis."""
+    made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{_NUMBERS}}}, ")
+    made.kernel(_kernel(reduce))
+    made.reduces = True
+
+    @made.prepare
+    def _made_prepare(known):
+        axes, rank = known.const(1), known.rank(0)
+        if axes is None or rank is None or not known.floating():
+            return None
+        axes, keep = _normalized(axes.reshape(-1).tolist(), rank, errors.invalid), known.attrs["keep_dims"]
+        return lambda input, reduction_indices: reduce(input, axes, keep) if axes else input
+    if wide is not None:
+        made.kernel(_kernel(wide(reduce)), types=unsigned.TYPES)
+    return made
+
+
+def _kernel(reduce: Callable) -> Callable:
+    def run(input, reduction_indices, *, keep_dims):
+        axes = _normalized(reduction_indices.reshape(-1).tolist(), input.ndim, errors.invalid)
+        return reduce(input, axes, keep_dims) if axes else input
+    return run
+
+
+def _folded(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
+    """The axes moved to the end and made one, for ATen functions that take a single one."""
+    rest = [i for i in range(x.ndim) if i not in axes]
+    return x.permute(rest + axes).reshape([x.shape[i] for i in rest] + [_count(x, axes)])
+
+
+def _count(x: torch.Tensor, axes: list[int]) -> int:
+    n = 1
+    for a in axes:
+        n *= x.shape[a]
+    return n
+
+
+def _kept(out: torch.Tensor, x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
+    return out.reshape([1 if i in axes else d for i, d in enumerate(x.shape)]) if keep else out
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
+def _prod(x, axes, keep):
+    if len(axes) == 1:
+        return torch.prod(x, axes[0], keep, dtype=x.dtype)
+    return _kept(torch.prod(_folded(x, axes), -1, dtype=x.dtype), x, axes, keep)
+
+
+def _extremum(reduce: Callable, limit: Callable) -> Callable:
+    def run(x, axes, keep):
+        if _count(x, axes) == 0:
+            dims = [1 if i in axes else d for i, d in enumerate(x.shape) if keep or i not in axes]
+            return torch.full(dims, limit(x.dtype), dtype=x.dtype, device=x.device)
+        return reduce(x, axes, keep)
+    return run
+
+
+def _lowest(dtype: torch.dtype) -> Any:
+    return -float("inf") if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _highest(dtype: torch.dtype) -> Any:
+    return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+def _mean(x, axes, keep):
+    if x.is_floating_point() or x.is_complex():
+        return torch.mean(x, axes, keep)
+    n = _count(x, axes)
+    total = torch.sum(x, axes, keep, dtype=torch.int64)
+    return torch.div(total, n, rounding_mode="trunc").to(x.dtype) if n else total.to(x.dtype)
+
+
+def _euclidean(x, axes, keep):
+    if x.is_floating_point():
+        return torch.linalg.vector_norm(x, dim=axes, keepdim=keep)
+    if x.is_complex():
+        return torch.linalg.vector_norm(x, dim=axes, keepdim=keep).to(x.dtype)
+    squares = torch.sum(x.to(torch.int64).square(), axes, keep).to(x.dtype)          # wraps, as TensorFlow's does
+    return squares.to(torch.float64).sqrt().to(x.dtype)
+
+
+sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype), unsigned.wrapping)
+sum_op.sums_rows = lambda op: not op.attrs["keep_dims"] and len(op._inputs[0]._dims or ()) == 2 and \
+    op._inputs[1]._op.opdef.constant and op._inputs[1]._op.attrs["value"].reshape(-1).tolist() == [0]
+prod_op = _numeric("Prod", _prod, unsigned.wrapping)
+max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered)
+min_op = _numeric("Min", _extremum(torch.amin, _highest), unsigned.ordered)
+mean_op = _numeric("Mean", _mean)
+euclidean_norm = _numeric("EuclideanNorm", _euclidean)
+mean_op.kernel(_kernel(lambda x, axes, keep: _unsigned_mean(x, axes, keep)), types=unsigned.TYPES)
+
+
+def _unsigned_mean(x, axes, keep):
+    n = _count(x, axes)
+    if x.dtype is torch.uint64:
+        total = unsigned.unsigned(torch.sum(unsigned.signed(x), axes, keep))
+        return unsigned.divide(total, torch.full((), max(n, 1), dtype=torch.uint64, device=x.device))
+    return _mean(x.to(torch.int64), axes, keep).to(x.dtype)
+
+
+all_op = _reduction("All", "input: bool, reduction_indices: Tidx -> output: bool", "").no_gradient()
+any_op = _reduction("Any", "input: bool, reduction_indices: Tidx -> output: bool", "").no_gradient()
+all_op.kernel(_kernel(torch.all))
+any_op.kernel(_kernel(torch.any))
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+def reduced_shape(input_shape: Any, axes: Any) -> Tensor:
+    """The shape of a reduction of `input_shape` over `axes` that keeps its rank: 1 where it reduces."""
+    shape = get("Cast")(input_shape, DstT=dtypes.int32) if input_shape.dtype != dtypes.int32 else input_shape
+    known, rank = constant_value(axes), input_shape._dims[0] if input_shape._dims is not None else None
+    if known is not None and rank is not None:
+        gone = np.zeros(rank, np.int32)
+        gone[known.reshape(-1)] = 1
+        return shape * convert(1 - gone) + convert(gone)
+    axes = get("Cast")(axes, DstT=dtypes.int32) if axes.dtype != dtypes.int32 else axes
+    rank = get("Size")(shape)
+    axes = get("Reshape")((axes + rank) % rank, [-1])
+    return get("DynamicStitch")([get("Range")(0, rank, 1), axes], [shape, get("Fill")(get("Shape")(axes), 1)])
+
+
+class _Reduced:
+    """A reduction op seen by its gradient: how to bring what has the output's shape back to the input's."""
+
+    def __init__(self, op: Any):
+        self.op, self.keep = op, op.attrs["keep_dims"]
+        x, axes = op.inputs[0], constant_value(op.inputs[1])
+        self.dims = x._dims if x._dims is not None and None not in x._dims else None
+        self.axes = None
+        if axes is not None and x._dims is not None:
+            self.axes = sorted(_normalized(axes.reshape(-1).tolist(), len(x._dims), ValueError))
+        self._shape: Any = None
+
+    def input_shape(self) -> Tensor:
+        if self._shape is None:
+            x = self.op.inputs[0]
+            self._shape = convert(np.array(self.dims, np.int32)) if self.dims is not None else get("Shape")(x)
+        return self._shape
+
+    def kept(self, value: Tensor) -> Tensor:
+        """`value`, of the output's shape, with size 1 in the reduced axes."""
+        if self.keep:
+            return value
+        if self.axes is not None and self.dims is not None:
+            sizes = [1 if i in self.axes else d for i, d in enumerate(self.dims)]
+            return get("Reshape")(value, convert(np.array(sizes, np.int32)))
+        return get("Reshape")(value, reduced_shape(self.input_shape(), self.op.inputs[1]))
+
+    def spread(self, value: Tensor) -> Tensor:
+        """`value`, of the output's shape, broadcast to the input's."""
+        if self.axes is None or self.axes != list(range(len(self.axes))):    # leading axes need no reshape
+            value = self.kept(value)
+        return get("BroadcastTo")(value, self.input_shape())
+
+    def count(self, dtype: Any) -> Tensor:
+        """How many elements each output comes from."""
+        if self.axes is not None and all(self.op.inputs[0]._dims[i] is not None for i in self.axes):
+            return convert(int(np.prod([self.op.inputs[0]._dims[i] for i in self.axes], dtype=np.int64)), dtype)
+        size = get("Size")(self.op.inputs[0])
+        return get("Cast")(size // get("Maximum")(get("Size")(self.op.outputs[0]), 1), DstT=dtype)
+
+
+sum_op.gradient(lambda op, grad: (_Reduced(op).spread(grad), None))
+
+
+@mean_op.gradient
+def _mean_gradient(op, grad):
+    r = _Reduced(op)
+    return r.spread(grad / r.count(grad.dtype.base_dtype)), None
+
+
+@max_op.gradient
+@min_op.gradient
+def _max_gradient(op, grad):
+    """The gradient goes to the extreme elements, in equal parts."""
+    r = _Reduced(op)
+    hit = get("Cast")(get("Equal")(r.kept(op.outputs[0]), op.inputs[0]), DstT=grad.dtype.base_dtype)
+    share = hit / sum_op(hit, op.inputs[1], keep_dims=True)
+    return share * r.kept(grad), None
+
+
+@euclidean_norm.gradient
+def _euclidean_norm_gradient(op, grad):
+    r = _Reduced(op)
+    return op.inputs[0] * r.kept(grad / op.outputs[0]), None
+
+
+@prod_op.gradient
+def _prod_gradient(op, grad):
+    """The product of all the other elements: from the left, times from the right."""
+    r = _Reduced(op)
+    x = op.inputs[0]
+    perm, flat_shape = _folding(r)
+    moved = get("Transpose")(x, perm)
+    flat = get("Reshape")(moved, flat_shape)
+    left = get("Cumprod")(flat, 0, exclusive=True)
+    right = get("Cumprod")(flat, 0, exclusive=True, reverse=True)
+    others = left * right
+    if others.dtype.is_complex:
+        others = get("Conj")(others)
+    others = get("Transpose")(get("Reshape")(others, get("Shape")(moved)), get("InvertPermutation")(perm))
+    return r.kept(grad) * others, None
+
+
+def _folding(r: _Reduced) -> tuple[Any, Any]:
+    """The permutation that brings the reduced axes to the front, and the shape [reduced, other]."""
+    x = r.op.inputs[0]
+    if r.axes is not None and r.dims is not None:
+        rest = [i for i in range(len(r.dims)) if i not in r.axes]
+        n = int(np.prod([r.dims[i] for i in r.axes], dtype=np.int64))
+        m = int(np.prod([r.dims[i] for i in rest], dtype=np.int64))
+        return convert(np.array(r.axes + rest, np.int32)), convert(np.array([n, m], np.int32))
+    rank = get("Rank")(x)
+    axes = get("Cast")(r.op.inputs[1], DstT=dtypes.int32) if r.op.inputs[1].dtype != dtypes.int32 else r.op.inputs[1]
+    axes = get("Reshape")((axes + rank) % rank, [-1])
+    rest = get("ListDiff")(get("Range")(0, rank, 1), axes)[0]
+    sizes = [prod_op(get("GatherV2")(get("Shape")(x), which, 0), [0]) for which in (axes, rest)]
+    return get("ConcatV2")([axes, rest], 0), get("Pack")(sizes)
+
+
+# -- public functions -------------------------------------------------------------------------------------------------
+def reduction_axes(x: Tensor, axis: Any) -> Any:
+    """The axis argument; all axes if it is None."""
+    if axis is not None:
+        return axis
+    if x._dims is None:
+        return get("Range")(0, get("Rank")(x), 1)
+    rank = len(x._dims)
+    if not context.executing_eagerly():
+        return convert(np.arange(rank, dtype=np.int32))
+    if rank not in _ALL:
+        _ALL[rank] = convert(np.arange(rank, dtype=np.int32))
+    return _ALL[rank]
+
+
+_ALL: dict[int, Tensor] = {}          # all axes of a rank, for eager execution
+
+
+def reduce(definition: OpDef, input_tensor: Any, axis: Any, keepdims: Any, name: str | None,
+           dtype: Any = None) -> Tensor:
+    """Applies a reduction op over `axis`, or over all axes."""
+    keep = False if keepdims is None else bool(keepdims)
+    x = convert(input_tensor, dtype, "input_tensor") if not isinstance(input_tensor, Tensor) else input_tensor
+    axes = reduction_axes(x, axis)
+    out = definition(x, axes, keep_dims=keep, name=name)
+    if axis is None and not keep and out._dims is None:
+        out.set_shape(())
+    return out
+
+
+def _publish(name: str, compute: Callable, doc: str) -> Callable:
+    """Exports a reduction under its two signatures; compute(input_tensor, axis, keepdims, name)."""
+    def v2(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+        return compute(input_tensor, axis, keepdims, name)
+
+    def v1(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+           reduction_indices: Any = None, keep_dims: Any = None) -> Tensor:
+        axis = renamed("axis", axis, "reduction_indices", reduction_indices)
+        return compute(input_tensor, axis, renamed("keepdims", keepdims, "keep_dims", keep_dims), name)
+
+    for f in (v1, v2):
+        f.__name__ = f.__qualname__ = name
+        f.__doc__ = doc
+    second = dispatched(v2)
+    export.value(dispatched(v1), v1=[f"math.{name}", name])
+    export.value(second, v2=[f"math.{name}", name])
+    return second
+
+
+def _plain(definition: OpDef, dtype: Any = None) -> Callable:
+    return lambda x, axis, keepdims, name: reduce(definition, x, axis, keepdims, name, dtype)
+
+
+reduce_sum = _publish("reduce_sum", _plain(sum_op), "The sum of elements over `axis` (all axes by default).\n\n"
+                      "    >>> tf.reduce_sum([[1., 2.], [3., 4.]], axis=0)\n    [4., 6.]\n")
+reduce_prod = _publish("reduce_prod", _plain(prod_op), "The product of elements over `axis` (all axes by default).")
+reduce_max = _publish("reduce_max", _plain(max_op), "The largest element over `axis` (all axes by default).")
+reduce_min = _publish("reduce_min", _plain(min_op), "The smallest element over `axis` (all axes by default).")
+reduce_mean = _publish("reduce_mean", _plain(mean_op), "The mean of elements over `axis` (all axes by default).")
+reduce_all = _publish("reduce_all", _plain(all_op, dtypes.bool), "Whether all elements over `axis` are true.")
+reduce_any = _publish("reduce_any", _plain(any_op, dtypes.bool), "Whether any element over `axis` is true.")
+
+
+def _logsumexp(x: Any, axis: Any, keepdims: Any, name: str | None) -> Tensor:
+    with name_scope(name, "ReduceLogSumExp", [x]) as scope:
+        x = convert(x)
+        top = reduce(max_op, x, axis, True, None)
+        finite = get("IsFinite")(top)
+        top = get("StopGradient")(get("Select")(finite, top, get("ZerosLike")(top)))
+        total = get("Log")(reduce(sum_op, get("Exp")(x - top), axis, True, None))
+        if keepdims:
+            return get("AddV2")(total, top, name=scope)
+        return reduce(sum_op, total + top, axis, False, scope)
+
+
+reduce_logsumexp = _publish("reduce_logsumexp", _logsumexp,
+                            "log(sum(exp(x))) over `axis`, without overflow or underflow.")
+
+
+@export("math.reduce_euclidean_norm")
+def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False,
+                          name: str | None = None) -> Tensor:
+    """The square root of the sum of squares over `axis`."""
+    return reduce(euclidean_norm, input_tensor, axis, keepdims, name)
+
+
+@export("math.reduce_variance")
+@dispatched
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """The mean squared distance from the mean over `axis`."""
+    with name_scope(name or "reduce_variance"):
+        x = convert(input_tensor)
+        mean = reduce(mean_op, x, axis, True, None)
+        if mean.dtype.is_integer:
+            raise TypeError("Input must be either real or complex")
+        diff = x - mean
+        squared = get("Square")(diff)
+        if diff.dtype.is_complex:
+            part = diff.dtype.real_dtype
+            squared = get("Real")(diff * get("Conj")(diff), Tout=part)
+        return reduce(mean_op, squared, axis, keepdims, None)
+
+
+@export("math.reduce_std")
+@dispatched
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """The standard deviation over `axis`."""
+    with name_scope(name or "reduce_std"):
+        return get("Sqrt")(reduce_variance(input_tensor, axis=axis, keepdims=keepdims))
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+def _count_nonzero(input: Any, axis: Any, keepdims: Any, dtype: Any, name: str | None) -> Tensor:
+    keep = False if keepdims is None else keepdims
+    with name_scope(name, "count_nonzero", [input]):
+        x = convert(input, name="input")
+        zero = convert("" if x.dtype == dtypes.string else 0, x.dtype.base_dtype) if x.dtype != dtypes.bool \
+            else convert(False)
+        hits = get("Cast")(get("NotEqual")(x, zero), DstT=dtypes.int64)
+        total = reduce(sum_op, hits, axis, keep, None)
+        return get("Cast")(total, DstT=dtypes.as_dtype(dtype)) if dtypes.as_dtype(dtype) != dtypes.int64 else total
+
+
+@export(v1=["math.count_nonzero", "count_nonzero"])
+def count_nonzero(input_tensor: Any = None, axis: Any = None, keepdims: Any = None, dtype: Any = dtypes.int64,
+                  name: str | None = None, reduction_indices: Any = None, keep_dims: Any = None,
+                  input: Any = None) -> Tensor:
+    """How many elements over `axis` are not zero (not empty, for strings)."""
+    return _count_nonzero(renamed("input", input, "input_tensor", input_tensor),
+                          renamed("axis", axis, "reduction_indices", reduction_indices),
+                          renamed("keepdims", keepdims, "keep_dims", keep_dims), dtype, name)
+
+
+@export(v2=["math.count_nonzero"])
+def count_nonzero_v2(input: Any, axis: Any = None, keepdims: Any = None, dtype: Any = dtypes.int64,
+                     name: str | None = None) -> Tensor:
+    """How many elements over `axis` are not zero (not empty, for strings)."""
+    return _count_nonzero(input, axis, keepdims, dtype, name)
+
+
+# -- positions of extrema ---------------------------------------------------------------------------------------------
+def _position(name: str, find: Callable) -> OpDef:
+    made = op(name, "input: T, dimension: Tidx -> output: output_type",
+              f"T: type in {{{_NUMBERS} bool}}, Tidx: type in {{int16 int32 int64}} = int32, "
+              "output_type: type in {int16 uint16 int32 int64} = int64").no_gradient()
+
+    @made.shape
+    def _made_shape(input, dimension, *, c):
+        axis = c.const("dimension")
+        shapes.rank_is(dimension, 0)
+        if axis is None or input is None:
+            return None if input is None else (None,) * max(len(input) - 1, 0)
+        rank, axis = len(input), int(axis)
+        if rank == 0:
+            return ()
+        if not -rank <= axis < rank:
+            raise ValueError(f"Dimension ({axis}) must be in the range [{-rank}, {rank})")
+        axis %= rank
+        return input[:axis] + input[axis + 1:]
+
+    @made.kernel
+    def _made_kernel(input, dimension, *, output_type):
+        return _find(find, input, dimension, output_type)
+    made.kernel(lambda input, dimension, *, output_type: _find(find, input.to(torch.uint8), dimension, output_type),
+                types="bool")
+    made.kernel(lambda input, dimension, *, output_type: _find(find, unsigned.flip(input), dimension, output_type),
+                types=unsigned.TYPES)
+    return made
+
+
+def _find(find: Callable, x: torch.Tensor, dimension: torch.Tensor, output_type: Any) -> torch.Tensor:
+    if dimension.numel() != 1:
+        raise errors.invalid(f"dim must be a scalar, but received tensor of shape: {list(dimension.shape)}")
+    axis, rank = int(dimension), x.ndim
+    if rank == 0:
+        return torch.zeros((), dtype=output_type.torch, device=x.device)
+    if not -rank <= axis < rank:
+        raise errors.invalid(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
+    if x.shape[axis] == 0:
+        raise errors.invalid(f"Reduction axis {axis} is empty in shape {list(x.shape)}")
+    return find(x, axis).to(output_type.torch)
+
+
+arg_max = _position("ArgMax", torch.argmax)
+arg_min = _position("ArgMin", torch.argmin)
+
+
+def _argument(definition: OpDef, name: str, what: str) -> None:
+    def v2(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+        return definition(input, 0 if axis is None else axis, output_type=output_type, name=name)
+
+    def v1(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None,
+           output_type: Any = dtypes.int64) -> Tensor:
+        return v2(input, renamed("axis", axis, "dimension", dimension), output_type, name)
+
+    def old(input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+        return definition(input, dimension, output_type=output_type, name=name)
+
+    for f, n in ((v1, name), (v2, name), (old, f"{name[:3]}_{name[3:]}")):
+        f.__name__ = f.__qualname__ = n
+        f.__doc__ = f"The index of the {what} element along `axis`; of the first, if there are several."
+    export.value(dispatched(v1), v1=[f"math.{name}", name])
+    export.value(dispatched(v2), v2=[f"math.{name}", name])
+    export.value(old, v1=[f"{name[:3]}_{name[3:]}"])
+
+
+_argument(arg_max, "argmax", "largest")
+_argument(arg_min, "argmin", "smallest")

@@ -1,0 +1,526 @@
+"""Reductions of rows by segments: row i goes to output row segment_ids[i].
+
+`Segment*` want sorted ids and have as many segments as the last id says; `UnsortedSegment*` take ids in any order (and
+drop negative ones; on GPUs all that are out of range) and are told how many segments there are; `SparseSegment*` first pick
+rows by `indices`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import unsigned
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import OpDef, get, op
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
+def _sum(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
+    return torch.zeros(n, rows.shape[1], dtype=rows.dtype, device=rows.device).index_add_(0, ids, rows)
+
+
+def _scatter(how: str, start: Callable) -> Callable:
+    def run(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
+        out = torch.full((n, rows.shape[1]), start(rows.dtype), dtype=rows.dtype, device=rows.device)
+        if rows.is_complex():
+            return _multiply_in_rounds(out, rows, ids)
+        return out.scatter_reduce_(0, ids.unsqueeze(1).expand_as(rows), rows, how)
+    return run
+
+
+def _multiply_in_rounds(out: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Products of complex rows, for which ATen has no scatter: the k-th row of every segment in round k."""
+    order = torch.argsort(ids, stable=True)
+    ids, rows = ids[order], rows[order]
+    _, sizes = torch.unique_consecutive(ids, return_counts=True)
+    starts = torch.repeat_interleave(torch.cumsum(sizes, 0) - sizes, sizes)
+    place = torch.arange(len(ids), device=ids.device) - starts
+    for k in range(int(sizes.max()) if len(ids) else 0):
+        now = place == k
+        out[ids[now]] *= rows[now]
+    return out
+
+
+def _smallest(dtype: torch.dtype) -> Any:
+    return torch.finfo(dtype).min if dtype.is_floating_point else torch.iinfo(dtype).min
+
+
+def _largest(dtype: torch.dtype) -> Any:
+    return torch.finfo(dtype).max if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+_prod = _scatter("prod", lambda dtype: 1)
+_max = _scatter("amax", _smallest)
+_min = _scatter("amin", _largest)
+
+
+def _counts(ids: torch.Tensor, n: int) -> torch.Tensor:
+    return torch.bincount(ids, minlength=n).unsqueeze(1)
+
+
+def _mean(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
+    counts = _counts(ids, n).clamp(min=1)
+    if rows.dtype.is_floating_point or rows.is_complex():
+        return _sum(rows, ids, n) / counts.to(rows.dtype)
+    return torch.div(_sum(rows.to(torch.int64), ids, n), counts, rounding_mode="trunc").to(rows.dtype)
+
+
+def _root(counts: torch.Tensor) -> torch.Tensor:
+    return torch.sqrt(counts.to(torch.float64))
+
+
+def _sqrt_n(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
+    return _sum(rows, ids, n) / _root(_counts(ids, n).clamp(min=1)).to(rows.dtype)
+
+
+def _flat(data: torch.Tensor, lead: int) -> torch.Tensor:
+    """Rows: the first `lead` axes made one, and the rest made one."""
+    n = 1
+    for d in data.shape[lead:]:
+        n *= d
+    return data.reshape(-1, n) if n else data.new_zeros(_numel(data.shape[:lead]), 0)
+
+
+def _numel(sizes: Any) -> int:
+    n = 1
+    for d in sizes:
+        n *= d
+    return n
+
+
+def _sorted_ids(data: torch.Tensor, segment_ids: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """The checked ids, and the number of segments."""
+    if segment_ids.ndim != 1:
+        raise errors.invalid("segment_ids should be a vector.")
+    if data.ndim < 1 or data.shape[0] != segment_ids.shape[0]:
+        raise errors.invalid("segment_ids should be the same size as dimension 0 of input.")
+    n = _last(segment_ids) + 1
+    return _checked_order(segment_ids, n), n
+
+
+def _last(segment_ids: torch.Tensor) -> int:
+    """The last segment, from which their number follows; -1 if there is none."""
+    if not len(segment_ids):
+        return -1
+    last = int(segment_ids[-1])
+    if not 0 <= last < 2 ** 31 - 1:
+        raise errors.invalid(f"segment ids must be >= 0 and fit 32 bits, got {last}")
+    return last
+
+
+def _checked_order(segment_ids: torch.Tensor, n: int) -> torch.Tensor:
+    """The ids, if they are sorted and below n."""
+    ids = segment_ids.to(torch.int64)
+    if len(ids) and bool(torch.any(ids[1:] < ids[:-1]) | (ids[0] < 0) | (ids[-1] >= n)):
+        listed = ids.tolist()
+        for now, then in zip(listed, [*listed[1:], None]):
+            if then is not None and then < now:
+                raise errors.invalid("segment ids are not increasing")
+            if now != then and not 0 <= now < n:
+                raise errors.invalid(f"Segment id {now} out of range [0, {n}), possibly because 'segment_ids' input is "
+                                     "not sorted.")
+    return ids
+
+
+# -- sorted segments --------------------------------------------------------------------------------------------------
+def _segment_dims(data, segment_ids, *, c):
+    shapes.rank_at_least(data, 1)
+    shapes.rank_is(segment_ids, 1)
+    if data is None:
+        return None
+    known = c.const("segment_ids")
+    return (int(known[-1]) + 1 if known is not None and known.size else None, *data[1:])
+
+
+def _sorted(name: str, reduce: Callable, types: str, empty: Any = None) -> OpDef:
+    made = op(f"Segment{name}", "data: T, segment_ids: Tindices -> output: T",
+              f"T: type in {{{types}}}, Tindices: type in {{index}}",
+              export_as=f"math.segment_{name.lower()}", v1_as=f"segment_{name.lower()}")
+    made.shape(_segment_dims)
+
+    def run(data, segment_ids):
+        ids, n = _sorted_ids(data, segment_ids)
+        out = reduce(_flat(data, 1), ids, n)
+        if empty is not None:
+            out = out.masked_fill(_counts(ids, n) == 0, empty)
+        return out.reshape(n, *data.shape[1:])
+    made.kernel(run)
+    return made
+
+
+_ORDERED = "real"
+segment_sum = _sorted("Sum", _sum, "numeric")
+segment_mean = _sorted("Mean", _mean, "numeric")
+segment_prod = _sorted("Prod", _prod, "numeric")
+segment_min = _sorted("Min", _min, _ORDERED, 0)
+segment_max = _sorted("Max", _max, _ORDERED, 0)
+for _op, _adapt in ((segment_sum, unsigned.wrapping), (segment_prod, unsigned.wrapping)):
+    _op.kernel(_adapt(_op.kernels["any"].fn), types=unsigned.TYPES)
+
+
+def _wide_extremum(reduce: Callable) -> Callable:
+    def run(data, segment_ids):
+        ids, n = _sorted_ids(data, segment_ids)
+        out = unsigned.signed(unsigned.flip(reduce(_flat(unsigned.flip(data), 1), ids, n)))
+        return unsigned.unsigned(out.masked_fill(_counts(ids, n) == 0, 0)).reshape(n, *data.shape[1:])
+    return run
+
+
+segment_min.kernel(_wide_extremum(_min), types=unsigned.TYPES)
+segment_max.kernel(_wide_extremum(_max), types=unsigned.TYPES)
+segment_mean.kernel(lambda data, segment_ids: segment_mean.kernels["any"].fn(
+    data.to(torch.int64), segment_ids).to(data.dtype), types=unsigned.TYPES)
+
+segment_sum.gradient(lambda op, grad: (get("GatherV2")(grad, op.inputs[1], 0), None))
+
+
+@segment_mean.gradient
+def _segment_mean_gradient(op, grad):
+    data, ids = op.inputs
+    ones = get("Fill")(_row_shape(data, ids), convert(1, grad.dtype.base_dtype))
+    return get("GatherV2")(grad / segment_sum(ones, ids), ids, 0), None
+
+
+def _row_shape(data: Tensor, ids: Tensor) -> Tensor:
+    """The shape of `ids`, with as many axes of size 1 behind as the rows of `data` have."""
+    extra = get("Rank")(data) - get("Rank")(ids)
+    return get("ConcatV2")([get("Shape")(ids), get("Fill")(get("Reshape")(extra, [1]), 1)], 0)
+
+
+@segment_min.gradient
+@segment_max.gradient
+def _segment_min_gradient(op, grad):
+    data, ids = op.inputs
+    hit = get("Equal")(data, get("GatherV2")(op.outputs[0], ids, 0))
+    number = segment_sum(get("Cast")(hit, DstT=grad.dtype.base_dtype), ids)
+    share = get("GatherV2")(grad / number, ids, 0)
+    return get("Select")(hit, share, get("ZerosLike")(data)), None
+
+
+@segment_prod.gradient
+def _segment_prod_gradient(op, grad):
+    data, ids = op.inputs
+
+    def gather(x):
+        return get("GatherV2")(x, ids, 0)
+    return _product_gradient(op, grad, lambda x: segment_sum(x, ids), lambda x: segment_prod(x, ids), gather), None
+
+
+def _product_gradient(op: Any, grad: Tensor, total: Callable, product: Callable, gather: Callable) -> Tensor:
+    """Each element's factor is the product of the others; zeros need care, as one cannot divide by them."""
+    data = op.inputs[0]
+    zero = get("Equal")(data, convert(0, data.dtype.base_dtype))
+    zeros = total(get("Cast")(zero, DstT=dtypes.int32))
+    grad = get("Select")(get("Greater")(zeros, 1), get("ZerosLike")(grad), grad)
+    of_others = gather(product(get("Select")(zero, get("OnesLike")(data), data)))
+    divided = gather(op.outputs[0]) / get("Select")(zero, get("OnesLike")(data), data)
+    factor = get("Select")(zero, of_others, divided)
+    if factor.dtype.is_complex:
+        factor = get("Conj")(factor)
+    return gather(grad) * factor
+
+
+# -- unsorted segments ------------------------------------------------------------------------------------------------
+def _unsorted_dims(data, segment_ids, num_segments, *, c):
+    shapes.rank_is(num_segments, 0)
+    n = c.const("num_segments")
+    if n is not None and int(n) < 0:
+        raise ValueError(f"Dimension size, given by scalar input 2, must be non-negative but is {int(n)}")
+    if data is None or segment_ids is None:
+        return None
+    lead = len(segment_ids)
+    if lead > len(data):
+        raise ValueError(f"Shape must be at least rank {lead} but is rank {len(data)}: {shapes.show(data)}")
+    shapes.merge(data[:lead], segment_ids)
+    return (None if n is None else int(n), *data[lead:])
+
+
+def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
+    made = op(f"UnsortedSegment{name}", "data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
+              f"T: type in {{{types}}}, Tindices: type in {{int16 int32 int64}}, "
+              "Tnumsegments: type in {index} = int32")
+    made.shape(_unsorted_dims)
+
+    def run(data, segment_ids, num_segments):
+        rows, ids, n = _unsorted_ids(data, segment_ids, num_segments)
+        if ids.is_cuda:                             # looking for bad ids would stop the host: they get a segment of their own
+            out = reduce(rows, torch.where((ids >= 0) & (ids < n), ids, n), n + 1)[:n]
+        else:
+            out = reduce(rows, ids, n)
+        return out.reshape(n, *data.shape[segment_ids.ndim:])
+    made.kernel(run)
+    made.kernel(wide(run), types=unsigned.TYPES)
+
+    def call(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+        return made(data, segment_ids, num_segments, name=name)
+    call.__name__ = call.__qualname__ = f"unsorted_segment_{name.lower()}"
+    call.__doc__ = f"The {name.lower()} of the rows of each segment; ids come in any order, negative ones are dropped."
+    export.value(dispatched(call), f"math.unsorted_segment_{name.lower()}", v1=[f"unsorted_segment_{name.lower()}"])
+    return made
+
+
+def _unsorted_ids(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> tuple:
+    """Rows, their ids and the number of segments; on the host, ids are checked, and rows with negative ones gone."""
+    if num_segments.ndim:
+        raise errors.invalid(f"num_segments should be a scalar, not shape {list(num_segments.shape)}")
+    n = int(num_segments)
+    if n < 0:
+        raise errors.invalid(f"Input num_segments == {n} must not be negative.")
+    if data.shape[:segment_ids.ndim] != segment_ids.shape:
+        raise errors.invalid(f"data.shape = {list(data.shape)} does not start with segment_ids.shape = "
+                             f"{list(segment_ids.shape)}")
+    rows, ids = _flat(data, segment_ids.ndim), segment_ids.reshape(-1).to(torch.int64)
+    if ids.numel() and ids.is_cpu:
+        low, high = (int(v) for v in torch.aminmax(ids))
+        if high >= n:
+            _out_of_range(segment_ids, n)
+        if low < 0:
+            keep = ids >= 0
+            rows, ids = rows[keep], ids[keep]
+    return rows, ids, n
+
+
+def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
+    flat = segment_ids.reshape(-1)
+    first = int(torch.nonzero(flat >= limit)[0])
+    place, at = [], first
+    for size in reversed(segment_ids.shape):
+        place.append(at % size)
+        at //= size
+    where = ",".join(map(str, reversed(place)))
+    raise errors.invalid(f"segment_ids[{where}] = {int(flat[first])} is out of range [0, {limit})")
+
+
+unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping)
+unsorted_prod = _unsorted("Prod", _prod, "numeric", unsigned.wrapping)
+unsorted_min = _unsorted("Min", _min, _ORDERED, unsigned.ordered)
+unsorted_max = _unsorted("Max", _max, _ORDERED, unsigned.ordered)
+
+
+def _gather_kept(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """params[ids], zero where the id is negative; and the mask of the others in the result's shape."""
+    gathered = get("GatherV2")(params, get("Maximum")(ids, get("ZerosLike")(ids)), 0)
+    kept = get("GreaterEqual")(ids, convert(0, ids.dtype.base_dtype))
+    rank = gathered.shape.rank
+    if rank is not None and ids.shape.rank is not None:
+        if rank != ids.shape.rank:
+            kept = get("Reshape")(kept, get("ConcatV2")([get("Shape")(ids), [1] * (rank - ids.shape.rank)], 0))
+    else:
+        kept = get("Reshape")(kept, _row_shape(gathered, ids))
+    mask = get("LogicalAnd")(kept, get("Fill")(get("Shape")(gathered), True))
+    return get("Select")(mask, gathered, get("ZerosLike")(gathered)), mask
+
+
+unsorted_sum.gradient(lambda op, grad: (_gather_kept(grad, op.inputs[1])[0], None, None))
+
+
+@unsorted_min.gradient
+@unsorted_max.gradient
+def _unsorted_min_gradient(op, grad):
+    data, ids, n = op.inputs
+    outputs, kept = _gather_kept(op.outputs[0], ids)
+    hit = get("LogicalAnd")(get("Equal")(data, outputs), kept)
+    number = unsorted_sum(get("Cast")(hit, DstT=grad.dtype.base_dtype), ids, n)
+    share, _ = _gather_kept(grad / number, ids)
+    return get("Select")(hit, share, get("ZerosLike")(share)), None, None
+
+
+@unsorted_prod.gradient
+def _unsorted_prod_gradient(op, grad):
+    _, ids, n = op.inputs
+    return _product_gradient(op, grad, lambda x: unsorted_sum(x, ids, n), lambda x: unsorted_prod(x, ids, n),
+                             lambda x: _gather_kept(x, ids)[0]), None, None
+
+
+def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
+    """How many rows each segment has (1 at least), in a shape that divides the sums."""
+    ones = get("Fill")(get("Shape")(segment_ids), convert(1, data.dtype.base_dtype))
+    number = unsorted_sum(ones, segment_ids, num_segments)
+    extra = data.shape.rank - segment_ids.shape.rank
+    shape = get("ConcatV2")([get("Reshape")(num_segments, [1]), convert([1] * extra, dtypes.int32)], 0)
+    return get("Maximum")(get("Reshape")(number, shape), convert(1, data.dtype.base_dtype))
+
+
+@export("math.unsorted_segment_mean", v1=["unsorted_segment_mean"])
+@dispatched
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    """The mean of the rows of each segment; ids come in any order, negative ones are dropped."""
+    with name_scope(name, "UnsortedSegmentMean", [data]):
+        data, segment_ids = convert(data), convert(segment_ids)
+        num_segments = convert(num_segments, dtypes.int32 if not isinstance(num_segments, Tensor) else None)
+        return unsorted_sum(data, segment_ids, num_segments) / _segment_sizes(data, segment_ids, num_segments)
+
+
+@export("math.unsorted_segment_sqrt_n", v1=["unsorted_segment_sqrt_n"])
+@dispatched
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    """The sum of the rows of each segment over the square root of their number."""
+    with name_scope(name, "UnsortedSegmentSqrtN", [data]):
+        data, segment_ids = convert(data), convert(segment_ids)
+        num_segments = convert(num_segments, dtypes.int32 if not isinstance(num_segments, Tensor) else None)
+        sizes = _segment_sizes(data, segment_ids, num_segments)
+        return unsorted_sum(data, segment_ids, num_segments) / get("Sqrt")(sizes)
+
+
+# -- segments of picked rows ------------------------------------------------------------------------------------------
+_PICKED = "data: T, indices: Tidx, segment_ids: Tsegmentids"
+_PICKED_TYPES = "Tidx: type in {index} = int32"
+_ID_TYPES = "Tsegmentids: type in {index} = int32"
+
+
+def _picked_rows(data: torch.Tensor, indices: torch.Tensor, segment_ids: torch.Tensor) -> tuple:
+    if indices.ndim != 1:
+        raise errors.invalid("indices should be a vector.")
+    if segment_ids.ndim != 1:
+        raise errors.invalid("segment_ids should be a vector.")
+    if indices.shape != segment_ids.shape:
+        raise errors.invalid("segment_ids and indices should have same size.")
+    if data.ndim < 1:
+        raise errors.invalid("Shape must be at least rank 1")
+    rows = _flat(data, 1)
+    wrong = torch.nonzero((indices < 0) | (indices >= data.shape[0]))
+    if len(wrong):
+        at = int(wrong[0])
+        raise errors.invalid(f"Bad: indices[{at}] == {int(indices[at])} out of range [0, {data.shape[0]})")
+    return rows.index_select(0, indices.to(torch.int64)), segment_ids.to(torch.int64)
+
+
+def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
+    """Declares a reduction of picked rows, without and with a given number of segments."""
+    plain = op(f"SparseSegment{name}", f"{_PICKED} -> output: T",
+               f"T: type in {{{types}}}, {_PICKED_TYPES}, {_ID_TYPES}")
+    counted = op(f"SparseSegment{name}WithNumSegments", f"{_PICKED}, num_segments: Tnumsegments -> output: T",
+                 f"T: type in {{{types}}}, {_PICKED_TYPES}, Tnumsegments: type in {{index}} = int32, {_ID_TYPES}")
+
+    @plain.shape
+    def _plain_shape(data, indices, segment_ids):
+        return _picked_dims(data, indices, segment_ids, None)
+
+    @counted.shape
+    def _counted_shape(data, indices, segment_ids, num_segments, *, c):
+        n = c.const("num_segments")
+        if n is not None and n.ndim == 0 and int(n) < 0:
+            raise ValueError("Cannot specify a negative value for num_segments")
+        return _picked_dims(data, indices, segment_ids, None if n is None else int(n))
+
+    def run(data, indices, segment_ids):
+        n = _last(segment_ids) + 1
+        _checked_order(segment_ids, n)
+        rows, ids = _picked_rows(data, indices, segment_ids)
+        return reduce(rows, ids, n).reshape(n, *data.shape[1:])
+
+    def run_counted(data, indices, segment_ids, num_segments):
+        if num_segments.ndim:
+            raise errors.invalid(f"num_segments should be a scalar, not shape {list(num_segments.shape)}")
+        n = int(num_segments)
+        if n < 0:
+            raise errors.invalid("segment ids must be >= 0")
+        if _last(segment_ids) >= n:
+            raise errors.invalid("segment ids must be < num_segments")
+        _checked_order(segment_ids, n)
+        rows, ids = _picked_rows(data, indices, segment_ids)
+        return reduce(rows, ids, n).reshape(n, *data.shape[1:])
+
+    plain.kernel(run)
+    counted.kernel(run_counted)
+    return plain, counted
+
+
+def _picked_dims(data, indices, segment_ids, n):
+    shapes.rank_at_least(data, 1)
+    shapes.merge(shapes.rank_is(indices, 1), shapes.rank_is(segment_ids, 1))
+    return None if data is None else (n, *data[1:])
+
+
+sparse_sum, sparse_sum_counted = _picked("Sum", _sum, "real")
+for _op in (sparse_sum, sparse_sum_counted):
+    _op.kernel(unsigned.wrapping(_op.kernels["any"].fn), types=unsigned.TYPES)
+sparse_mean, sparse_mean_counted = _picked("Mean", _mean, "float")
+sparse_sqrt_n, sparse_sqrt_n_counted = _picked("SqrtN", _sqrt_n, "float")
+
+
+def _within(what: str, values: torch.Tensor, limit: int) -> None:
+    wrong = torch.nonzero((values < 0) | (values >= limit))
+    if len(wrong):
+        raise errors.invalid(f"{what} {int(values[wrong[0, 0]])} out of range [0, {limit}).")
+
+
+def _picked_grad(name: str, weight: Callable) -> OpDef:
+    """The gradient of a sparse segment op: the segments' gradients, weighted, added to the picked rows."""
+    made = op(f"SparseSegment{name}Grad",
+              "grad: T, indices: Tidx, segment_ids: Tsegmentids, output_dim0: int32 -> output: T",
+              f"T: type in {{float}}, {_PICKED_TYPES}, {_ID_TYPES}")
+
+    @made.shape
+    def _made_shape(grad, indices, segment_ids, output_dim0, *, c):
+        n = c.const("output_dim0")
+        return _picked_dims(grad, indices, segment_ids, None if n is None else int(n))
+
+    @made.kernel
+    def _made_kernel(grad, indices, segment_ids, output_dim0):
+        n = int(output_dim0)
+        if n < 0:
+            raise errors.invalid("output_dim0 must not be negative")
+        ids = segment_ids.to(torch.int64)
+        if indices.ndim != 1 or indices.shape != ids.shape:
+            raise errors.invalid("segment_ids and indices should have same size.")
+        if ids.numel() and int(ids[-1]) >= grad.shape[0]:
+            raise errors.invalid("Invalid number of segments")
+        _within("Segment id", ids, grad.shape[0])
+        _within("Index", indices, n)
+        rows = _flat(grad, 1)
+        counts = _counts(ids, grad.shape[0]).clamp(min=1)
+        scaled = (rows / weight(counts).to(rows.dtype)).index_select(0, ids)
+        return _sum(scaled, indices.to(torch.int64), n).reshape(n, *grad.shape[1:])
+    return made
+
+
+sparse_mean_grad = _picked_grad("Mean", lambda n: n)
+sparse_sqrt_n_grad = _picked_grad("SqrtN", _root)
+
+
+def _rows(op: Any) -> Tensor:
+    return get("Shape")(op.inputs[0])[0]
+
+
+for _op, _more in ((sparse_sum, (None,)), (sparse_sum_counted, (None, None))):
+    _op.gradient(lambda op, grad, _more=_more: (unsorted_sum(
+        get("GatherV2")(grad, op.inputs[2], 0), op.inputs[1], _rows(op)), None, *_more))
+for _op, _grad, _more in ((sparse_mean, sparse_mean_grad, (None,)), (sparse_mean_counted, sparse_mean_grad, (None, None)),
+                          (sparse_sqrt_n, sparse_sqrt_n_grad, (None,)),
+                          (sparse_sqrt_n_counted, sparse_sqrt_n_grad, (None, None))):
+    _op.gradient(lambda op, grad, _grad=_grad, _more=_more: (
+        _grad(grad, op.inputs[1], op.inputs[2], _rows(op)), None, *_more))
+
+
+def _publish(name: str, plain: OpDef, counted: OpDef, doc: str) -> None:
+    def compute(data, indices, segment_ids, num_segments, name):
+        if num_segments is not None:
+            return counted(data, indices, segment_ids, num_segments, name=name)
+        return plain(data, indices, segment_ids, name=name)
+
+    def v1(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> Tensor:
+        return compute(data, indices, segment_ids, num_segments, name)
+
+    def v2(data: Any, indices: Any, segment_ids: Any, num_segments: Any = None, name: str | None = None) -> Tensor:
+        return compute(data, indices, segment_ids, num_segments, name)
+
+    for f in (v1, v2):
+        f.__name__ = f.__qualname__ = f"sparse_segment_{name}"
+        f.__doc__ = doc
+    export.value(v1, v1=[f"sparse.segment_{name}", f"sparse_segment_{name}"])
+    export.value(v2, v2=[f"sparse.segment_{name}"])
+
+
+_publish("sum", sparse_sum, sparse_sum_counted, "The sums, by segments, of the rows of `data` picked by `indices`.")
+_publish("mean", sparse_mean, sparse_mean_counted, "The means, by segments, of the rows of `data` picked by `indices`.")
+_publish("sqrt_n", sparse_sqrt_n, sparse_sqrt_n_counted,
+         "The sums, by segments, of the rows of `data` picked by `indices`, over the square root of their number.")

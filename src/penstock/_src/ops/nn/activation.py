@@ -1,0 +1,317 @@
+"""Activation functions: rectifiers and their smooth relatives.
+
+Each activation has a twin `…Grad` op, as in TensorFlow, whose kernel is ATen's fused backward where its result is the
+same at the kinks. The twins are differentiable too (second derivatives).
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import unsigned
+from penstock._src.ops.registry import OpDef, get, op
+
+aten = torch.ops.aten
+
+_REAL = "T: type in {float32 float64 int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64}"
+_FLOAT = "T: type in {half bfloat16 float32 float64}"
+
+_SELU_SCALE = 1.0507009873554804934193349852946
+_SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+
+
+def _activation(name: str, attrs: str, **flags: Any) -> OpDef:
+    made = op(name, "features: T -> activations: T", attrs, **flags)
+    made.shape(lambda features: features)
+    return made
+
+
+def _activation_grad(name: str, attrs: str, second: str = "features") -> OpDef:
+    made = op(name, f"gradients: T, {second}: T -> backprops: T", attrs)
+    made.shape(shapes.merge)
+    return made
+
+
+def check_same_shape(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Refuses a gradient that does not have the shape of what it is the gradient of."""
+    if a.shape != b.shape:
+        raise errors.invalid(f"Inputs must have the same shape, but have {tuple(a.shape)} and {tuple(b.shape)}")
+
+
+# -- Relu ------------------------------------------------------------------------------------------------------------
+relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), export_as="nn.relu")
+relu_grad = _activation_grad("ReluGrad", _REAL)
+
+
+relu.kernel(torch.relu)
+relu.kernel(lambda features: features, types=unsigned.TYPES)
+
+
+@relu_grad.kernel
+def _relu_grad_kernel(gradients, features):
+    check_same_shape(gradients, features)
+    return aten.threshold_backward(gradients, features, 0)
+
+
+@relu_grad.kernel(types=unsigned.TYPES)
+def _relu_grad_kernel_unsigned(gradients, features):
+    check_same_shape(gradients, features)
+    return unsigned.unsigned(torch.where(unsigned.signed(features) != 0, unsigned.signed(gradients), 0))
+
+
+@relu_grad.prepare
+def _relu_grad_prepare(known):
+    if known.dims(0) is None or known.dims(0) != known.dims(1) or not known.floating():
+        return None
+    threshold_backward = aten.threshold_backward.default
+    return lambda gradients, features: threshold_backward(gradients, features, 0)
+
+
+relu.overwrites(0, torch.relu_)
+relu_grad.overwrites(0, lambda gradients, features: aten.threshold_backward.grad_input(gradients, features, 0,
+                                                                                       grad_input=gradients))
+
+
+@relu.fuse
+def _relu_fuse(op, f):
+    """The last part of a fused product, convolution or normalization."""
+    from penstock._src.ops.nn import normalization
+    made = f.only(op._inputs[0], op)
+    if made is None or made.attrs.get("fused_ops") != ["BiasAdd"]:
+        return normalization.fuse_relu(op, f)
+    return f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made._counts)
+
+
+@relu_grad.fuse
+def _relu_grad_fuse(op, f):
+    from penstock._src.ops.nn import pool
+    return pool.fuse_relu_grad(op, f)
+
+
+relu.gradient(lambda op, grad: relu_grad(grad, op.outputs[0]))
+relu_grad.gradient(lambda op, grad: (relu_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
+
+
+# -- Relu6 -----------------------------------------------------------------------------------------------------------
+relu6_op = _activation("Relu6", _REAL)
+relu6_grad = _activation_grad("Relu6Grad", _REAL)
+
+
+relu6_op.kernel(lambda features: torch.clamp(features, 0, 6))
+
+
+@relu6_op.kernel(types=unsigned.TYPES)
+def _relu6_kernel_unsigned(features):
+    x = unsigned.signed(features)                    # large numbers look negative
+    return unsigned.unsigned(torch.where((x < 0) | (x > 6), 6, x))
+
+
+@relu6_grad.kernel
+def _relu6_grad_kernel(gradients, features):
+    check_same_shape(gradients, features)
+    if features.is_floating_point():
+        return aten.hardtanh_backward(gradients, features, 0, 6)
+    return torch.where((features > 0) & (features < 6), gradients, 0)
+
+
+@relu6_grad.kernel(types=unsigned.TYPES)
+def _relu6_grad_kernel_unsigned(gradients, features):
+    check_same_shape(gradients, features)
+    x = unsigned.signed(features)
+    return unsigned.unsigned(torch.where((x > 0) & (x < 6), unsigned.signed(gradients), 0))
+
+
+relu6_op.gradient(lambda op, grad: relu6_grad(grad, op.outputs[0]))
+relu6_grad.gradient(lambda op, grad: (relu6_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
+
+
+@export("nn.relu6")
+def relu6(features: Any, name: str | None = None) -> Tensor:
+    """min(max(features, 0), 6)."""
+    with name_scope(name, "Relu6", [features]) as scope:
+        return relu6_op(convert(features, name="features"), name=scope)
+
+
+# -- LeakyRelu -------------------------------------------------------------------------------------------------------
+_LEAKY = "alpha: float = 0.2, T: type in {half bfloat16 float32 float64} = float32"
+leaky_relu_op = _activation("LeakyRelu", _LEAKY)
+leaky_relu_grad = _activation_grad("LeakyReluGrad", _LEAKY)
+leaky_relu_op.kernel(lambda features, *, alpha: aten.leaky_relu(features, alpha))
+
+
+@leaky_relu_op.kernel(types="half bfloat16 float64")
+def _leaky_relu_kernel_typed(features, *, alpha):
+    return aten.leaky_relu(features, _alpha_of(alpha, features.dtype))
+
+
+def _alpha_of(alpha: float, dtype: torch.dtype) -> float:
+    """A float attribute has 32 bits; the kernel casts it to the type of the features."""
+    return torch.tensor(alpha, dtype=torch.float32).to(dtype).item()
+
+
+@leaky_relu_grad.kernel
+def _leaky_relu_grad_kernel(gradients, features, *, alpha):
+    check_same_shape(gradients, features)
+    return aten.leaky_relu_backward(gradients, features, alpha, False)
+
+
+@leaky_relu_grad.kernel(types="half bfloat16 float64")
+def _leaky_relu_grad_kernel_typed(gradients, features, *, alpha):
+    check_same_shape(gradients, features)
+    return aten.leaky_relu_backward(gradients, features, _alpha_of(alpha, features.dtype), False)
+
+
+leaky_relu_op.gradient(lambda op, grad: leaky_relu_grad(grad, op.inputs[0], alpha=op.attrs["alpha"]))
+leaky_relu_grad.gradient(lambda op, grad: (leaky_relu_grad(grad, op.inputs[1], alpha=op.attrs["alpha"]),
+                                           get("ZerosLike")(op.inputs[1])))
+
+
+@export("nn.leaky_relu")
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+    """`features` where positive, `alpha * features` elsewhere; integers become float32."""
+    with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
+        features = convert(features, name="features")
+        if features.dtype.is_integer:
+            features = get("Cast")(features, DstT="float32")
+        if isinstance(alpha, Tensor):
+            return get("Maximum")(alpha * features, features, name=scope)
+        return leaky_relu_op(features, alpha=float(alpha), name=scope)
+
+
+# -- Elu and Selu ----------------------------------------------------------------------------------------------------
+elu = _activation("Elu", _FLOAT, export_as="nn.elu")
+elu_grad = _activation_grad("EluGrad", _FLOAT, "outputs")
+elu.kernel(lambda features: aten.elu(features))
+
+
+@elu_grad.kernel
+def _elu_grad_kernel(gradients, outputs):
+    check_same_shape(gradients, outputs)
+    return aten.elu_backward(gradients, 1, 1, 1, True, outputs)
+
+
+selu = _activation("Selu", _FLOAT, export_as="nn.selu")
+selu_grad = _activation_grad("SeluGrad", _FLOAT, "outputs")
+selu.kernel(lambda features: torch.selu(features))
+
+
+@selu_grad.kernel
+def _selu_grad_kernel(gradients, outputs):
+    check_same_shape(gradients, outputs)
+    return gradients * torch.where(outputs < 0, outputs + _SELU_SCALE_ALPHA, _SELU_SCALE)
+
+
+elu.gradient(lambda op, grad: elu_grad(grad, op.outputs[0]))
+selu.gradient(lambda op, grad: selu_grad(grad, op.outputs[0]))
+
+
+def _where_negative(y: Any, value: Any) -> Any:
+    """`value` where y < 0, zero elsewhere."""
+    zeros = get("ZerosLike")(y)
+    return get("Select")(get("Less")(y, zeros), value, zeros)
+
+
+elu_grad.gradient(lambda op, grad: (elu_grad(grad, op.inputs[1]),
+                                    _where_negative(op.inputs[1], grad * op.inputs[0])))
+selu_grad.gradient(lambda op, grad: (selu_grad(grad, op.inputs[1]),
+                                     _where_negative(op.inputs[1], grad * op.inputs[0])))
+
+
+# -- Softplus and Softsign -------------------------------------------------------------------------------------------
+softplus = _activation("Softplus", _FLOAT, export_as="math.softplus nn.softplus")
+softplus_grad = _activation_grad("SoftplusGrad", _FLOAT)
+
+
+def _linear_from(features: torch.Tensor) -> float:
+    """Where log(1 + exp(x)) is x in the type of `features`."""
+    return 40.0 if features.dtype is torch.float64 else 20.0
+
+
+softplus.kernel(lambda features: aten.softplus(features, 1, _linear_from(features)))
+
+
+@softplus_grad.kernel
+def _softplus_grad_kernel(gradients, features):
+    check_same_shape(gradients, features)
+    return aten.softplus_backward(gradients, features, 1, _linear_from(features))
+
+
+softplus.gradient(lambda op, grad: softplus_grad(grad, op.inputs[0]))
+
+
+@softplus_grad.gradient
+def _softplus_grad_gradient(op, grad):
+    dy, x = op.inputs
+    exp = get("Exp")
+    return softplus_grad(grad, x), grad * dy / (exp(-x) + 2.0 + exp(x))
+
+
+softsign = _activation("Softsign", _FLOAT, export_as="nn.softsign math.softsign")
+softsign_grad = _activation_grad("SoftsignGrad", _FLOAT)
+softsign.kernel(lambda features: features / (features.abs() + 1))
+
+
+@softsign_grad.kernel
+def _softsign_grad_kernel(gradients, features):
+    check_same_shape(gradients, features)
+    return gradients / (features.abs() + 1).square()
+
+
+softsign.gradient(lambda op, grad: softsign_grad(grad, op.inputs[0]))
+
+
+@softsign_grad.gradient
+def _softsign_grad_gradient(op, grad):
+    dy, x = op.inputs
+    slope = get("Sign")(x) * -2.0 / (get("Abs")(x) + 1.0)
+    first = softsign_grad(grad, x)
+    return first, first * dy * slope
+
+
+# -- compositions ----------------------------------------------------------------------------------------------------
+@export("nn.swish", "nn.silu")
+def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
+    """features * sigmoid(beta * features)."""
+    with name_scope(name, "swish", [features]):
+        features = convert(features, name="features")
+        scaled = features if isinstance(beta, (int, float)) and beta == 1 else beta * features
+        return features * get("Sigmoid")(scaled)
+
+
+@export(v2=["nn.gelu"])
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
+    """features * Φ(features), Φ the cumulative normal distribution; `approximate` uses a tanh instead of erf."""
+    with name_scope(name, "Gelu", [features]):
+        features = convert(features, name="features")
+        if not features.dtype.is_floating:
+            raise ValueError(f"`features.dtype` must be a floating point tensor. Received: {features.dtype.name}")
+        if approximate:
+            cubic = features + features * features * features * 0.044715
+            return features * 0.5 * (get("Tanh")(cubic * math.sqrt(2 / math.pi)) + 1.0)
+        return features * 0.5 * (get("Erf")(features * math.sqrt(0.5)) + 1.0)
+
+
+def _crelu(features: Any, axis: Any, name: str | None) -> Tensor:
+    with name_scope(name, "CRelu", [features]) as scope:
+        features = convert(features, name="features")
+        return relu(get("ConcatV2")([features, -features], axis), name=scope)
+
+
+@export(v1=["nn.crelu"])
+def crelu(features: Any, name: str | None = None, axis: Any = -1) -> Tensor:
+    """The positive parts of `features` and of `-features`, side by side along `axis`."""
+    return _crelu(features, axis, name)
+
+
+@export(v2=["nn.crelu"])
+def crelu_v2(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
+    """The positive parts of `features` and of `-features`, side by side along `axis`."""
+    return _crelu(features, axis, name)

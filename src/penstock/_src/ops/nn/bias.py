@@ -1,0 +1,159 @@
+"""Adding a bias to every position of a channel."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import triton_nn
+from penstock._src.ops.registry import get, internal, op
+
+_T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
+      "complex128 half uint32 uint64}")
+_FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
+
+bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
+bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
+bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
+bias_add_grad.sums_rows = lambda op: len(op._inputs[0]._dims or ()) == 2
+
+
+def _channel_axis(rank: int, data_format: str) -> int:
+    return 1 if data_format == "NCHW" and rank > 2 else rank - 1
+
+
+@bias_add_op.shape
+def _bias_add_shape(value, bias, *, data_format):
+    value, bias = shapes.rank_at_least(value, 2), shapes.rank_is(bias, 1)
+    if value is None:
+        return None
+    axis = _channel_axis(len(value), data_format)
+    return (*value[:axis], *shapes.merge(value[axis:axis + 1], bias), *value[axis + 1:])
+
+
+@bias_add_op.kernel
+def _bias_add_kernel(value, bias, *, data_format):
+    if value.ndim < 2:
+        raise errors.invalid(f"Input tensor must be at least 2D: {tuple(value.shape)}")
+    if bias.ndim != 1:
+        raise errors.invalid(f"Biases must be 1D: {tuple(bias.shape)}")
+    axis = _channel_axis(value.ndim, data_format)
+    if bias.shape[0] != value.shape[axis]:
+        raise errors.invalid(f"Must provide as many biases as the last dimension of the input tensor: "
+                             f"{tuple(bias.shape)} vs. {tuple(value.shape)}")
+    if axis != value.ndim - 1:
+        bias = bias.reshape(-1, *[1] * (value.ndim - 2))
+    return value + bias
+
+
+bias_add_op.overwrites(0, lambda value, bias: value.add_(bias))
+
+
+@bias_add_op.prepare
+def _bias_add_prepare(known):
+    value, bias = known.dims(0), known.dims(1)
+    if value is None or bias is None or _channel_axis(len(value), known.attrs["data_format"]) != len(value) - 1:
+        return None
+    return torch.add if value[-1:] == bias and known.floating() else None
+
+
+@bias_add_op.fuse
+def _bias_add_fuse(op, f):
+    from penstock._src.ops.math import matmul
+    from penstock._src.ops.nn import conv
+    if op._inputs[0]._dims is None or _channel_axis(len(op._inputs[0]._dims), op.attrs["data_format"]) \
+            != len(op._inputs[0]._dims) - 1:
+        return None
+    return matmul.fuse_bias(op, f, *op._inputs) or conv.fuse_bias(op, f, *op._inputs)
+
+
+bias_add_v1.shape(lambda value, bias: _bias_add_shape(value, bias, data_format="NHWC"))
+bias_add_v1.kernel(lambda value, bias: _bias_add_kernel(value, bias, data_format="NHWC"))
+
+
+@bias_add_grad.shape
+def _bias_add_grad_shape(out_backprop, *, data_format):
+    out_backprop = shapes.rank_at_least(out_backprop, 2)
+    return (None,) if out_backprop is None else (out_backprop[_channel_axis(len(out_backprop), data_format)],)
+
+
+@bias_add_grad.kernel
+def _bias_add_grad_kernel(out_backprop, *, data_format):
+    if out_backprop.ndim < 2:
+        raise errors.invalid(f"Input tensor must be at least 2D: {tuple(out_backprop.shape)}")
+    axis = _channel_axis(out_backprop.ndim, data_format)
+    return torch.sum(out_backprop, [a for a in range(out_backprop.ndim) if a != axis], dtype=out_backprop.dtype)
+
+
+# On GPUs, one kernel for the gradients of a bias and of the ReLU after it: they read the same array.
+relu_bias_grad = internal("_ReluBiasGrad", "gradients: T, features: T -> backprops: T, bias: T",
+                          "T: type in {float32 float64 bfloat16 half}")
+relu_bias_grad.shape(lambda gradients, features: [gradients, None if gradients is None else gradients[-1:]])
+
+
+@relu_bias_grad.kernel
+def _relu_bias_grad_kernel(gradients, features):
+    if gradients.shape != features.shape:
+        raise errors.invalid(f"gradients and features must have the same shape: {tuple(gradients.shape)} and "
+                             f"{tuple(features.shape)}")
+    if gradients.is_cuda and gradients.dtype in triton_nn.TYPES and gradients.numel() and triton_nn.available() and \
+            None not in (triton_nn.row_stride(gradients), triton_nn.row_stride(features)):
+        return triton_nn.relu_bias_grad(gradients, features)
+    backprops = torch.ops.aten.threshold_backward(gradients, features, 0)
+    return backprops, backprops.sum(tuple(range(backprops.ndim - 1)))
+
+
+@bias_add_grad.fuse
+def _bias_add_grad_fuse(op, f):
+    grad, rank = op._inputs[0], len(op._inputs[0]._dims or ())
+    made = f.maker(grad, op)
+    if made is None or not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
+        return None
+    if made.opdef is get("_MaxPoolGradPlaces"):
+        from penstock._src.ops.nn import pool_places
+        return pool_places.fuse_bias_grad(op, f, made)
+    if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
+        grad = made._inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel
+        made = f.maker(grad, op)
+    if made is not None and made.opdef is get("ReluGrad") and not f.on_host(op) and op.attrs["T"].is_floating:
+        both = f.make("_ReluBiasGrad", made._inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
+        f.put(both, made)
+        return both.outputs[1]
+    return None if grad is op._inputs[0] else f.make("BiasAddGrad", [grad], op.attrs, op)
+
+
+@bias_add_op.gradient
+def _bias_add_gradient(op, grad):
+    return grad, bias_add_grad(grad, data_format=op.attrs["data_format"])
+
+
+@bias_add_v1.gradient
+def _bias_add_v1_gradient(op, grad):
+    return grad, bias_add_grad(grad)
+
+
+@bias_add_grad.gradient
+def _bias_add_grad_gradient(op, grad):
+    return bias_add_op(get("ZerosLike")(op.inputs[0]), grad, data_format=op.attrs["data_format"])
+
+
+@export("nn.bias_add")
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Adds a vector to the channels of `value`.
+
+    >>> tf.nn.bias_add(tf.zeros([2, 3]), [1., 2., 3.])
+    """
+    with name_scope(name, "BiasAdd", [value, bias]) as scope:
+        if data_format is not None:
+            if not data_format.startswith("NC") and not (data_format.startswith("N") and data_format.endswith("C")):
+                raise ValueError(f"data_format must be of the form `N...C` or `NC...`, got {data_format!r}")
+            data_format = "NCHW" if data_format.startswith("NC") else "NHWC"
+        value = convert(value, name="input")
+        bias = convert(bias, value.dtype, name="bias")
+        return bias_add_op(value, bias, data_format=data_format, name=scope)

@@ -1,0 +1,437 @@
+"""Convolutions in two and three dimensions, plain and depthwise, with their gradients as ops.
+
+`Conv2D` slides a filter [height, width, in, out] over a batch of images. Its gradients are the ops
+`Conv2DBackpropInput` (which is also the transposed convolution) and `Conv2DBackpropFilter`; the gradient of each of the
+three is made of the other two. The kernels are one: `_Plan` works out, once per combination of shapes and attributes,
+what ATen's convolution has to be told.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.ops.array.array import shape_of
+from penstock._src.ops.nn import windows
+from penstock._src.ops.nn.windows import channels_first
+from penstock._src.ops.registry import Known, OpDef, internal, op
+
+aten = torch.ops.aten
+
+
+# -- geometry --------------------------------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """One convolution as ATen takes it: channels first, the filter as [out, in, *window]."""
+    stride: list[int]
+    pad: list[int]                       # on both sides alike
+    dilation: list[int]
+    zeros: list[int]
+    groups: int
+    extra: list[int] | None              # uneven padding, last axis first, that has to be put on before
+    input: tuple[int, ...]               # with the uneven padding
+    filter: tuple[int, ...]
+    output: tuple[int, ...]
+    result: tuple[int, ...]              # the output's shape in the op's own data format
+    empty: bool                          # nothing to compute: all results are zeros
+    first: tuple[int, ...] | None        # the permutation that brings channels to the front, if they are not,
+    back: tuple[int, ...] | None         # and its inverse
+    window: tuple[int, ...]              # the permutation of the filter, and its inverse
+    window_back: tuple[int, ...]
+    merged: tuple[int, ...] | None       # depthwise: the filter's shape with its inputs and multipliers as outputs
+    memory: torch.memory_format
+
+    def enter(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor of the op with its channels first; a view."""
+        return x if self.first is None else x.permute(self.first)
+
+    def leave(self, x: torch.Tensor) -> torch.Tensor:
+        """A result in the op's data format; a view."""
+        return x if self.back is None else x.permute(self.back)
+
+    def weights(self, w: torch.Tensor) -> torch.Tensor:
+        """The filter as ATen takes it; a view."""
+        return (w if self.merged is None else w.reshape(self.merged)).permute(self.window)
+
+    def unweights(self, w: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+        """The inverse of `weights`, for the gradient of a filter of these sizes."""
+        w = w.permute(self.window_back)
+        return w if self.merged is None else w.reshape(sizes)
+
+    def convolve(self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None = None, relu: bool = False) -> torch.Tensor:
+        if self.empty:
+            return x.new_zeros(self.output)
+        if self.extra is not None:
+            x = torch.constant_pad_nd(x, self.extra)
+        if x.is_cuda:
+            x, w = self._aligned(x), self._aligned(w)
+        if relu and x.is_cuda and x.dtype is not torch.float64:
+            return torch.cudnn_convolution_relu(x, w, bias, self.stride, self.pad, self.dilation, self.groups)
+        out = torch.convolution(x, w, bias, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
+        return out.relu_() if relu else out      # not oneDNN's own, which turns NaN into zero
+
+    def _aligned(self, x: torch.Tensor) -> torch.Tensor:
+        """With channels that cuDNN's kernels for half precision take as they are: it is slow to pad them itself."""
+        if self.groups > 1 or x.dtype not in (torch.float16, torch.bfloat16) or x.shape[1] > 4 or x.ndim != 4:
+            return x
+        return torch.constant_pad_nd(x, (0, 0, 0, 0, 0, 8 - x.shape[1]))
+
+    def to_input(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        if self.empty:
+            return self._cropped(grad.new_zeros(self.input))
+        like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
+        return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
+
+    def to_filter(self, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        if self.empty:
+            return x.new_zeros(self.filter)
+        if self.extra is not None:
+            x = torch.constant_pad_nd(x, self.extra)
+        channels = self.filter[1]
+        if x.is_cuda:
+            x = self._aligned(x)
+        like = torch.empty((self.filter[0], x.shape[1] // self.groups, *self.filter[2:]), dtype=x.dtype, device=x.device,
+                           memory_format=self.memory)
+        out = self._backward(grad, x, like, (False, True, False))[1]
+        return out if out.shape[1] == channels else out[:, :channels]
+
+    def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple) -> tuple:
+        return aten.convolution_backward(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
+                                         self.groups, mask)
+
+    def _cropped(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
+
+
+@functools.lru_cache(maxsize=4096)
+def _plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, explicit: tuple, data_format: str,
+          dilations: tuple, depthwise: bool = False) -> _Plan:
+    """The plan for an input and a filter [*window, in, out] in TensorFlow's layouts; checks that they fit."""
+    return windows.checked(_make_plan, name, x, w, strides, padding, explicit, data_format, dilations, depthwise)
+
+
+def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, explicit: tuple, data_format: str,
+               dilations: tuple, depthwise: bool) -> _Plan:
+    _check_attrs(name, strides, padding, explicit, data_format, dilations)
+    n = len(data_format) - 2
+    if len(x) != n + 2 or len(w) != n + 2:
+        raise ValueError(f"input and filter must have {n + 2} dimensions, got shapes {list(x)} and {list(w)}")
+    space, window = windows.spatial(x, data_format), w[:n]
+    if any(k <= 0 for k in window) and min(x) > 0:
+        raise ValueError(f"filter must not have zero elements (i.e. all dimensions must be non-zero), got {list(w)}")
+    channels = x[windows.channel_axis(data_format)]
+    groups = _groups(channels, w[n], depthwise)
+    steps, rates = windows.spatial(strides, data_format), windows.spatial(dilations, data_format)
+    given = windows.explicit_pads(explicit, data_format) or ((0, 0),) * n
+    pads = [windows.pads_of(*a) for a in zip(space, window, steps, (padding,) * n, given, rates, strict=True)]
+    out = [windows.output_size(s, k, t, padding, p, r)
+           for s, k, t, p, r in zip(space, window, steps, pads, rates, strict=True)]
+    even = [min(p) for p in pads]
+    uneven = [(b - e, a - e) for (b, a), e in zip(pads, even, strict=True)]
+    padded = [s + sum(u) for s, u in zip(space, uneven, strict=True)]
+    filters = (w[n] * w[n + 1], 1) if depthwise else (w[n + 1], w[n])
+    output = (x[0], filters[0], *out)
+    last = not channels_first(data_format)
+    first, back = windows.orders(n + 2)
+    return _Plan(
+        stride=list(steps), pad=even, dilation=list(rates), zeros=[0] * n, groups=groups,
+        extra=[v for pair in reversed(uneven) for v in pair] if any(map(any, uneven)) else None,
+        input=(x[0], channels, *padded), filter=(*filters, *window), output=output,
+        result=windows.assemble(x[0], out, filters[0], data_format),
+        empty=not all(output) or not all(x) or not all(w), first=first if last else None, back=back if last else None,
+        window=(n + 1, n, *range(n)), window_back=(*range(2, n + 2), 1, 0),
+        merged=(*window, 1, filters[0]) if depthwise else None,
+        memory=torch.contiguous_format if not last else torch.channels_last if n == 2 else torch.channels_last_3d)
+
+
+def _groups(channels: int, filter_in: int, depthwise: bool) -> int:
+    if depthwise:
+        if channels != filter_in:
+            raise ValueError(f"input and filter must have the same depth: {channels} vs {filter_in}")
+        return channels
+    if channels == filter_in:
+        return 1
+    if not filter_in or channels % filter_in:
+        raise ValueError(f"input depth must be evenly divisible by filter depth: {channels} vs {filter_in}")
+    return channels // filter_in
+
+
+def _check_attrs(name: str, strides: Sequence, padding: str, explicit: Sequence, data_format: str,
+                 dilations: Sequence) -> None:
+    windows.check_steps(name, strides, data_format, "strides")
+    windows.check_steps(name, dilations, data_format, "dilations")
+    windows.check_explicit(padding, explicit, data_format)
+
+
+def _sizes(name: str, value: torch.Tensor, rank: int) -> tuple[int, ...]:
+    """A shape given as a tensor, checked to be one."""
+    if value.ndim != 1 or value.numel() != rank:
+        raise errors.invalid(f"{name} must be a vector of {rank} elements, got shape {list(value.shape)}")
+    sizes = tuple(value.tolist())
+    if min(sizes) < 0:
+        raise errors.invalid(f"{name} must not have negative elements, got {list(sizes)}")
+    return sizes
+
+
+def _check_grad(plan: _Plan, grad: torch.Tensor) -> None:
+    if grad.shape != plan.result:
+        raise errors.invalid(f"out_backprop has shape {list(grad.shape)}, but the convolution has an output of shape "
+                             f"{list(plan.result)}")
+
+
+# -- shape rules -----------------------------------------------------------------------------------------------------
+def _forward_shape(input, filter, *, strides, padding, explicit_paddings, data_format, dilations, name, depthwise):
+    _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
+    n = len(data_format) - 2
+    x, w = shapes.rank_is(input, n + 2), shapes.rank_is(filter, n + 2)
+    channels = x[windows.channel_axis(data_format)]
+    if channels is not None and w[n] is not None:
+        if depthwise and channels != w[n] or not depthwise and channels and (not w[n] or channels % w[n]):
+            raise ValueError(f"Dimensions must be equal, but are {channels} and {w[n]}: the depth of the input and the "
+                             "input depth of the filter")
+    pads = windows.explicit_pads(explicit_paddings, data_format) or ((0, 0),) * n
+    space = [windows.output_size(*a) for a in zip(
+        windows.spatial(x, data_format), w[:n], windows.spatial(strides, data_format), (padding,) * n, pads,
+        windows.spatial(dilations, data_format), strict=True)]
+    out = w[n + 1]
+    if depthwise:
+        depth = channels if w[n] is None else w[n]
+        out = None if depth is None or out is None else depth * out
+    return windows.assemble(x[0], space, out, data_format)
+
+
+def _input_shape(input_sizes, filter, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations,
+                 name, depthwise, c):
+    _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
+    rank = len(data_format)
+    shapes.rank_is(filter, rank)
+    batch = shapes.rank_is(out_backprop, rank)[0]
+    return shapes.merge(shapes.rank_is(c.dims("input_sizes"), rank), (batch, *(None,) * (rank - 1)))
+
+
+def _filter_shape(input, filter_sizes, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations,
+                  name, depthwise, c):
+    _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
+    rank = len(data_format)
+    shapes.rank_is(input, rank)
+    shapes.rank_is(out_backprop, rank)
+    return shapes.rank_is(c.dims("filter_sizes"), rank)
+
+
+# -- kernels ---------------------------------------------------------------------------------------------------------
+def _forward(input, filter, *, strides, padding, explicit_paddings, data_format, dilations, name, depthwise):
+    p = _plan(name, input.shape, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
+    return p.leave(p.convolve(p.enter(input), p.weights(filter)))
+
+
+def _to_input(input_sizes, filter, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations, name,
+              depthwise):
+    sizes = _sizes("input_sizes", input_sizes, len(data_format))
+    p = _plan(name, sizes, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
+    _check_grad(p, out_backprop)
+    return p.leave(p.to_input(p.weights(filter), p.enter(out_backprop)))
+
+
+def _to_filter(input, filter_sizes, out_backprop, *, strides, padding, explicit_paddings, data_format, dilations, name,
+               depthwise):
+    sizes = _sizes("filter_sizes", filter_sizes, len(data_format))
+    p = _plan(name, input.shape, sizes, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
+    _check_grad(p, out_backprop)
+    return p.unweights(p.to_filter(p.enter(input), p.enter(out_backprop)), sizes)
+
+
+# -- kernels for shapes that are known when a step is compiled -------------------------------------------------------
+def _plan_for(known: Known, x: tuple | None, w: tuple | None, name: str, explicit_paddings: Sequence = (),
+              depthwise: bool = False) -> _Plan | None:
+    if x is None or w is None:
+        return None
+    a = known.attrs
+    explicit = tuple(a.get("explicit_paddings", explicit_paddings))
+    return _plan(name, tuple(x), tuple(w), tuple(a["strides"]), a["padding"], explicit, a["data_format"], tuple(a["dilations"]),
+                 depthwise)
+
+
+def _prepare_forward(known: Known, **fixed: Any) -> Any:
+    p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
+    return p and (lambda input, filter: p.leave(p.convolve(p.enter(input), p.weights(filter))))
+
+
+def _prepare_to_input(known: Known, **fixed: Any) -> Any:
+    p = _plan_for(known, known.out(), known.dims(1), **fixed)
+    if p is None or known.dims(2) != p.result or known.const(0) is None:
+        return None
+    return lambda _, filter, out_backprop: p.leave(p.to_input(p.weights(filter), p.enter(out_backprop)))
+
+
+def _prepare_to_filter(known: Known, **fixed: Any) -> Any:
+    sizes = known.out()
+    p = _plan_for(known, known.dims(0), sizes, **fixed)
+    if p is None or sizes is None or known.dims(2) != p.result or known.const(1) is None:
+        return None
+    return lambda input, _, out_backprop: p.unweights(p.to_filter(p.enter(input), p.enter(out_backprop)), sizes)
+
+
+def _prepare_fused(known: Known) -> Any:
+    p = _plan_for(known, known.dims(0), known.dims(1), "Conv2D")
+    if p is None or known.dims(2) != p.result[-1:] or channels_first(known.attrs["data_format"]):
+        return None
+    relu = "Relu" in known.attrs["fused_ops"]
+    return lambda input, filter, args: p.leave(p.convolve(p.enter(input), p.weights(filter), args[0], relu))
+
+
+def fuse_bias(op, f, value, bias):
+    """A bias per channel, the last axis, added to a convolution that is used nowhere else."""
+    made = f.only(value, op)
+    if made is None or made.opdef is not conv2d_op or channels_first(made.attrs["data_format"]):
+        return None
+    attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
+    return f.make("_FusedConv2D", [*made._inputs, bias], attrs, op, (None, None, 1))
+
+
+def _fused_conv2d(input, filter, args, *, strides, padding, explicit_paddings, data_format, dilations, fused_ops):
+    p = _plan("Conv2D", input.shape, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations))
+    bias = args[0]
+    if bias.ndim != 1 or bias.shape[0] != filter.shape[3]:
+        raise errors.invalid(f"Must provide as many biases as the last dimension of the input tensor: "
+                             f"{tuple(bias.shape)} vs. {p.result}")
+    return p.leave(p.convolve(p.enter(input), p.weights(filter), bias, "Relu" in fused_ops))
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------
+_GEOMETRY = ("strides", "use_cudnn_on_gpu", "padding", "explicit_paddings", "data_format", "dilations")
+
+
+def _geometry(op: Any) -> dict[str, Any]:
+    return {a: op.attrs[a] for a in _GEOMETRY if a in op.attrs}
+
+
+def _add_gradients(forward: OpDef, to_input: OpDef, to_filter: OpDef) -> None:
+    """The gradient of each op of a convolution family, in terms of the other two."""
+    @forward.gradient
+    def _forward_gradient(op, grad):
+        x, w = op.inputs
+        attrs = _geometry(op)
+        return to_input(shape_of(x), w, grad, **attrs), to_filter(x, shape_of(w), grad, **attrs)
+
+    @to_input.gradient
+    def _to_input_gradient(op, grad):
+        _, w, dy = op.inputs
+        attrs = _geometry(op)
+        return None, to_filter(grad, shape_of(w), dy, **attrs), forward(grad, w, **attrs)
+
+    @to_filter.gradient
+    def _to_filter_gradient(op, grad):
+        x, _, dy = op.inputs
+        attrs = _geometry(op)
+        return to_input(shape_of(x), grad, dy, **attrs), None, forward(x, grad, **attrs)
+
+
+def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool = False) -> None:
+    """Gives the three ops of a convolution family their shape rules, kernels and gradients."""
+    for made, rule, kernel, prepare in ((forward, _forward_shape, _forward, _prepare_forward),
+                                        (to_input, _input_shape, _to_input, _prepare_to_input),
+                                        (to_filter, _filter_shape, _to_filter, _prepare_to_filter)):
+        fixed: dict[str, Any] = {"name": made.name, "depthwise": depthwise}
+        if "explicit_paddings" not in made.attrs:
+            fixed["explicit_paddings"] = []
+        made.kernel(functools.partial(kernel, **fixed))
+        made.shape(functools.partial(rule, **fixed))
+        made.prepare(functools.partial(prepare, **fixed))
+    forward.cost(lambda inputs, outputs: _flops(outputs[0], inputs[1]))
+    to_input.cost(lambda inputs, outputs: _flops(inputs[2], inputs[1]))
+    to_filter.cost(lambda inputs, outputs: _flops(inputs[2], outputs[0]))
+    _add_gradients(forward, to_input, to_filter)
+
+
+def _flops(result: tuple, window: tuple) -> int:
+    """Each element of the result of a convolution is a sum over a filter's window and its input channels."""
+    return 2 * math.prod(result) * math.prod(window[:-1])
+
+
+# -- the ops ---------------------------------------------------------------------------------------------------------
+_T = "T: type in {half bfloat16 float32 float64}, "
+_2D = (_T + "strides: list(int), use_cudnn_on_gpu: bool = True, padding: string in {SAME VALID EXPLICIT}, "
+       "explicit_paddings: list(int) = [], data_format: string in {NHWC NCHW} = 'NHWC', "
+       "dilations: list(int) = [1, 1, 1, 1]")
+_3D = (_T + "strides: list(int) >= 5, padding: string in {SAME VALID}, data_format: string in {NDHWC NCDHW} = 'NDHWC', "
+       "dilations: list(int) = [1, 1, 1, 1, 1]")
+_DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID}, data_format: string in {NHWC NCHW} = 'NHWC', "
+              "dilations: list(int) = [1, 1, 1, 1]")
+
+fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T -> output: T",
+                        _2D + ", num_args: int >= 0, fused_ops: list(string) = []")
+conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
+conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
+conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
+_family(conv2d_op, conv2d_to_input, conv2d_to_filter)
+fused_conv2d.kernel(_fused_conv2d)
+fused_conv2d.prepare(_prepare_fused)
+conv2d_op.filter_input = conv2d_to_input.filter_input = fused_conv2d.filter_input = 1
+fused_conv2d.shape(lambda input, filter, args, **attrs: _forward_shape(input, filter, **attrs))
+
+conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
+conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",
+                     _3D + ", Tshape: type in {index} = int32")
+conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _3D,
+                      v1_as="nn.conv3d_backprop_filter nn.conv3d_backprop_filter_v2")
+_family(conv3d_op, conv3d_to_input, conv3d_to_filter)
+
+depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE,
+                  v1_as="nn.depthwise_conv2d_native")
+depthwise_to_input = op("DepthwiseConv2dNativeBackpropInput",
+                        "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE,
+                        export_as="nn.depthwise_conv2d_backprop_input",
+                        v1_as="nn.depthwise_conv2d_native_backprop_input")
+depthwise_to_filter = op("DepthwiseConv2dNativeBackpropFilter",
+                         "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE,
+                         export_as="nn.depthwise_conv2d_backprop_filter",
+                         v1_as="nn.depthwise_conv2d_native_backprop_filter")
+_family(depthwise_op, depthwise_to_input, depthwise_to_filter, depthwise=True)
+
+
+# -- the first versions of the 3-D gradients, which take tensors where the later ones take their shapes --------------
+_3D_V1 = ("T: type in {half float32 float64}, strides: list(int) >= 5, padding: string in {SAME VALID}, "
+          "dilations: list(int) = [1, 1, 1, 1, 1]")
+conv3d_to_input_v1 = op("Conv3DBackpropInput", "input: T, filter: T, out_backprop: T -> output: T", _3D_V1)
+conv3d_to_filter_v1 = op("Conv3DBackpropFilter", "input: T, filter: T, out_backprop: T -> output: T", _3D_V1)
+_V1 = {"explicit_paddings": [], "data_format": "NDHWC", "depthwise": False}
+
+
+@conv3d_to_input_v1.kernel
+def _conv3d_to_input_v1_kernel(input, filter, out_backprop, *, strides, padding, dilations):
+    return _to_input(torch.tensor(input.shape), filter, out_backprop, strides=strides, padding=padding,
+                     dilations=dilations, name="Conv3DBackpropInput", **_V1)
+
+
+@conv3d_to_filter_v1.kernel
+def _conv3d_to_filter_v1_kernel(input, filter, out_backprop, *, strides, padding, dilations):
+    return _to_filter(input, torch.tensor(filter.shape), out_backprop, strides=strides, padding=padding,
+                      dilations=dilations, name="Conv3DBackpropFilter", **_V1)
+
+
+conv3d_to_input_v1.shape(lambda input, filter, out_backprop: shapes.rank_is(input, 5))
+conv3d_to_filter_v1.shape(lambda input, filter, out_backprop: shapes.rank_is(filter, 5))
+
+
+@conv3d_to_input_v1.gradient
+def _conv3d_to_input_v1_gradient(op, grad):
+    _, w, dy = op.inputs
+    attrs = _geometry(op)
+    return None, conv3d_to_filter(grad, shape_of(w), dy, **attrs), conv3d_op(grad, w, **attrs)
+
+
+@conv3d_to_filter_v1.gradient
+def _conv3d_to_filter_v1_gradient(op, grad):
+    x, _, dy = op.inputs
+    attrs = _geometry(op)
+    return conv3d_to_input(shape_of(x), grad, dy, **attrs), None, conv3d_op(x, grad, **attrs)

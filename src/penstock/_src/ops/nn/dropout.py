@@ -1,0 +1,82 @@
+"""Dropout: elements set to zero at random, the others scaled up so that the expected sum stays the same."""
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.array.array import shape_of
+from penstock._src.ops.core import static
+from penstock._src.ops.random.random import random_uniform
+from penstock._src.ops.registry import get
+
+
+def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
+    """The shape of the random numbers: unknown sizes of a static shape are those of `x`."""
+    if noise_shape is None:
+        return shape_of(x)
+    if isinstance(noise_shape, Tensor):
+        return noise_shape
+    try:
+        dims = TensorShape(noise_shape)._dims
+    except (TypeError, ValueError):
+        return noise_shape
+    own = x._dims
+    if dims is None or own is None or len(dims) != len(own):
+        return noise_shape
+    return [x if d is None else d for d, x in zip(dims, own, strict=True)]
+
+
+def _dropout(x: Any, rate: Any, noise_shape: Any, seed: Any, name: str | None) -> Tensor:
+    with name_scope(name, "dropout", [x]):
+        x = convert(x, name="x")
+        if not x.dtype.is_floating:
+            raise ValueError("x has to be a floating point tensor since it's going to be scaled. Got a "
+                             f"{x.dtype.name} tensor instead.")
+        if isinstance(rate, numbers.Real):
+            if not 0 <= rate < 1:
+                raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {rate:g}")
+        elif static(convert(rate, x.dtype.base_dtype)) is None:
+            rate = convert(rate, x.dtype.base_dtype, name="rate")
+        else:
+            rate = static(convert(rate, x.dtype.base_dtype)).item()
+        if isinstance(rate, Tensor):
+            if rate._dims not in (None, ()):
+                raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {rate}")
+        elif rate == 0:
+            return x
+        draw = random_uniform(_noise_shape(x, noise_shape), dtype=x.dtype.base_dtype, seed=seed)
+        keep = get("Cast")(get("GreaterEqual")(draw, rate), DstT=x.dtype.base_dtype)
+        out = x * (1 / (1 - rate)) * keep
+        if not hasattr(out, "_value"):
+            out.set_shape(x.shape)
+        return out
+
+
+@export(v1=["nn.dropout"])
+def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: str | None = None,
+            rate: Any = None) -> Tensor:
+    """Sets elements to zero with probability `rate` (1 - keep_prob) and scales the others by 1 / (1 - rate).
+
+    >>> tf.nn.dropout(x, rate=0.5, noise_shape=[batch, 1])    # whole rows together
+    """
+    if keep_prob is not None:
+        if rate is not None:
+            raise ValueError("Cannot specify both 'keep_prob' and 'rate'")
+        try:
+            rate = 1.0 - keep_prob
+        except TypeError:
+            raise ValueError(f"keep_prob must be a floating point number or Tensor (got {keep_prob!r})") from None
+    if rate is None:
+        raise ValueError("You must provide a rate to dropout.")
+    return _dropout(x, rate, noise_shape, seed, name)
+
+
+@export(v2=["nn.dropout"])
+def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
+    """Sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate)."""
+    return _dropout(x, rate, noise_shape, seed, name)

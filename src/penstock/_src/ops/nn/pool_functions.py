@@ -1,0 +1,211 @@
+"""The public functions of pooling: `tf.nn.max_pool`, `avg_pool` and `pool` in one, two and three dimensions."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.arguments import renamed
+from penstock._src.ops.nn.conv_functions import with_space_to_batch
+from penstock._src.ops.nn.pool import avg_pool3d_op, avg_pool_op, max_pool3d_op, max_pool_op, max_pool_with_argmax_op
+from penstock._src.ops.nn.windows import sequence
+from penstock._src.ops.registry import OpDef, get
+
+_CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+_OPS: dict[tuple[str, int], OpDef] = {("MAX", 2): max_pool_op, ("MAX", 3): max_pool3d_op,
+                                      ("AVG", 2): avg_pool_op, ("AVG", 3): avg_pool3d_op}
+
+
+def _pool_nd(kind: str, n: int, input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None,
+             scope: str | None) -> Tensor:
+    """Pooling over `n` spatial axes; one-dimensional pooling is two-dimensional with height one."""
+    data_format = data_format or _CHANNELS_LAST[n]
+    ksize = sequence(ksize, n, data_format, "ksize")
+    strides = sequence(strides, n, data_format, "strides")
+    if any(k == 0 for k in ksize):
+        raise ValueError("ksize cannot be zero.")
+    if n > 1:
+        return _OPS[kind, n](input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=scope)
+    axis, flat = (2, "NCHW") if data_format.startswith("NC") else (1, "NHWC")
+    out = _OPS[kind, 2](get("ExpandDims")(input, np.int32(axis)), ksize=[1, *ksize], strides=[1, *strides],
+                        padding=padding, data_format=flat, name=scope)
+    return get("Squeeze")(out, squeeze_dims=[axis])
+
+
+def _rank(input: Any, data_format: str | None) -> int:
+    """The number of spatial axes of an input, from its shape or from the data format."""
+    rank = convert(input).shape.rank
+    if rank is None and data_format is None:
+        raise ValueError("The input must have a rank or a data format must be given.")
+    n = (len(data_format) if rank is None else rank) - 2  # type: ignore[arg-type]
+    if not 1 <= n <= 3:
+        raise ValueError(f"Input tensor must be of rank 3, 4 or 5 but was {n + 2}.")
+    return n
+
+
+# -- maximum ---------------------------------------------------------------------------------------------------------
+@export(v1=["nn.max_pool"])
+def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None,
+             input: Any = None) -> Tensor:
+    """The maximum of each window.
+
+    >>> tf.nn.max_pool(images, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    """
+    value = renamed("input", input, "value", value)
+    with name_scope(name, "MaxPool", [value]) as scope:
+        return _pool_nd("MAX", 2, value, ksize, strides, padding, data_format, scope)
+
+
+@export(v1=["nn.max_pool_v2"], v2=["nn.max_pool"])
+def max_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = None,
+                name: str | None = None) -> Tensor:
+    """The maximum of each window, in as many dimensions as `input` has."""
+    n = _rank(input, data_format)
+    with name_scope(name, "MaxPool" if n == 2 else f"MaxPool{n}D", [input]) as scope:
+        return _pool_nd("MAX", n, input, ksize, strides, padding, data_format, scope)
+
+
+@export("nn.max_pool1d")
+def max_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC",
+               name: str | None = None) -> Tensor:
+    """The maximum of each window of a batch of sequences."""
+    with name_scope(name, "MaxPool1d", [input]) as scope:
+        return _pool_nd("MAX", 1, input, ksize, strides, padding, data_format, scope)
+
+
+@export("nn.max_pool2d")
+def max_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
+               name: str | None = None) -> Tensor:
+    """The maximum of each window of a batch of images."""
+    with name_scope(name, "MaxPool2d", [input]) as scope:
+        return _pool_nd("MAX", 2, input, ksize, strides, padding, data_format, scope)
+
+
+@export("nn.max_pool3d")
+def max_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC",
+               name: str | None = None) -> Tensor:
+    """The maximum of each window of a batch of volumes."""
+    with name_scope(name, "MaxPool3D", [input]) as scope:
+        return _pool_nd("MAX", 3, input, ksize, strides, padding, data_format, scope)
+
+
+def _argmax(input: Any, ksize: Any, strides: Any, padding: str, data_format: str, index_type: Any, batch: bool,
+            name: str | None) -> Any:
+    if data_format != "NHWC":
+        raise ValueError("Data formats other than 'NHWC' are not yet supported")
+    return max_pool_with_argmax_op(input, ksize=sequence(ksize, 2, "NHWC", "ksize"),
+                                   strides=sequence(strides, 2, "NHWC", "strides"), padding=padding, Targmax=index_type,
+                                   include_batch_in_index=batch, name=name)
+
+
+@export(v1=["nn.max_pool_with_argmax"])
+def max_pool_with_argmax(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
+                         Targmax: Any = None, name: str | None = None, output_dtype: Any = None,
+                         include_batch_in_index: bool = False) -> Any:
+    """The maximum of each window, and its index (y * width + x) * channels + channel."""
+    index_type = renamed("output_dtype", output_dtype, "Targmax", Targmax) or dtypes.int64
+    return _argmax(input, ksize, strides, padding, data_format, index_type, include_batch_in_index, name)
+
+
+@export(v2=["nn.max_pool_with_argmax"])
+def max_pool_with_argmax_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
+                            output_dtype: Any = dtypes.int64, include_batch_in_index: bool = False,
+                            name: str | None = None) -> Any:
+    """The maximum of each window, and its index (y * width + x) * channels + channel."""
+    return _argmax(input, ksize, strides, padding, data_format, output_dtype, include_batch_in_index, name)
+
+
+# -- mean ------------------------------------------------------------------------------------------------------------
+@export(v1=["nn.avg_pool", "nn.avg_pool2d"])
+def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None,
+             input: Any = None) -> Tensor:
+    """The mean of each window; padding does not count."""
+    value = renamed("input", input, "value", value)
+    with name_scope(name, "AvgPool", [value]) as scope:
+        return _pool_nd("AVG", 2, value, ksize, strides, padding, data_format, scope)
+
+
+@export(v1=["nn.avg_pool_v2"], v2=["nn.avg_pool"])
+def avg_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = None,
+                name: str | None = None) -> Tensor:
+    """The mean of each window, in as many dimensions as `input` has; padding does not count."""
+    n = _rank(input, data_format)
+    with name_scope(name, "AvgPool" if n == 2 else f"AvgPool{n}D", [input]) as scope:
+        return _pool_nd("AVG", n, input, ksize, strides, padding, data_format, scope)
+
+
+@export("nn.avg_pool1d")
+def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC",
+               name: str | None = None) -> Tensor:
+    """The mean of each window of a batch of sequences."""
+    with name_scope(name, "AvgPool1D", [input]) as scope:
+        return _pool_nd("AVG", 1, input, ksize, strides, padding, data_format, scope)
+
+
+@export(v2=["nn.avg_pool2d"])
+def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
+               name: str | None = None) -> Tensor:
+    """The mean of each window of a batch of images."""
+    with name_scope(name, "AvgPool2D", [input]) as scope:
+        return _pool_nd("AVG", 2, input, ksize, strides, padding, data_format, scope)
+
+
+@export("nn.avg_pool3d")
+def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC",
+               name: str | None = None) -> Tensor:
+    """The mean of each window of a batch of volumes."""
+    with name_scope(name, "AvgPool3D", [input]) as scope:
+        return _pool_nd("AVG", 3, input, ksize, strides, padding, data_format, scope)
+
+
+# -- both ------------------------------------------------------------------------------------------------------------
+def _steps(name: str, value: Any, n: int) -> list[int]:
+    value = [1] * n if value is None else [int(v) for v in value]
+    if len(value) != n:
+        raise ValueError(f"len({name})={len(value)} but should be {n}")
+    if any(v < 1 for v in value):
+        raise ValueError(f"all values of {name} must be positive")
+    return value
+
+
+@export(v1=["nn.pool"])
+def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: str, dilation_rate: Any = None,
+         strides: Any = None, name: str | None = None, data_format: str | None = None, dilations: Any = None) -> Tensor:
+    """"MAX" or "AVG" pooling over one, two or three axes, with strides or dilations."""
+    rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
+    with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
+        input = convert(input, name="input")
+        n = len(window_shape)
+        if not 1 <= n <= 3:
+            raise ValueError("It is required that 1 <= num_spatial_dims <= 3.")
+        input.shape.with_rank(n + 2)
+        rate, strides = _steps("dilation_rate", rate, n), _steps("strides", strides, n)
+        if any(s > 1 for s in strides) and any(r > 1 for r in rate):
+            raise ValueError("strides > 1 not supported in conjunction with dilation_rate > 1")
+        if padding == "SAME" and any(r > 1 for r in rate):
+            raise ValueError("pooling with SAME padding is not implemented for dilation_rate > 1")
+        if any(s > w for s, w in zip(strides, window_shape, strict=True)):
+            raise ValueError("strides > window_shape not supported due to inconsistency between CPU and GPU "
+                             "implementations")
+        if pooling_type not in ("MAX", "AVG"):
+            raise ValueError(f"{n}-D {pooling_type} pooling is not supported.")
+        if n == 1 and data_format not in (None, "NWC", "NCW"):
+            raise ValueError('data_format must be either "NWC" or "NCW".')
+        first = 2 if data_format is not None and data_format.startswith("NC") else 1
+
+        def once(x: Any, _: int, mode: str) -> Tensor:
+            return _pool_nd(pooling_type, n, x, window_shape, strides, mode, data_format, scope)
+        return with_space_to_batch(input, rate, padding, once, window_shape, range(first, n + first))
+
+
+@export(v2=["nn.pool"])
+def pool_v2(input: Any, window_shape: Sequence[int], pooling_type: str, strides: Any = None, padding: str = "VALID",
+            data_format: str | None = None, dilations: Any = None, name: str | None = None) -> Tensor:
+    """"MAX" or "AVG" pooling over one, two or three axes, with strides or dilations."""
+    return pool(input, window_shape, pooling_type, padding, dilations, strides, name, data_format)

@@ -1,0 +1,435 @@
+"""Softmax and the cross entropies that go with it.
+
+The two fused cross entropies give the gradient of the loss as their second output, `backprop`, so that the backward
+pass costs one multiplication.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.arguments import named_only, renamed
+from penstock._src.ops.array.array import known, shape_of
+from penstock._src.ops.core import static
+from penstock._src.ops.math.cast import cast
+from penstock._src.ops.math.math import unbroadcast
+from penstock._src.ops.registry import OpDef, get, op
+
+_FLOAT = "T: type in {half bfloat16 float32 float64}"
+
+# -- softmax and log softmax -----------------------------------------------------------------------------------------
+softmax_op = op("Softmax", "logits: T -> softmax: T", _FLOAT)
+log_softmax_op = op("LogSoftmax", "logits: T -> logsoftmax: T", _FLOAT)
+for _op in (softmax_op, log_softmax_op):
+    _op.shape(lambda logits: shapes.rank_at_least(logits, 1))
+
+
+def _vectors(logits: torch.Tensor) -> torch.Tensor:
+    if logits.ndim < 1:
+        raise errors.invalid("logits must have >= 1 dimension, got 0")
+    return logits
+
+
+softmax_op.kernel(lambda logits: torch.softmax(_vectors(logits), -1))
+log_softmax_op.kernel(lambda logits: torch.log_softmax(_vectors(logits), -1))
+
+
+def _sum_last(x: Any) -> Any:
+    return get("Sum")(x, np.int32(-1), keep_dims=True)
+
+
+@softmax_op.gradient
+def _softmax_gradient(op, grad):
+    y = op.outputs[0]
+    return (grad - _sum_last(grad * y)) * y
+
+
+@log_softmax_op.gradient
+def _log_softmax_gradient(op, grad):
+    return grad - _sum_last(grad) * get("Exp")(op.outputs[0])
+
+
+def _over_axis(compute: OpDef, logits: Any, axis: Any, name: str | None) -> Tensor:
+    """`compute` (which works on the last axis) along any axis."""
+    logits = convert(logits, name="logits")
+    rank = logits.shape.rank
+    value = static(axis) if isinstance(axis, Tensor) else axis
+    if value is not None:
+        value = int(value)
+        if value == -1 or rank is not None and value == rank - 1:
+            return compute(logits, name=name)
+        if rank is not None and not -rank <= value < rank:
+            raise errors.invalid(f"Dimension ({value}) must be in the range [{-rank}, {rank}) where {rank} is the "
+                                 "number of dimensions in the input.")
+    perm = _swapped_with_last(logits, rank, axis if value is None else value)
+    transpose = get("Transpose")
+    out = transpose(compute(transpose(logits, perm)), perm, name=name)
+    if not hasattr(out, "_value"):
+        out.set_shape(logits.shape)
+    return out
+
+
+def _swapped_with_last(x: Tensor, rank: int | None, axis: Any) -> Any:
+    """The permutation that swaps `axis` and the last one."""
+    if rank is not None and isinstance(axis, int):
+        perm = list(range(rank))
+        perm[axis % rank], perm[-1] = rank - 1, axis % rank
+        return np.array(perm, np.int32)
+    n = get("Rank")(x) if rank is None else np.int32(rank)
+    swap = get("SelectV2")
+    last, axis = n - 1, swap(get("Less")(axis, 0), n + axis, axis)
+    axes = get("Range")(0, n, 1)
+    return swap(get("Equal")(axes, axis), last, swap(get("Equal")(axes, last), axis, axes))
+
+
+@export(v1=["nn.softmax", "math.softmax"])
+def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """exp(logits) / sum(exp(logits), axis).
+
+    >>> tf.nn.softmax([[0., 0.]])    # [[0.5, 0.5]]
+    """
+    axis = renamed("axis", axis, "dim", dim)
+    return _over_axis(softmax_op, logits, -1 if axis is None else axis, name)
+
+
+@export(v2=["nn.softmax", "math.softmax"])
+def softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """exp(logits) / sum(exp(logits), axis)."""
+    return _over_axis(softmax_op, logits, -1 if axis is None else axis, name)
+
+
+@export(v1=["nn.log_softmax", "math.log_softmax"])
+def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """logits - log(sum(exp(logits), axis))."""
+    axis = renamed("axis", axis, "dim", dim)
+    return _over_axis(log_softmax_op, logits, -1 if axis is None else axis, name)
+
+
+@export(v2=["nn.log_softmax", "math.log_softmax"])
+def log_softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """logits - log(sum(exp(logits), axis))."""
+    return _over_axis(log_softmax_op, logits, -1 if axis is None else axis, name)
+
+
+# -- cross entropy with a distribution -------------------------------------------------------------------------------
+xent = op("SoftmaxCrossEntropyWithLogits", "features: T, labels: T -> loss: T, backprop: T", _FLOAT)
+
+
+@xent.shape
+def _xent_shape(features, labels):
+    both = shapes.broadcast(features, labels)
+    if both is not None and len(both) != 2:
+        raise ValueError(f"Shape must be broadcasted with rank 2, but is rank {len(both)}: {shapes.show(both)}")
+    return [(None,), (None, None)] if both is None else [both[:1], both]
+
+
+@xent.kernel
+def _xent_kernel(features, labels):
+    try:
+        features, labels = torch.broadcast_tensors(features, labels)
+    except RuntimeError:
+        raise errors.invalid(f"logits and labels must be broadcastable: logits_size={list(features.shape)} "
+                             f"labels_size={list(labels.shape)}") from None
+    if features.ndim != 2:
+        raise errors.invalid("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
+    log_p = torch.log_softmax(features, 1)
+    return (labels * log_p).sum(1).neg_(), log_p.exp_().sub_(labels)
+
+
+@xent.gradient
+def _xent_gradient(op, grad_loss, grad_grad):
+    logits, labels = op.inputs
+    to_labels = _per_row(grad_loss) * -log_softmax_op(logits)
+    if not _is_zero(grad_grad):
+        to_labels = to_labels - grad_grad
+    to_logits = _to_logits(op, grad_loss, grad_grad)
+    if not shapes.compatible(logits._dims, labels._dims):
+        return unbroadcast(to_logits, logits, labels), unbroadcast(to_labels, labels, logits)
+    return to_logits, to_labels
+
+
+def _per_row(vector: Any) -> Any:
+    return get("ExpandDims")(vector, np.int32(-1))
+
+
+def _to_logits(op: Any, grad_loss: Any, grad_grad: Any) -> Any:
+    """What flows to the logits from the loss and (second order) from `backprop`, which is softmax(logits) - labels."""
+    first = _per_row(grad_loss) * op.outputs[1]
+    if _is_zero(grad_grad):
+        return first
+    p = softmax_op(op.inputs[0])
+    dot = get("BatchMatMulV2")(get("ExpandDims")(grad_grad, np.int32(1)), get("ExpandDims")(p, np.int32(2)))
+    return first + (grad_grad - get("Squeeze")(dot, squeeze_dims=[1])) * p
+
+
+def _is_zero(x: Any) -> bool:
+    """Whether a gradient is known to be all zeros: nobody used the output whose gradient it is."""
+    if x is None:
+        return True
+    if hasattr(x, "_value"):
+        return getattr(x, "_is_zeros", False)
+    if x.op.type == "ZerosLike":
+        return True
+    value = static(x)
+    return value is not None and not value.any()
+
+
+# -- cross entropy with class numbers --------------------------------------------------------------------------------
+sparse_xent = op("SparseSoftmaxCrossEntropyWithLogits", "features: T, labels: Tlabels -> loss: T, backprop: T",
+                 _FLOAT + ", Tlabels: type in {index} = int64")
+
+
+@sparse_xent.shape
+def _sparse_xent_shape(features, labels):
+    rows, classes = shapes.rank_is(features, 2)
+    rows = shapes.merge((rows,), shapes.rank_is(labels, 1))
+    return [rows, (*rows, classes)]
+
+
+@sparse_xent.kernel
+def _sparse_xent_kernel(features, labels):
+    if features.ndim != 2:
+        raise errors.invalid(f"logits must be 2-D, but got shape {list(features.shape)}")
+    if labels.ndim != 1:
+        raise errors.invalid(f"labels must be 1-D, but got shape {list(labels.shape)}")
+    if labels.shape[0] != features.shape[0]:
+        raise errors.invalid(f"logits and labels must have the same first dimension, got logits shape "
+                             f"{list(features.shape)} and labels shape {list(labels.shape)}")
+    labels = labels.to(torch.int64)
+    log_p = torch.log_softmax(features, 1)
+    if not labels.numel():
+        return features.new_zeros(0), log_p
+    if not features.shape[1]:
+        raise errors.invalid("Must have at least one class")
+    if not labels.is_cpu:
+        return _loss_without_waiting(log_p, labels)
+    index = labels.unsqueeze(1)
+    try:
+        loss = log_p.gather(1, index).squeeze(1).neg_()          # looks at the labels
+    except (IndexError, RuntimeError):
+        raise _wrong_label(labels, features.shape[1]) from None
+    return loss, log_p.exp_().scatter_(1, index, -1.0, reduce="add")
+
+
+def _loss_without_waiting(log_p: torch.Tensor, labels: torch.Tensor) -> tuple:
+    """On an accelerator, which must not wait, a label out of range gives NaN."""
+    wrong = (labels < 0) | (labels >= log_p.shape[1])
+    index = labels.masked_fill(wrong, 0).unsqueeze(1)
+    loss = log_p.gather(1, index).squeeze(1).neg_()
+    backprop = log_p.exp_().scatter_(1, index, -1.0, reduce="add")
+    return loss.masked_fill_(wrong, math.nan), backprop.masked_fill_(wrong.unsqueeze(1), math.nan)
+
+
+def _wrong_label(labels: torch.Tensor, classes: int) -> Exception:
+    """The error that names the first wrong one of the extremes."""
+    low, high = (t.item() for t in torch.aminmax(labels))
+    return errors.invalid(f"Received a label value of {low if low < 0 else high} which is outside the valid range of "
+                          f"[0, {classes}).  Label values: {' '.join(str(v) for v in labels[:64].tolist())}")
+
+
+@sparse_xent.gradient
+def _sparse_xent_gradient(op, grad_loss, grad_grad):
+    return _to_logits(op, grad_loss, grad_grad), None
+
+
+# -- public functions ------------------------------------------------------------------------------------------------
+def _precise(logits: Tensor, half_types: tuple) -> Tensor:
+    """Logits in float32 if they are of a type too short to sum exponentials in."""
+    return cast(logits, dtypes.float32) if logits.dtype.base_dtype in half_types else logits
+
+
+def _rows(x: Tensor) -> Tensor:
+    """All axes but the last made one."""
+    dims = x._dims
+    if dims is not None and len(dims) == 2:
+        return x
+    if dims is not None and dims and dims[-1]:
+        return get("Reshape")(x, np.array([-1, dims[-1]], np.int32))
+    if known(dims) and dims:
+        return get("Reshape")(x, np.array([shapes.num_elements(dims[:-1]), dims[-1]], np.int32))
+    return get("Reshape")(x, get("ConcatV2")([[-1], get("Shape")(x)[-1:]], 0))
+
+
+def _axis_to_end(x: Tensor, axis: int) -> Tensor:
+    rank = x.shape.rank
+    if rank is not None:
+        axes = [a for a in range(rank) if a != axis % rank]
+        return get("Transpose")(x, np.array([*axes, axis % rank], np.int32))
+    n = get("Rank")(x)
+    at = axis if axis >= 0 else n + axis
+    axes = get("Range")
+    return get("Transpose")(x, get("ConcatV2")([axes(0, at, 1), axes(at + 1, n, 1), get("Pack")([at])], 0))
+
+
+def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Tensor:
+    with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
+        logits = convert(logits, name="logits")
+        labels = convert(labels, name="labels")
+        precise = _precise(logits, (dtypes.float16, dtypes.bfloat16))
+        labels = cast(labels, precise.dtype.base_dtype)
+        rank = precise.shape.rank
+        if axis != -1 and axis != (rank or 0) - 1:
+            precise, labels = _axis_to_end(precise, axis), _axis_to_end(labels, axis)
+        cost = xent(_rows(precise), _rows(labels), name=scope).loss
+        if rank != 2:
+            dims = precise._dims
+            shape = np.array(dims[:-1], np.int32) if dims is not None and known(dims[:-1]) else shape_of(precise)[:-1]
+            cost = get("Reshape")(cost, shape)
+        if logits._dims is not None and not hasattr(cost, "_value"):
+            rest = list(logits._dims)
+            del rest[axis]
+            cost.set_shape(rest)
+        return cast(cost, logits.dtype.base_dtype)
+
+
+@export(v2=["nn.softmax_cross_entropy_with_logits"])
+def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
+    """Cross entropy between distributions `labels` and softmax(logits), along `axis`."""
+    return _cross_entropy(labels, logits, axis, name)
+
+
+@export(v1=["nn.softmax_cross_entropy_with_logits_v2"])
+def softmax_cross_entropy_with_logits_v2_helper(labels: Any, logits: Any, axis: int | None = None,
+                                                name: str | None = None, dim: int | None = None) -> Tensor:
+    """Cross entropy between distributions `labels` and softmax(logits), along `axis`; gradients flow into both."""
+    axis = renamed("axis", axis, "dim", dim)
+    return _cross_entropy(labels, logits, -1 if axis is None else axis, name)
+
+
+@export(v1=["nn.softmax_cross_entropy_with_logits"])
+def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1,
+                                      name: str | None = None, axis: int | None = None) -> Tensor:
+    """Cross entropy between distributions `labels` and softmax(logits); gradients flow into the logits alone."""
+    named_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    if axis is not None:
+        dim = axis
+    with name_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]) as scope:
+        labels = get("StopGradient")(labels, name="labels_stop_gradient")
+    return _cross_entropy(labels, logits, dim, scope)
+
+
+@export(v1=["nn.sparse_softmax_cross_entropy_with_logits"])
+def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None,
+                                             name: str | None = None) -> Tensor:
+    """Cross entropy of softmax(logits) when `labels` holds the number of the true class.
+
+    >>> tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0., 0.]])    # [0.6931472]
+    """
+    named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
+        labels, logits = convert(labels), convert(logits)
+        static_rows = _check_sparse_shapes(labels, logits)
+        precise = _precise(logits, (dtypes.float16,))
+        if logits.shape.rank == 2:
+            return cast(sparse_xent(precise, labels, name=name).loss, logits.dtype.base_dtype)
+        flat = get("Reshape")(labels, np.array([-1], np.int32))
+        cost = sparse_xent(_rows(precise), flat, name=name).loss
+        cost = get("Reshape")(cost, shape_of(labels) if static_rows else shape_of(precise)[:-1])
+        if not hasattr(cost, "_value"):
+            cost.set_shape(labels.shape)
+        return cast(cost, logits.dtype.base_dtype)
+
+
+def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> bool:
+    """Whether the shapes of both are known (and then they agree); ValueError if they cannot."""
+    rank = logits.shape.rank
+    if rank == 0:
+        raise ValueError(f"Logits cannot be scalars - received shape {logits.shape}.")
+    if rank is not None and labels.shape.rank not in (None, rank - 1):
+        raise ValueError(f"Rank mismatch: Rank of labels (received {labels.shape.rank}) should equal rank of logits "
+                         f"minus 1 (received {rank}).")
+    both = known(labels._dims) and rank is not None and known(logits._dims[:-1])
+    if both and labels._dims != logits._dims[:-1]:
+        raise ValueError(f"Shape mismatch: The shape of labels (received {labels.shape}) should equal the shape of "
+                         f"logits except for the last dimension (received {logits.shape}).")
+    return both
+
+
+@export(v2=["nn.sparse_softmax_cross_entropy_with_logits"])
+def sparse_softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, name: str | None = None) -> Tensor:
+    """Cross entropy of softmax(logits) when `labels` holds the number of the true class."""
+    return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
+
+
+# -- logistic and Poisson losses -------------------------------------------------------------------------------------
+def _same_shapes(a: Tensor, b: Tensor, names: str) -> None:
+    if not shapes.compatible(a._dims, b._dims):
+        raise ValueError(f"{names} must have the same shape ({a.shape} vs {b.shape})")
+
+
+@export(v1=["nn.sigmoid_cross_entropy_with_logits"])
+def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None,
+                                      name: str | None = None) -> Tensor:
+    """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise: max(x, 0) - x z + log(1 + exp(-|x|))."""
+    named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    with name_scope(name, "logistic_loss", [logits, labels]) as scope:
+        logits = convert(logits, name="logits")
+        labels = convert(labels, name="labels")
+        _same_shapes(logits, labels, "logits and labels")
+        zeros = get("ZerosLike")(logits)
+        positive = get("GreaterEqual")(logits, zeros)
+        select = get("Select")
+        tail = get("Log1p")(get("Exp")(select(positive, -logits, logits)))
+        return get("AddV2")(select(positive, logits, zeros) - logits * labels, tail, name=scope)
+
+
+@export(v2=["nn.sigmoid_cross_entropy_with_logits"])
+def sigmoid_cross_entropy_with_logits_v2(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
+    """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise."""
+    return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
+
+
+@export(v2=["nn.weighted_cross_entropy_with_logits"])
+def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
+    """The logistic loss with errors on positive labels counted `pos_weight` times."""
+    with name_scope(name, "logistic_loss", [logits, labels]) as scope:
+        logits = convert(logits, name="logits")
+        labels = convert(labels, name="labels")
+        _same_shapes(logits, labels, "logits and labels")
+        weight = 1 + (pos_weight - 1) * labels
+        tail = get("Log1p")(get("Exp")(-get("Abs")(logits))) + get("Relu")(-logits)
+        return get("AddV2")((1 - labels) * logits, weight * tail, name=scope)
+
+
+@export(v1=["nn.weighted_cross_entropy_with_logits"])
+def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, pos_weight: Any = None,
+                                       name: str | None = None, targets: Any = None) -> Tensor:
+    """The logistic loss with errors on positive labels counted `pos_weight` times."""
+    labels = renamed("labels", labels, "targets", targets)
+    return weighted_cross_entropy_with_logits_v2(labels, logits, pos_weight, name)
+
+
+@export("nn.log_poisson_loss")
+def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
+    """exp(log_input) - log_input * targets, with Stirling's approximation of log(targets!) if asked for."""
+    with name_scope(name, "log_poisson_loss", [log_input, targets]):
+        log_input = convert(log_input, name="log_input")
+        targets = convert(targets, name="targets")
+        _same_shapes(log_input, targets, "log_input and targets")
+        loss = get("Exp")(log_input) - log_input * targets
+        if not compute_full_loss:
+            return loss
+        log = get("Log")
+        stirling = targets * log(targets) - targets + 0.5 * log(2 * math.pi * targets)
+        small = get("LogicalAnd")(get("GreaterEqual")(targets, 0.0), get("LessEqual")(targets, 1.0))
+        return loss + get("Select")(small, get("ZerosLike")(targets), stirling)
+
+
+l2_loss = op("L2Loss", "t: T -> output: T", _FLOAT, export_as="nn.l2_loss")
+l2_loss.shape(lambda t: ())
+l2_loss.gradient(lambda op, grad: op.inputs[0] * grad)
+
+
+@l2_loss.kernel
+def _l2_loss_kernel(t):
+    return torch.dot(t.reshape(-1), t.reshape(-1)) / 2 if t.dtype in (torch.float32, torch.float64) \
+        else (t.float().square().sum() / 2).to(t.dtype)

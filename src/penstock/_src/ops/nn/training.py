@@ -1,0 +1,530 @@
+"""The updates of optimizers: one rule each, on rows or on whole variables, in place.
+
+A rule is written once, over tensors that it may change (the variable and its slots), numbers (learning rates and the
+like) and the gradient. Rules of the common optimizers also take numbers that are on a GPU (`device=True`), so that no
+step waits for them. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
+them SparseApply* and ResourceSparseApply*, which run the rule on the rows that the indices name, repeated ones in turn.
+A rule that only adds may have a second form, `rows=`, that adds to distinct rows where they lie.
+"""
+from __future__ import annotations
+
+import cmath
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.static_shape import Dims, compatible, show
+from penstock._src.kernels import arrays, indexing
+from penstock._src.ops.registry import get, internal, op
+from penstock._src.ops.state.state import VariableResource, handle_dims
+from penstock._src.ops.state.state_scatter import rounds
+
+_GRADIENTS = ("grad", "delta")
+
+
+def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
+            device: bool = False, rows: Callable | None = None) -> Callable:
+    """Declares the ops of a rule: `states` and `inputs` are their argument names in order."""
+    def declare(rule: Callable) -> Callable:
+        for is_sparse in (False, True) if sparse else (False,):
+            names = inputs.split()
+            if is_sparse:
+                names = ["grad" if n == "delta" else n for n in names]
+                names.insert(names.index("grad") + 1, "indices")
+            for is_ref in (True, False) if ref else (False,):
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, device, rows)
+        return rule
+    return declare
+
+
+def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
+             is_sparse: bool, device: bool, rows: Callable | None) -> None:
+    kinds = {"indices": "Tindices", "global_step": "int64"}
+    args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
+    args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
+    types = "T: type in {numeric quantized}" + (", Tindices: type in {index}" if is_sparse else "")
+    made = op(f"{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
+              f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
+              f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
+              stateful=not is_ref, foldable=False, host="indices" if is_sparse else "").no_gradient()
+    made.kernel(_kernel(states, inputs, rule, is_ref, device, rows=rows))
+    if device and not is_sparse and len(states) < 3:
+        at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+        made.absorb(functools.partial(_take_short_gradient, at))
+    if not is_sparse:
+        made.prepare(_preparing(states, inputs, rule, is_ref, device))
+    else:
+        made.prepare(_preparing_rows(states, inputs, rule, is_ref, device, rows))
+    made.shape(_shape_rule(states, inputs, is_ref))
+
+
+def _take_short_gradient(at: int, op: Any, f: Any) -> None:
+    """On GPUs, a gradient in half precision is added as it is: writing it in single precision first would cost more."""
+    cast = f.only(op._inputs[at], op)
+    if cast is not None and not f.on_host(op) and cast.opdef is get("Cast") and \
+            cast.attrs["SrcT"] in (dtypes.bfloat16, dtypes.float16) and op.attrs["T"] == dtypes.float32:
+        op._inputs[at] = cast._inputs[0]
+
+
+def _wanting(fn: Callable, *keywords: str) -> Callable:
+    """A function of any arguments that says which keywords it wants."""
+    fn.wants = keywords  # type: ignore[attr-defined]
+    return fn
+
+
+# -- running a rule ---------------------------------------------------------------------------------------------------
+def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
+            distinct: bool = False, rows: Callable | None = None) -> Callable:
+    options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
+    grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+    sparse = "indices" in inputs
+
+    def run(*args: Any, **chosen: Any) -> Any:
+        held, given = list(args[:len(states)]), list(args[len(states):])
+        indices = given.pop(grad_at + 1) if sparse else None
+        names = [n for n in inputs if n != "indices"]
+        for i, n in enumerate(names):
+            if i != grad_at:
+                given[i] = _number(given[i], n, device)
+        _check(states, held, given[grad_at], indices)
+        with held[0].lock:
+            tensors = [h.writable() for h in held]
+            if indices is None:
+                given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
+                rule(*tensors, *given, **chosen)
+            else:
+                _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct, rows)
+        return held[0] if is_ref else None
+    return _wanting(run, *options)
+
+
+def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
+                    rows: Callable | None) -> Callable:
+    """The rule by which rows that surely are distinct are not compared."""
+    run = _kernel(states, inputs, rule, is_ref, device, distinct=True, rows=rows)
+    options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
+
+    def prepare(known: Any) -> Callable | None:
+        return functools.partial(run, **{n: known.attrs[n] for n in options}) if known.distinct(at) else None
+    return prepare
+
+
+def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
+    """The rule by which numbers that are constants are read once, and shapes that are known are not checked again."""
+    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    count = len(states)
+    grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+
+    def prepare(known: Any) -> Callable | None:
+        values = [known.const(count + i) if i != grad_at else None for i in range(len(inputs))]
+        if any(v is not None and v.ndim for v in values):
+            return None
+        fixed = [None if v is None else v.item() for v in values]
+        later = [i for i, v in enumerate(values) if v is None and i != grad_at]
+        chosen = {n: known.attrs[n] for n in options}
+        if rule is _descend and not later:
+            return functools.partial(_descended, rate=fixed[0], is_ref=is_ref)
+
+        def run(*args: Any) -> Any:
+            held, grad = args[:count], args[count + grad_at]
+            given = fixed.copy()
+            for i in later:
+                given[i] = _number(args[count + i], inputs[i], device)
+            given[grad_at] = grad
+            first = held[0]
+            if type(first) is not VariableResource or first.value is None or first.value.shape != grad.shape or count > 1:
+                _check(states, list(held), grad, None)
+            with first.lock:
+                tensors = [h.writable() for h in held]
+                if count > 1:
+                    given[grad_at] = _laid_out_as(tensors[0], grad)
+                rule(*tensors, *given, **chosen)
+            return first if is_ref else None
+        return run
+    return prepare
+
+
+def _number(value: torch.Tensor, name: str, device: bool) -> Any:
+    """A number for a rule; one on a GPU, or in a run that is recorded, stays a tensor if the rule takes it so."""
+    if value.ndim:
+        raise errors.invalid(f"{name} is not a scalar: {arrays.show(value.shape)}")
+    return value if device and (not value.is_cpu or type(value) is not torch.Tensor) else value.item()
+
+
+def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """The gradient in the variable's order in memory: a rule reads it several times, and one copy is cheaper than strides."""
+    if not isinstance(grad, torch.Tensor) or grad.stride() == var.stride() or grad.dtype is not var.dtype:
+        return grad
+    return torch.empty_like(var).copy_(grad)
+
+
+def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None) -> None:
+    """Types, initialization and shapes of everything that a rule takes."""
+    for h in held:
+        if not isinstance(h, VariableResource):
+            raise errors.invalid(f"Trying to access a resource of type {type(h).__name__} as a variable.")
+    dims = arrays.dims_of(held[0].read())
+    for n, h in zip(names[1:], held[1:], strict=True):
+        if arrays.dims_of(h.read()) != dims:
+            raise errors.invalid(f"var and {n} do not have the same shape: {arrays.show(dims)} and "
+                                 f"{arrays.show(arrays.dims_of(h.read()))}")
+    found = arrays.dims_of(grad)
+    if indices is None:
+        if found != dims:
+            raise errors.invalid(f"var and grad do not have the same shape: {arrays.show(dims)} and {arrays.show(found)}")
+        return
+    if not dims:
+        raise errors.invalid("var must be at least 1 dimensional")
+    if indices.ndim != 1:
+        raise errors.invalid("indices must be one-dimensional")
+    if found[:1] != tuple(indices.shape):
+        raise errors.invalid("grad must be the same size as indices in the first dimension.")
+    if found[1:] != dims[1:]:
+        raise errors.invalid(f"var and grad must match in dimension 1 and above: {arrays.show(dims)} and "
+                             f"{arrays.show(found)}")
+    indexing.check(indices, dims[0])
+
+
+def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,
+             distinct: bool, in_place: Callable | None) -> None:
+    """The rule on some rows: taken out, changed, and put back; or where they lie, if it has a form for that."""
+    if not indices.numel():
+        return
+    flat, grad = indices.long(), given[grad_at]
+    for group in (slice(None),) if distinct else rounds(flat):
+        whole = isinstance(group, slice)
+        at = indexing.beside(flat if whole else flat[group], tensors[0])
+        group = group if whole else indexing.beside(group, tensors[0])
+        if in_place is not None and tensors[0].is_cpu and tensors[0].dtype in (torch.float32, torch.float64):
+            given[grad_at] = grad if whole else grad[group]
+            in_place(*tensors, at, *given, **chosen)
+            continue
+        rows = [t.index_select(0, at) for t in tensors]
+        given[grad_at] = grad if whole else grad[group]
+        rule(*rows, *given, **chosen)
+        for t, r in zip(tensors, rows, strict=True):
+            t.index_copy_(0, at, r)
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+def _shape_rule(states: list[str], inputs: list[str], is_ref: bool) -> Callable:
+    def rule(*shapes: Dims, c: Any) -> Any:
+        held = [s if is_ref else handle_dims(c.input(n)) for n, s in zip(states, shapes, strict=False)]
+        given = dict(zip(inputs, shapes[len(states):], strict=True))
+        dims = held[0]
+        for n, s in zip(states, held, strict=True):
+            _same(dims, s, n)
+            dims = s if dims is None else dims
+        grad = given.get("grad", given.get("delta"))
+        if "indices" in given:
+            _check_rows(dims, given["indices"], grad)
+        else:
+            _same(dims, grad, "grad")
+        for n, s in given.items():
+            if n not in (*_GRADIENTS, "indices") and s:
+                raise ValueError(f"Shape must be rank 0 but is rank {len(s)}: {n} is {show(s)}")
+        return (dims if dims is not None else grad if "indices" not in given else None) if is_ref else []
+    return _wanting(rule, "c")
+
+
+def _same(dims: Dims, found: Dims, name: str) -> None:
+    if dims is not None and found is not None and len(dims) != len(found):
+        raise ValueError(f"Shapes must be equal rank, but are {len(dims)} and {len(found)}: var is {show(dims)}, {name} "
+                         f"is {show(found)}")
+    if not compatible(dims, found):
+        raise ValueError(f"Shapes must be equal: var is {show(dims)}, {name} is {show(found)}")
+
+
+def _check_rows(dims: Dims, indices: Dims, grad: Dims) -> None:
+    if indices is not None and len(indices) != 1:
+        raise ValueError(f"Shape must be rank 1 but is rank {len(indices)}: indices is {show(indices)}")
+    if dims is None or grad is None:
+        return
+    if len(dims) != len(grad):
+        raise ValueError(f"Shapes must be equal rank, but are {len(dims)} and {len(grad)}: var is {show(dims)}, grad is "
+                         f"{show(grad)}")
+    lead = (None,) if indices is None else indices
+    if not compatible(lead + dims[1:], grad):
+        raise ValueError(f"Shapes must be equal: var is {show(dims)}, grad is {show(grad)}, indices is {show(indices)}")
+
+
+# -- the rules --------------------------------------------------------------------------------------------------------
+def _towards(average: torch.Tensor, value: torch.Tensor, decay: Any) -> None:
+    """average = decay * average + (1 - decay) * value."""
+    if isinstance(decay, torch.Tensor):
+        average.mul_(decay).addcmul_(value, 1 - decay)
+    elif average.is_complex():
+        average.add_(value - average, alpha=1 - decay)
+    else:
+        average.lerp_(value, 1 - decay)
+
+
+def _less(x: torch.Tensor, y: torch.Tensor, rate: Any) -> torch.Tensor:
+    """x -= rate * y."""
+    return x.addcmul_(y, rate, value=-1) if isinstance(rate, torch.Tensor) else x.sub_(y, alpha=rate)
+
+
+def _squares(average: torch.Tensor, grad: torch.Tensor, decay: Any) -> None:
+    """average = decay * average + (1 - decay) * grad ** 2."""
+    if isinstance(decay, torch.Tensor):
+        average.mul_(decay).addcmul_(grad * (1 - decay), grad)
+    else:
+        average.mul_(decay).addcmul_(grad, grad, value=1 - decay)
+
+
+def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
+    """Elements moved towards zero by `by`, and no further."""
+    return x.sign() * (x.abs() - by).clamp_(min=0)
+
+
+@_family("GradientDescent", "var", "alpha delta", device=True)
+def _descend(var, alpha, grad):
+    _less(var, grad, alpha)
+
+
+def _descended(var, _, grad, *, rate, is_ref):
+    """The same with a rate that is a constant."""
+    if type(var) is not VariableResource or var.value is None or var.value.shape != grad.shape:
+        _check(["var"], [var], grad, None)
+    var.add(grad, -rate)
+    return var if is_ref else None
+
+
+def _add_product_fusion() -> None:
+    """A gradient that is a product of matrices, and used for nothing else, goes into the variable without being stored."""
+    for name, state, out, flags in (("ApplyGradientDescent", "Ref(T)", "out: Ref(T)", {"foldable": False}),
+                                    ("ResourceApplyGradientDescent", "resource", "", {"stateful": True})):
+        fused = internal(f"_{name}Product", f"var: {state}, alpha: T, a: T, b: T -> {out}",
+                         "T: type in {float32 float64}, transpose_a: bool = False, transpose_b: bool = False", **flags)
+        fused.kernel(functools.partial(_descend_along_product, is_ref=bool(out)))
+        get(name).fuse(functools.partial(_fuse_product, into=fused.name))
+
+
+def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref):
+    a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
+    _check(["var"], [var], _OfShape((a.shape[0], b.shape[1])), None)
+    rate = _number(alpha, "alpha", True)
+    if isinstance(rate, torch.Tensor):      # on a GPU, and never waited for
+        with var.lock:
+            var.writable().sub_(torch.mm(a, b).mul_(rate))
+    else:
+        var.add_product(a, b, -rate)
+    return var if is_ref else None
+
+
+class _OfShape:
+    """A gradient of which only the shape is looked at."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple):
+        self.shape = shape
+
+
+def _fuse_product(op: Any, f: Any, *, into: str) -> Any:
+    var, alpha, grad = op._inputs
+    product = f.only(grad, op)
+    if product is None or product.opdef is not get("MatMul") or product.attrs["T"] not in (dtypes.float32, dtypes.float64):
+        return None
+    attrs = {"T": product.attrs["T"], "transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
+    return f.make(into, [var, alpha, *product._inputs], attrs, op)
+
+
+_add_product_fusion()
+
+
+@_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True)
+def _proximal_gradient_descent_update(var, alpha, l1, l2, grad):
+    moved = var.sub(grad, alpha=alpha)
+    if l1 > 0:
+        moved = _shrink(moved, alpha * l1)
+    var.copy_(moved.div_(1 + l2 * alpha))
+
+
+@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, device=True)
+def _momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
+    accum.mul_(momentum).add_(grad)
+    if use_nesterov:
+        _less(_less(var, grad, lr), accum, momentum * lr)
+    else:
+        _less(var, accum, lr)
+
+
+@_family("KerasMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, ref=False)
+def _keras_momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
+    accum.mul_(momentum).sub_(grad, alpha=lr)
+    if use_nesterov:
+        var.add_(accum, alpha=momentum).sub_(grad, alpha=lr)
+    else:
+        var.add_(accum)
+
+
+_MANY_STEPS = torch.tensor(1e9)
+
+
+def _in_memory_order(*tensors: torch.Tensor) -> list[torch.Tensor] | None:
+    """Views of tensors as ATen's fused updates take them: whole, in one order, on the CPU, in single or double precision."""
+    first = tensors[0]
+    if first.dtype not in (torch.float32, torch.float64) or not first.is_cpu or \
+            any(t.stride() != first.stride() or t.dtype is not first.dtype for t in tensors):
+        return None
+    if first.is_contiguous():
+        return list(tensors)
+    order = sorted(range(first.ndim), key=first.stride().__getitem__, reverse=True)
+    views = [t.permute(order) for t in tensors]
+    return views if views[0].is_contiguous() else None
+
+
+def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
+    """The step size with both averages' bias from their zero start taken out."""
+    if any(isinstance(n, torch.Tensor) for n in (lr, beta1_power, beta2_power)):
+        return lr * (1 - beta2_power) ** 0.5 / (1 - beta1_power)
+    root = cmath.sqrt(1 - beta2_power)
+    if not isinstance(beta2_power, complex):
+        root = root.real if beta2_power <= 1 else math.nan
+    return _ratio(lr * root, 1 - beta1_power)
+
+
+def _ratio(a: Any, b: Any) -> Any:
+    """a / b; infinite or not a number where b is zero, as for tensors."""
+    with np.errstate(all="ignore"):
+        return np.divide(a, b).item()
+
+
+@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False", device=True)
+def _adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
+    rate = _adam_rate(lr, beta1_power, beta2_power)
+    whole = None if use_nesterov or isinstance(rate, torch.Tensor) and not rate.is_cpu else _in_memory_order(var, grad, m, v)
+    if whole is not None:
+        # ATen's kernel takes the bias out by the number of steps; after so many there is none, and the rate has it already
+        torch._fused_adam_(*[[t] for t in whole], [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2, weight_decay=0.0,
+                           eps=epsilon, amsgrad=False, maximize=False)
+        return
+    _towards(m, grad, beta1)
+    _squares(v, grad, beta2)
+    step = m.mul(beta1).add_(grad * (1 - beta1)) if use_nesterov else m
+    if isinstance(rate, torch.Tensor):
+        var.addcmul_(step / v.sqrt().add_(epsilon), rate, value=-1)
+    else:
+        var.addcdiv_(step, v.sqrt().add_(epsilon), value=-rate)
+
+
+@_family("AdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", ref=False)
+def _adam_with_amsgrad_update(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
+    _towards(m, grad, beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    torch.maximum(vhat, v, out=vhat)
+    var.addcdiv_(m, vhat.sqrt().add_(epsilon), value=-_adam_rate(lr, beta1_power, beta2_power))
+
+
+@_family("AdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad")
+def _ada_max_update(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
+    _towards(m, grad, beta1)
+    torch.maximum(v.mul_(beta2), grad.abs(), out=v)
+    var.addcdiv_(m, v + epsilon, value=-_ratio(lr, 1 - beta1_power))
+
+
+def _adagrad_rows(var, accum, at, lr, grad, *, update_slots):
+    if update_slots:
+        accum.index_add_(0, at, grad * grad)
+    var.index_add_(0, at, accum.index_select(0, at).rsqrt_().mul_(grad).mul_(-lr))
+
+
+@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, device=True, rows=_adagrad_rows)
+def _adagrad_update(var, accum, lr, grad, *, update_slots):
+    if update_slots:
+        accum.addcmul_(grad, grad)
+    _less(var, accum.rsqrt().mul_(grad), lr)
+
+
+@_family("AdagradV2", "var accum", "lr epsilon grad", "update_slots: bool = True", sparse=True)
+def _adagrad_v2_update(var, accum, lr, epsilon, grad, *, update_slots):
+    if update_slots:
+        accum.addcmul_(grad, grad)
+    var.addcdiv_(grad, accum.sqrt().add_(epsilon), value=-lr)
+
+
+@_family("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse=True)
+def _proximal_adagrad_update(var, accum, lr, l1, l2, grad):
+    accum.addcmul_(grad, grad)
+    rate = accum.rsqrt().mul_(lr)
+    moved = var.addcmul(grad, rate, value=-1)
+    if l1 > 0:
+        moved = _shrink(moved, rate * l1)
+    var.copy_(moved.div_(rate.mul_(l2).add_(1)))
+
+
+@_family("AdagradDA", "var gradient_accumulator gradient_squared_accumulator", "grad lr l1 l2 global_step", sparse=True)
+def _adagrad_da_update(var, total, squares, grad, lr, l1, l2, global_step):
+    total.add_(grad)
+    squares.addcmul_(grad, grad)
+    kept = _shrink(total, l1 * global_step) if l1 > 0 else total
+    var.copy_((kept * -lr).div_(squares.sqrt().add_(l2 * global_step * lr)))
+
+
+@_family("Adadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True)
+def _adadelta_update(var, accum, accum_update, lr, rho, epsilon, grad):
+    accum.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    step = (accum_update + epsilon).sqrt_().mul_((accum + epsilon).rsqrt_()).mul_(grad)
+    var.sub_(step, alpha=lr)
+    accum_update.mul_(rho).addcmul_(step, step, value=1 - rho)
+
+
+@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True, device=True)
+def _rms_prop_update(var, ms, mom, lr, rho, momentum, epsilon, grad):
+    _squares(ms, grad, rho)
+    if isinstance(lr, torch.Tensor):
+        mom.mul_(momentum).addcmul_((ms + epsilon).rsqrt_().mul_(grad), lr)
+    else:
+        mom.mul_(momentum).addcdiv_(grad, (ms + epsilon).sqrt_(), value=lr)
+    var.sub_(mom)
+
+
+@_family("CenteredRMSProp", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True)
+def _centered_rms_prop_update(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
+    ms.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    _towards(mg, grad, rho)
+    spread = ms.addcmul(mg, mg, value=-1).add_(epsilon)
+    mom.mul_(momentum).addcdiv_(grad, spread.sqrt_(), value=lr)
+    var.sub_(mom)
+
+
+def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
+    """Follow the regularized leader: `linear` sums what the gradients ask for, l1 keeps small weights at zero."""
+    new = accum.addcmul(grad, grad)
+    root, old_root = (new.sqrt(), accum.sqrt()) if lr_power == -0.5 else (new.pow(-lr_power), accum.pow(-lr_power))
+    asked = grad.add(var, alpha=2 * l2_shrinkage) if l2_shrinkage else grad
+    linear.add_(asked).sub_((root - old_root).div_(lr).mul_(var))
+    steps = (linear.sign() * l1 - linear).div_(root.div_(lr).add_(2 * l2))
+    var.copy_(torch.where(linear.abs() > l1, steps, torch.zeros_like(steps)))
+    accum.copy_(new)
+
+
+@_family("Ftrl", "var accum linear", "grad lr l1 l2 lr_power", sparse=True)
+def _ftrl_update(var, accum, linear, grad, lr, l1, l2, lr_power):
+    _ftrl(var, accum, linear, grad, lr, l1, l2, 0, lr_power)
+
+
+_family("FtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True)(_ftrl)
+
+
+@_family("AddSign", "var m", "lr alpha sign_decay beta grad")
+def _add_sign_update(var, m, lr, alpha, sign_decay, beta, grad):
+    _towards(m, grad, beta)
+    agreement = grad.sign() * m.sign()
+    var.sub_(agreement.mul_(sign_decay).add_(alpha).mul_(grad), alpha=lr)
+
+
+@_family("PowerSign", "var m", "lr logbase sign_decay beta grad")
+def _power_sign_update(var, m, lr, logbase, sign_decay, beta, grad):
+    _towards(m, grad, beta)
+    agreement = grad.sign() * m.sign()
+    var.sub_(agreement.mul_(logbase * sign_decay).exp_().mul_(grad), alpha=lr)

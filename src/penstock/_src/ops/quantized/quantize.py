@@ -1,0 +1,389 @@
+"""Quantization: floats as small integers with a range, and floats rounded as if they had been such integers."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dims, rank_at_least, rank_is
+from penstock._src.graph.node import Tensor
+from penstock._src.kernels import arrays
+from penstock._src.ops.registry import op
+
+_QUANTIZED = "type in {quantized}"
+_MODE = "mode: string in {MIN_COMBINED MIN_FIRST SCALED} = 'MIN_COMBINED'"
+_float = np.float32
+
+
+def scalar(x: torch.Tensor, name: str) -> np.float32:
+    """The value of an input that must have one element."""
+    if x.numel() != 1:
+        raise errors.invalid(f"{name} must contain a single float element, but it contains {x.numel()} elements")
+    return _float(x.item())
+
+
+def as_scalar(x: Any) -> torch.Tensor:
+    """A float as an output of rank 0."""
+    return torch.tensor(float(x), dtype=torch.float32)
+
+
+def half_away(x: torch.Tensor) -> torch.Tensor:
+    """The nearest integer; halves go away from zero."""
+    whole = x.trunc()
+    return torch.where((x - whole).abs() >= 0.5, whole + x.sign(), whole)
+
+
+def limits(dtype: Any) -> tuple[int, int]:
+    """The least and greatest integer of a quantized type."""
+    info = torch.iinfo(dtype.torch)
+    return int(info.min), int(info.max)
+
+
+def to_type(x: torch.Tensor, dtype: Any) -> torch.Tensor:
+    """Floats that hold integers, clamped into a quantized type."""
+    low, high = limits(dtype)
+    return x.double().clamp(low, high).to(torch.int64).to(dtype.torch)
+
+
+# -- quantize, dequantize --------------------------------------------------------------
+quantize_op = op("QuantizeV2", "input: float32, min_range: float32, max_range: float32 -> output: T, "
+                               "output_min: float32, output_max: float32",
+                 f"T: {_QUANTIZED}, {_MODE}, round_mode: string in {{HALF_AWAY_FROM_ZERO HALF_TO_EVEN}} = "
+                 "'HALF_AWAY_FROM_ZERO'")
+quantize_op.shape(lambda input, min_range, max_range: [input, rank_is(min_range, 0), rank_is(max_range, 0)])
+
+
+def quantization_range(low: np.float32, high: np.float32) -> tuple[np.float32, np.float32]:
+    """A range that holds zero and is not too narrow."""
+    if high < low:
+        raise errors.invalid("input_max_range must be larger than input_min_range.")
+    least = min(_float(0), low)
+    room = max(_float(1), abs(low), abs(high)) / _float(100)
+    return least, max(_float(0), high, least + room)
+
+
+@quantize_op.kernel
+def _quantize_kernel(input, min_range, max_range, *, T, mode, round_mode):
+    if round_mode == "HALF_TO_EVEN" and mode != "SCALED":
+        raise errors.invalid(f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '{mode}'.")
+    low, high = quantization_range(scalar(min_range, "min_range"), scalar(max_range, "max_range"))
+    if mode == "MIN_COMBINED":
+        out = _quantize_combined(input, low, high, T)
+    elif mode == "MIN_FIRST":
+        out = quantize_first(input, low, high, T)
+    else:
+        out, low, high = _quantize_scaled(input, low, high, T, round_mode)
+    return to_type(out, T), as_scalar(low), as_scalar(high)
+
+
+def _quantize_combined(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any) -> torch.Tensor:
+    least, most = limits(dtype)
+    scale = float(_float((most - least) / float(high - low)))
+    x = (x.clamp(float(low), float(high)) - float(low)) * scale
+    return half_away(x - (most - least + 1) / 2) if least < 0 else (x + 0.5).floor()
+
+
+def quantize_first(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any) -> torch.Tensor:
+    """Mode MIN_FIRST: the range starts at the least integer, and zero is an integer."""
+    least, most = limits(dtype)
+    scale = _float(0) if low == high else _float((most - least) / float(high - low))
+    start = float(half_away(torch.tensor(low * scale)))
+    return half_away(x * float(scale)) - (start - least)
+
+
+def _quantize_scaled(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, round_mode: str) -> tuple:
+    least, most = limits(dtype)
+    huge = np.finfo(np.float32).max
+    scale = min(_float(least) / low if least * low > 0 else huge, _float(most) / high if most * high > 0 else huge)
+    low, high = _float(least) / scale, _float(most) / scale
+    x = x.clamp(float(low), float(high)) * float(scale)
+    return (x.round() if round_mode == "HALF_TO_EVEN" else half_away(x)), low, high
+
+
+dequantize = op("Dequantize", "input: T, min_range: float32, max_range: float32 -> output: float32",
+                f"T: {_QUANTIZED}, {_MODE}", export_as="quantization.dequantize", v1_as="dequantize",
+                doc="The floats that quantized values in a range stand for.")
+
+
+@dequantize.shape
+def _dequantize_shape(input, min_range, max_range):
+    rank_is(min_range, 0)
+    rank_is(max_range, 0)
+    return input
+
+
+@dequantize.kernel
+def _dequantize_kernel(input, min_range, max_range, *, T, mode):
+    low, high = scalar(min_range, "min_range"), scalar(max_range, "max_range")
+    least, most = limits(T)
+    x = input.to(torch.float32)
+    if mode == "MIN_COMBINED":
+        half = (most - least + 1) / 2 if least < 0 else 0.0
+        return (x + half) * float((high - low) / _float(most - least)) + float(low)
+    if mode == "MIN_FIRST":
+        return dequantize_first(input, low, high, T)
+    scale = high / _float(most) if least == 0 else max(low / _float(least), high / _float(most))
+    return x * float(scale)
+
+
+def dequantize_first(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any) -> torch.Tensor:
+    """Mode MIN_FIRST, the reverse of `quantize_first`."""
+    least, most = limits(dtype)
+    scale = _float(float(high - low) / float(most - least))
+    start = low if low == high else _float(float(half_away(torch.tensor(low / scale)))) * scale
+    return (x.double() * float(scale) + (float(start) - least * float(scale))).float()
+
+
+def _quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str, round_mode: str, name: str | None) -> Any:
+    return quantize_op(input, min_range, max_range, T=T, mode=mode, round_mode=round_mode, name=name)
+
+
+@export("quantization.quantize", v1=["quantize"])
+def quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
+             round_mode: str = "HALF_AWAY_FROM_ZERO", name: str | None = None) -> Any:
+    """Floats in a range as integers of the quantized type `T`, and the range that they stand for.
+
+    >>> values, low, high = tf.quantization.quantize([0., 1.], 0., 1., tf.quint8)
+    """
+    return _quantize(input, min_range, max_range, T, mode, round_mode, name)
+
+
+@export(v1=["quantize_v2"])
+def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
+                name: str | None = None, round_mode: str = "HALF_AWAY_FROM_ZERO") -> Any:
+    """The older form of tf.quantization.quantize."""
+    return _quantize(input, min_range, max_range, T, mode, round_mode, name)
+
+
+# -- quantize and dequantize in one --------------------------------------------------------------
+_FLOATS = "T: type in {float}"
+_BOTH = "input: T, input_min: T, input_max: T"
+quantize_and_dequantize_op = op(
+    "QuantizeAndDequantize", "input: T -> output: T",
+    f"signed_input: bool = True, num_bits: int = 8, range_given: bool = False, input_min: float = 0.0, "
+    f"input_max: float = 0.0, {_FLOATS}")
+quantize_and_dequantize_v2 = op(
+    "QuantizeAndDequantizeV2", f"{_BOTH} -> output: T",
+    f"signed_input: bool = True, num_bits: int = 8, range_given: bool = False, {_FLOATS}, "
+    "round_mode: string in {HALF_TO_EVEN HALF_UP} = 'HALF_TO_EVEN', narrow_range: bool = False")
+quantize_and_dequantize_v3 = op(
+    "QuantizeAndDequantizeV3", f"{_BOTH}, num_bits: int32 -> output: T",
+    f"signed_input: bool = True, range_given: bool = True, {_FLOATS}, narrow_range: bool = False")
+
+quantize_and_dequantize_op.shape(lambda input: input)
+quantize_and_dequantize_v2.shape(lambda input, input_min, input_max: _ranged(input, input_min, input_max))
+quantize_and_dequantize_v3.shape(lambda input, input_min, input_max, num_bits: _ranged(input, input_min, input_max))
+quantize_and_dequantize_op.gradient(lambda op, grad: grad)
+quantize_and_dequantize_v2.gradient(lambda op, grad: (grad, None, None))
+quantize_and_dequantize_v3.gradient(lambda op, grad: (grad, None, None, None))
+
+
+def _ranged(input: Dims, low: Dims, high: Dims) -> Dims:
+    rank_is(low, 0)
+    rank_is(high, 0)
+    return input
+
+
+def rounded(x: torch.Tensor, low: float, high: float, *, signed: bool, bits: int, given: bool,
+            round_mode: str = "HALF_TO_EVEN", narrow: bool = False) -> torch.Tensor:
+    """`x` through integers of so many bits and back; zero stays zero."""
+    if not 1 <= bits <= (62 if signed else 63):
+        raise errors.invalid(f"num_bits is out of range: {bits} with signed_input {int(signed)}")
+    if given and low > high:
+        raise errors.invalid(f"Invalid range: input_min {low} > input_max {high}")
+    if not given:
+        if not x.numel():
+            return x
+        low, high = float(x.min()), float(x.max())
+    least = (-2 ** (bits - 1) + bool(narrow)) if signed else 0
+    most = 2 ** (bits - 1) - 1 if signed else 2 ** bits - 1
+    huge = float(torch.finfo(x.dtype).max)
+    from_low = least / low if least * low > 0 else huge
+    from_high = most / high if most * high > 0 else huge
+    if from_low < from_high:
+        scale, unit = from_low, low / least
+        high = most * unit
+    else:
+        scale, unit = from_high, high / most if most else 0.0
+        low = least * unit
+    x = (x.clamp(low, high) if given else x) * scale
+    return (x.round() if round_mode == "HALF_TO_EVEN" else (x + 0.5).floor()) * unit
+
+
+@quantize_and_dequantize_op.kernel
+def _quantize_and_dequantize_kernel(input, *, signed_input, num_bits, range_given, input_min, input_max):
+    return rounded(input, input_min, input_max, signed=signed_input, bits=num_bits, given=range_given)
+
+
+@quantize_and_dequantize_v2.kernel
+def _quantize_and_dequantize_v2_kernel(input, input_min, input_max, *, signed_input, num_bits, range_given, round_mode,
+                                       narrow_range):
+    low, high = (float(scalar(v.float(), n)) for v, n in ((input_min, "input_min"), (input_max, "input_max")))
+    return rounded(input, low, high, signed=signed_input, bits=num_bits, given=range_given, round_mode=round_mode,
+                   narrow=narrow_range)
+
+
+@quantize_and_dequantize_v3.kernel
+def _quantize_and_dequantize_v3_kernel(input, input_min, input_max, num_bits, *, signed_input, range_given, narrow_range):
+    low, high = (float(scalar(v.float(), n)) for v, n in ((input_min, "input_min"), (input_max, "input_max")))
+    return rounded(input, low, high, signed=signed_input, bits=int(num_bits), given=range_given, narrow=narrow_range)
+
+
+@export("quantization.quantize_and_dequantize")
+def quantize_and_dequantize(input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
+                            range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None,
+                            narrow_range: bool = False) -> Tensor:
+    """Floats rounded to what `num_bits` integers could hold; the gradient passes through."""
+    return quantize_and_dequantize_v2(input, input_min, input_max, signed_input=signed_input, num_bits=num_bits,
+                                      range_given=range_given, round_mode=round_mode, narrow_range=narrow_range,
+                                      name=name)
+
+
+# -- fake quantization --------------------------------------------------------------
+_BITS = "num_bits: int = 8, narrow_range: bool = False"
+_RANGE = "min: float = -6.0, max: float = 6.0, "
+_VARS = "inputs: float32, min: float32, max: float32"
+_BACK = "backprops_wrt_input: float32, backprop_wrt_min: float32, backprop_wrt_max: float32"
+
+
+def _fake(name: str, args: str, attrs: str, public: str, doc: str) -> Any:
+    return op(name, args, attrs, export_as=f"quantization.{public}", v1_as=public, doc=doc)
+
+
+fake_args = _fake("FakeQuantWithMinMaxArgs", "inputs: float32 -> outputs: float32", _RANGE + _BITS,
+                  "fake_quant_with_min_max_args", "Floats rounded to the levels of a fixed range.")
+fake_args_gradient = _fake("FakeQuantWithMinMaxArgsGradient", "gradients: float32, inputs: float32 -> "
+                           "backprops: float32", _RANGE + _BITS, "fake_quant_with_min_max_args_gradient",
+                           "The gradient of fake_quant_with_min_max_args.").no_gradient()
+fake_vars = _fake("FakeQuantWithMinMaxVars", f"{_VARS} -> outputs: float32", _BITS, "fake_quant_with_min_max_vars",
+                  "Floats rounded to the levels of a range that can be trained.")
+fake_vars_gradient = _fake("FakeQuantWithMinMaxVarsGradient", f"gradients: float32, {_VARS} -> {_BACK}", _BITS,
+                           "fake_quant_with_min_max_vars_gradient",
+                           "The gradient of fake_quant_with_min_max_vars.").no_gradient()
+fake_channels = _fake("FakeQuantWithMinMaxVarsPerChannel", f"{_VARS} -> outputs: float32", _BITS,
+                      "fake_quant_with_min_max_vars_per_channel",
+                      "Floats rounded to the levels of a range per channel (last axis).")
+fake_channels_gradient = _fake("FakeQuantWithMinMaxVarsPerChannelGradient", f"gradients: float32, {_VARS} -> {_BACK}",
+                               _BITS, "fake_quant_with_min_max_vars_per_channel_gradient",
+                               "The gradient of fake_quant_with_min_max_vars_per_channel.").no_gradient()
+
+
+def _nudged(low: torch.Tensor, high: torch.Tensor, bits: int, narrow: bool) -> tuple:
+    """A range moved a little so that zero is one of its levels: low, high, the size of a level."""
+    if not 2 <= bits <= 16:
+        raise errors.invalid(f"num_bits must be between 2 and 16, inclusive, but is {bits}")
+    least, most = float(narrow), float(2 ** bits - 1)
+    scale = (high - low) / (most - least)
+    zero = half_away((least - low / scale).nan_to_num(0.0)).clamp(least, most)
+    return (least - zero) * scale, (most - zero) * scale, scale
+
+
+def _fake_quantized(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, bits: int, narrow: bool) -> torch.Tensor:
+    a, b, scale = _nudged(low, high, bits, narrow)
+    zero = (-a / scale + 0.5).floor()
+    out = (((x.clamp(a, b) - a) / scale + 0.5).floor() - zero) * scale
+    return torch.where((low == 0) & (high == 0), torch.zeros_like(out), out)
+
+
+def _fake_backward(grad: torch.Tensor, x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, bits: int,
+                   narrow: bool) -> tuple:
+    """What passes to the input, and what falls below and above the range."""
+    if grad.shape != x.shape:
+        raise errors.invalid(f"gradient and input must be the same size: {arrays.show(grad.shape)} and "
+                             f"{arrays.show(x.shape)}")
+    a, b, _ = _nudged(low, high, bits, narrow)
+    none = (low == 0) & (high == 0)
+    zero = torch.zeros_like(grad)
+    return (torch.where(none | (x >= a) & (x <= b), grad, zero), torch.where(~none & (x < a), grad, zero),
+            torch.where(~none & (x > b), grad, zero))
+
+
+def _fixed(x: torch.Tensor, low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
+    if low >= high:
+        raise errors.invalid(f"min has to be smaller than max, was: {low} >= {high}")
+    return x.new_full((), low), x.new_full((), high)
+
+
+fake_args.shape(lambda inputs: inputs)
+fake_args_gradient.shape(lambda gradients, inputs: gradients)
+fake_vars.shape(lambda inputs, min, max: _ranged(inputs, min, max))
+fake_vars_gradient.shape(lambda gradients, inputs, min, max: [_ranged(inputs, min, max), (), ()])
+
+
+@fake_args.kernel
+def _fake_args_kernel(inputs, *, min, max, num_bits, narrow_range):
+    return _fake_quantized(inputs, *_fixed(inputs, min, max), num_bits, narrow_range)
+
+
+@fake_args_gradient.kernel
+def _fake_args_gradient_kernel(gradients, inputs, *, min, max, num_bits, narrow_range):
+    return _fake_backward(gradients, inputs, *_fixed(inputs, min, max), num_bits, narrow_range)[0]
+
+
+@fake_vars.kernel
+def _fake_vars_kernel(inputs, min, max, *, num_bits, narrow_range):
+    scalar(min, "min")
+    scalar(max, "max")
+    return _fake_quantized(inputs, min.reshape(()), max.reshape(()), num_bits, narrow_range)
+
+
+@fake_vars_gradient.kernel
+def _fake_vars_gradient_kernel(gradients, inputs, min, max, *, num_bits, narrow_range):
+    scalar(min, "min")
+    scalar(max, "max")
+    passed, below, above = _fake_backward(gradients, inputs, min.reshape(()), max.reshape(()), num_bits, narrow_range)
+    return passed, below.sum(), above.sum()
+
+
+def _channel_shape(inputs: Dims, low: Dims, high: Dims) -> tuple[Dims, Dims]:
+    rank_at_least(inputs, 1)
+    (n,), (m,) = rank_is(low, 1), rank_is(high, 1)
+    depth = inputs[-1] if inputs else None
+    if len({d for d in (n, m, depth) if d is not None}) > 1:
+        raise ValueError(f"Dimensions must be equal, but are {n}, {m} and {depth}: min, max and the last axis")
+    depth = next((d for d in (n, m, depth) if d is not None), None)
+    return inputs, (depth,)
+
+
+fake_channels.shape(lambda inputs, min, max: _channel_shape(inputs, min, max)[0])
+
+
+@fake_channels_gradient.shape
+def _fake_channels_gradient_shape(gradients, inputs, min, max):
+    whole, depth = _channel_shape(inputs, min, max)
+    return [whole, depth, depth]
+
+
+def _check_channels(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> None:
+    if not x.dim():
+        raise errors.invalid("inputs must be at least 1-dimensional")
+    for name, v in (("min", low), ("max", high)):
+        if tuple(v.shape) != (x.shape[-1],):
+            raise errors.invalid(f"{name} has incorrect size, expected {x.shape[-1]} was {arrays.show(v.shape)}")
+
+
+@fake_channels.kernel
+def _fake_channels_kernel(inputs, min, max, *, num_bits, narrow_range):
+    _check_channels(inputs, min, max)
+    return _fake_quantized(inputs, min, max, num_bits, narrow_range)
+
+
+@fake_channels_gradient.kernel
+def _fake_channels_gradient_kernel(gradients, inputs, min, max, *, num_bits, narrow_range):
+    _check_channels(inputs, min, max)
+    passed, below, above = _fake_backward(gradients, inputs, min, max, num_bits, narrow_range)
+    depth = inputs.shape[-1]
+    return passed, below.reshape(-1, depth).sum(0), above.reshape(-1, depth).sum(0)
+
+
+def _bits(op: Any) -> dict[str, Any]:
+    return {n: op.attrs[n] for n in ("num_bits", "narrow_range")}
+
+
+fake_args.gradient(lambda op, grad: fake_args_gradient(grad, op.inputs[0], min=op.attrs["min"], max=op.attrs["max"],
+                                                       **_bits(op)))
+fake_vars.gradient(lambda op, grad: tuple(fake_vars_gradient(grad, *op.inputs, **_bits(op))))
+fake_channels.gradient(lambda op, grad: tuple(fake_channels_gradient(grad, *op.inputs, **_bits(op))))

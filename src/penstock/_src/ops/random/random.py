@@ -1,0 +1,561 @@
+"""Random numbers that depend on state: every execution of the op gives others.
+
+With a seed (see `graph.random_seed`) an op draws from its own Philox stream, which lives with the session
+that runs it, and gives the numbers that TensorFlow gives for the same seeds. Without one it draws from a torch
+generator, which is faster.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import broadcast, concat, rank_at_most, rank_is
+from penstock._src.graph import random_seed
+from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.kernels import philox, rejection
+from penstock._src.ops.registry import get, op
+
+_FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {index}"
+
+
+# -- what the kernels share -------------------------------------------------------------------------------------------
+def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = "") -> philox.Stream | None:
+    """The Philox stream of an op in this session; None for an op without seeds."""
+    if seed == 0 and seed2 == 0:
+        return None
+    if node is None or node.graph is None:     # eager: one stream for each way of calling, begun anew by set_seed
+        if random_seed.take_drawn(seed, seed2):
+            return philox.Stream(seed, seed2)
+        key = f"{kind}/{seed}/{seed2}/{detail}/{random_seed.generation()}"
+    else:
+        key = f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
+    if ctx.streams is not None:
+        return ctx.streams.get(key) or ctx.streams.setdefault(key, philox.Stream(seed, seed2))
+    return ctx.resources.get_or_create("", key, philox.Stream, lambda: philox.Stream(seed, seed2))
+
+
+_generators: dict[str, torch.Generator] = {}
+
+
+def generator(device: torch.device | str) -> torch.Generator:
+    """The torch generator for ops without seeds; its own seed is not predictable."""
+    key = str(device)
+    made = _generators.get(key)
+    if made is None:
+        made = torch.Generator(device)
+        made.seed()
+        made = _generators.setdefault(key, made)
+    return made
+
+
+def sizes(shape: torch.Tensor) -> list[int]:
+    """The sizes in a shape tensor; InvalidArgumentError if it is no shape."""
+    if shape.dim() != 1:
+        raise errors.invalid(f"shape must be a vector, got one of shape {list(shape.shape)}")
+    out = shape.tolist()
+    for d in out:
+        if d < 0:
+            raise errors.invalid(f"Dimension {d} must be >= 0")
+    if math.prod(out) >= 1 << 40:
+        raise errors.ResourceExhaustedError(None, None, f"OOM when allocating tensor with shape {out}")
+    return out
+
+
+def shape_tensor(shape: Any) -> Any:
+    """A shape argument as an int32 or int64 tensor."""
+    empty = isinstance(shape, (list, tuple)) and not len(shape)
+    return convert(shape, dtypes.int32 if empty else None, name="shape")
+
+
+def vector_shape(shape: Any, *, c: Any) -> Any:
+    """Shape rule of ops whose output has the shape that the input `shape` says."""
+    rank_is(shape, 1)
+    return c.dims("shape")
+
+
+def _filler(name: str, draw: Any, quick: Any) -> Any:
+    """An op that fills a shape: `draw` from Philox, `quick` from a torch generator."""
+    made = op(name, "shape: T -> output: dtype", _FLOATS, stateful=True).no_gradient()
+    made.shape(vector_shape)
+
+    @made.kernel
+    def _made_kernel(shape, *, seed, seed2, dtype, node, ctx):
+        dims = sizes(shape)
+        source = stream(ctx, node, name, seed, seed2, dtype.name)
+        if source is None:
+            return quick(dims, dtype.torch, shape.device)
+        count = math.prod(dims)
+        return draw(source.reserve(count * philox.RESERVED), count, dtype.torch, shape.device).reshape(dims)
+    return made
+
+
+def _quick_truncated(dims: list[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    out = torch.empty(dims, dtype=torch.float64 if dtype is torch.float64 else torch.float32, device=device)
+    return torch.nn.init.trunc_normal_(out, generator=generator(device)).to(dtype)
+
+
+random_uniform_op = _filler(
+    "RandomUniform", philox.uniform,
+    lambda dims, dtype, device: torch.rand(dims, dtype=dtype, device=device, generator=generator(device)))
+random_standard_normal = _filler(
+    "RandomStandardNormal", philox.normal,
+    lambda dims, dtype, device: torch.randn(dims, dtype=dtype, device=device, generator=generator(device)))
+truncated_normal_op = _filler("TruncatedNormal", philox.truncated_normal, _quick_truncated)
+
+
+random_uniform_int = op("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout",
+                        "seed: int = 0, seed2: int = 0, Tout: type in {index}, T: type in {index}",
+                        stateful=True).no_gradient()
+
+
+@random_uniform_int.shape
+def _random_uniform_int_shape(shape, minval, maxval, *, c):
+    rank_is(shape, 1), rank_is(minval, 0), rank_is(maxval, 0)
+    return c.dims("shape")
+
+
+@random_uniform_int.kernel
+def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node, ctx):
+    dims = sizes(shape)
+    low, high = int_range(minval, maxval)
+    count = math.prod(dims)
+    if count and low >= high:
+        raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
+    source = stream(ctx, node, "RandomUniformInt", seed, seed2, Tout.name)
+    if source is not None:
+        if not count:
+            return torch.empty(dims, dtype=Tout.torch, device=shape.device)
+        return philox.uniform_int(source.reserve(count * philox.RESERVED), count, low, high, Tout.torch,
+                                  shape.device).reshape(dims)
+    out = torch.empty(dims, dtype=Tout.torch, device=shape.device)
+    if not count:
+        return out
+    if high - low < 1 << 63:
+        return out.random_(low, high, generator=generator(shape.device))
+    bits = out.random_(-1 << 63, None, generator=generator(shape.device))
+    return philox.unsigned_remainder(bits, high - low) + low
+
+
+def int_range(minval: torch.Tensor, maxval: torch.Tensor) -> tuple[int, int]:
+    """The bounds of a uniform draw of integers, each of which has to be a scalar."""
+    for name, bound in (("minval", minval), ("maxval", maxval)):
+        if bound.dim():
+            raise errors.invalid(f"{name} must be 0-D, got shape {list(bound.shape)}")
+    return int(minval), int(maxval)
+
+
+# -- gamma and Poisson ------------------------------------------------------------------------------------------------
+def _per_parameter(shape: Any, parameter: Any, *, c: Any) -> Any:
+    """Shape rule of ops that give a block of samples for every parameter."""
+    rank_is(shape, 1)
+    return concat(c.dims("shape"), parameter)
+
+
+def draw_gamma(gen: philox.Philox | None, alpha: torch.Tensor, samples: int) -> torch.Tensor:
+    """Gamma(alpha, 1) samples of alpha's type, [samples, number of alphas]; NaN where alpha is negative or NaN."""
+    flat = alpha.reshape(-1).double()
+    good = torch.isfinite(flat) & (flat > 0)
+    clean = torch.where(good, flat, 1.0)
+    if gen is not None:
+        drawn = rejection.gamma(gen, clean, samples)
+    else:
+        drawn = torch._standard_gamma(clean.expand(samples, -1), generator=generator(alpha.device))
+    limit = torch.where(flat >= 0, flat, torch.nan)           # 0 and infinity give themselves
+    return torch.where(good, drawn, limit).to(alpha.dtype)
+
+
+def draw_poisson(gen: philox.Philox | None, rate: torch.Tensor, samples: int, dtype: torch.dtype) -> torch.Tensor:
+    """Poisson(rate) samples, [samples, number of rates]; rates below 0 give 0, NaN and infinity themselves."""
+    flat = rate.reshape(-1).double()
+    good = torch.isfinite(flat)
+    if not dtype.is_floating_point and not bool(good.all()):
+        raise errors.invalid("rate must be finite for samples of an integer type")
+    clean = torch.where(good, flat, 0.0).clamp(min=0.0)
+    if gen is not None:
+        top = torch.finfo(dtype).max if dtype.is_floating_point else torch.iinfo(dtype).max
+        drawn = rejection.poisson(gen, clean, samples, top)
+    else:
+        drawn = torch.poisson(clean.expand(samples, -1), generator=generator(rate.device))
+    return torch.where(good, drawn, flat).to(dtype)
+
+
+random_gamma_op = op("RandomGamma", "shape: S, alpha: T -> output: T",
+                     "seed: int = 0, seed2: int = 0, S: type in {index}, T: type in {half float32 float64}",
+                     stateful=True)
+random_gamma_op.shape(_per_parameter)
+
+
+@random_gamma_op.kernel
+def _random_gamma_kernel(shape, alpha, *, seed, seed2, T, node, ctx):
+    dims = sizes(shape)
+    samples = math.prod(dims)
+    source = stream(ctx, node, "RandomGamma", seed, seed2, T.name)
+    gen = None if source is None else source.reserve(samples * alpha.numel() * philox.RESERVED)
+    return draw_gamma(gen, alpha, samples).reshape(*dims, *alpha.shape)
+
+
+random_gamma_grad = op("RandomGammaGrad", "alpha: T, sample: T -> output: T", "T: type in {float32 float64}")
+random_gamma_grad.shape(broadcast)
+
+
+@random_gamma_grad.kernel
+def _random_gamma_grad_kernel(alpha, sample):
+    a, x = torch.broadcast_tensors(alpha.double(), sample.double())
+    # A sample x at a fixed probability P(a, x) moves with a by -(dP/da) / (dP/dx); dP/da by a five-point difference of
+    # P, or of 1 - P where that is the smaller, which keeps its relative precision in the tails.
+    h = 1e-3 * torch.minimum(a, torch.sqrt(a))
+    low = x <= a
+
+    def tail(shift: float) -> torch.Tensor:
+        at = a + shift * h
+        return torch.where(low, torch.special.gammainc(at, x), -torch.special.gammaincc(at, x))
+    slope = (8 * (tail(1) - tail(-1)) - (tail(2) - tail(-2))) / (12 * h)
+    density = torch.exp((a - 1) * torch.log(x) - x - torch.lgamma(a))
+    return torch.where(x > 0, -slope / density, 0.0).to(sample.dtype)
+
+
+def gamma_gradient(alpha: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of samples by alpha (implicit reparameterization), summed over the samples of each alpha."""
+    by_alpha = grad * random_gamma_grad(alpha, sample)
+    if sample._dims is not None and alpha._dims is not None:
+        axes: Any = list(range(len(sample._dims) - len(alpha._dims)))
+    else:
+        axes = get("Range")(0, get("Rank")(sample) - get("Rank")(alpha), 1)
+    return get("Sum")(by_alpha, convert(axes, dtypes.int32))
+
+
+@random_gamma_op.gradient
+def _random_gamma_gradient(op, grad):
+    return None, gamma_gradient(op.inputs[1], op.outputs[0], grad)
+
+
+def _poisson_kernel(shape, rate, *, seed, seed2, dtype, node, ctx):
+    dims = sizes(shape)
+    samples = math.prod(dims)
+    source = stream(ctx, node, "RandomPoisson", seed, seed2, dtype.name)
+    gen = None if source is None else source.reserve(samples * rate.numel() * philox.RESERVED)
+    return draw_poisson(gen, rate, samples, dtype.torch).reshape(*dims, *rate.shape)
+
+
+random_poisson_op = op("RandomPoisson", "shape: S, rate: dtype -> output: dtype",
+                       "seed: int = 0, seed2: int = 0, S: type in {index}, dtype: type in {half float32 float64}",
+                       stateful=True).no_gradient()
+random_poisson_v2_op = op("RandomPoissonV2", "shape: S, rate: R -> output: dtype",
+                          "seed: int = 0, seed2: int = 0, S: type in {index}, "
+                          "R: type in {half float32 float64 int32 int64} = float64, "
+                          "dtype: type in {half float32 float64 int32 int64} = int64", stateful=True).no_gradient()
+for _poisson in (random_poisson_op, random_poisson_v2_op):
+    _poisson.shape(_per_parameter)
+    _poisson.kernel(_poisson_kernel)
+
+
+# -- truncated normal with parameters ---------------------------------------------------------------------------------
+parameterized_truncated_normal_op = op(
+    "ParameterizedTruncatedNormal",
+    "shape: T, means: dtype, stdevs: dtype, minvals: dtype, maxvals: dtype -> output: dtype", _FLOATS,
+    stateful=True).no_gradient()
+
+
+@parameterized_truncated_normal_op.shape
+def _parameterized_truncated_normal_shape(shape, means, stdevs, minvals, maxvals, *, c):
+    rank_is(shape, 1)
+    for parameter in (means, stdevs, minvals, maxvals):
+        rank_at_most(parameter, 1)
+    return c.dims("shape")
+
+
+@parameterized_truncated_normal_op.kernel
+def _parameterized_truncated_normal_kernel(shape, means, stdevs, minvals, maxvals, *, seed, seed2, dtype, node, ctx):
+    dims = sizes(shape)
+    count = math.prod(dims)
+    rows = dims[0] if dims else 1
+    named = {"means": means, "stdevs": stdevs, "minvals": minvals, "maxvals": maxvals}
+    for name, p in named.items():
+        if p.dim() > 1:
+            raise errors.invalid(f"Input {name} should be a scalar or vector, got shape: {list(p.shape)}")
+        if p.numel() not in (1, rows):
+            raise errors.invalid(f"Input {name} should have length 1 or shape[0], got shape: {list(p.shape)}")
+    source = stream(ctx, node, "ParameterizedTruncatedNormal", seed, seed2, dtype.name)
+    if source is None:
+        unit = torch.rand(count, dtype=torch.float64, device=shape.device, generator=generator(shape.device))
+    else:
+        unit = philox.uniform(source.reserve(count * philox.RESERVED), count, torch.float64, shape.device)
+    columns = [p.reshape(-1, 1).double() for p in named.values()]
+    return between(unit.reshape(rows, -1) if count else unit.reshape(rows, 0), *columns).reshape(dims).to(dtype.torch)
+
+
+def between(unit: torch.Tensor, mean: torch.Tensor, stddev: torch.Tensor, low: torch.Tensor,
+            high: torch.Tensor) -> torch.Tensor:
+    """Normal numbers between bounds, by the inverse of the distribution function at `unit` in [0, 1)."""
+    if not bool((stddev > 0).all() & (low < high).all() & (torch.isfinite(low) | torch.isfinite(high)).all()):
+        raise errors.invalid("Invalid parameters")
+    a, b = (low - mean) / stddev, (high - mean) / stddev
+    flip = a > 0                                   # the lower tail keeps the digits that the upper one loses
+    left, right = torch.where(flip, -b, a), torch.where(flip, -a, b)
+    start, stop = torch.special.ndtr(left), torch.special.ndtr(right)
+    z = torch.special.ndtri(start + unit * (stop - start))
+    z = torch.minimum(torch.maximum(z, left), right)
+    return torch.where(flip, -z, z) * stddev + mean
+
+
+def parameterized_truncated_normal(shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0,
+                                   maxvals: Any = 2.0, dtype: Any = dtypes.float32, seed: int | None = None,
+                                   name: str | None = None) -> Tensor:
+    """Normal random numbers between bounds; each parameter is a scalar, or has one value per row of the output."""
+    with name_scope(name, "parameterized_truncated_normal", [shape, means, stddevs, minvals, maxvals]) as name:
+        named = {"means": means, "stddevs": stddevs, "minvals": minvals, "maxvals": maxvals}
+        parameters = [convert(p, dtype, name=n) for n, p in named.items()]
+        seed1, seed2 = random_seed.get_seed(seed)
+        return parameterized_truncated_normal_op(shape_tensor(shape), *parameters, seed=seed1, seed2=seed2)
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+random_shuffle_op = op("RandomShuffle", "value: T -> output: T", "seed: int = 0, seed2: int = 0, T: type",
+                       stateful=True).no_gradient()
+random_shuffle_op.shape(lambda value: value)
+
+
+@random_shuffle_op.kernel
+def _random_shuffle_kernel(value, *, seed, seed2, T, node, ctx):
+    if not len(value.shape) or value.shape[0] < 2:
+        return value
+    size = value.shape[0]
+    source = stream(ctx, node, "RandomShuffle", seed, seed2, T.name)
+    device = value.device if isinstance(value, torch.Tensor) else "cpu"
+    if source is None:
+        order = torch.randperm(size, generator=generator(device), device=device)
+    else:
+        order = torch.tensor(_swapped(source.reserve((size + 2) // 4), size), device=device)
+    return value[order] if isinstance(value, torch.Tensor) else value[order.numpy()]
+
+
+def _swapped(gen: philox.Philox, size: int) -> list[int]:
+    """A permutation by swapping each place with a random later one; every swap depends on those before it."""
+    words = gen.words((size + 2) // 4).flatten()[:size - 1]
+    steps = (words % torch.arange(size, 1, -1)).tolist()
+    order = list(range(size))
+    for i, step in enumerate(steps):
+        order[i], order[i + step] = order[i + step], order[i]
+    return order
+
+
+random_crop_op = op("RandomCrop", "image: T, size: int64 -> output: T", "T: type in {uint8 int8 int16 int32 int64 float32 "
+                    "float64}, seed: int = 0, seed2: int = 0", stateful=True).no_gradient()
+
+
+@random_crop_op.shape
+def _random_crop_shape(image, size, *, c):
+    wanted = c.const("size")
+    height, width = (None, None) if wanted is None or wanted.shape != (2,) else (int(d) for d in wanted)
+    return (height, width, rank_is(image, 3)[2])
+
+
+@random_crop_op.kernel
+def _random_crop_kernel(image, size, *, seed, seed2, T, node, ctx):
+    if image.ndim != 3 or tuple(size.shape) != (2,):
+        raise errors.invalid(f"image must be 3-dimensional and size have two elements, got {list(image.shape)} and "
+                             f"{list(size.shape)}")
+    source = stream(ctx, node, "RandomCrop", seed, seed2, T.name)
+    words = iter((torch.randint(2 ** 32, (4,)) if source is None else source.reserve(1).words(1).flatten()).tolist())
+    starts = []
+    for axis, name in ((1, "width"), (0, "height")):
+        whole, part = image.shape[axis], int(size[axis])
+        if not 0 <= part <= whole:
+            raise errors.FailedPreconditionError(None, None, f"{name} must be >= target_{name}: {name} = {whole}, "
+                                                             f"target_{name} = {part}")
+        starts.append(next(words) % (whole - part + 1) if whole > part else 0)
+    return image.narrow(1, starts[0], int(size[1])).narrow(0, starts[1], int(size[0])).contiguous()
+
+
+_LOGITS = "T: type in {real}"
+multinomial_op = op("Multinomial", "logits: T, num_samples: int32 -> output: output_dtype",
+                    f"seed: int = 0, seed2: int = 0, {_LOGITS}, output_dtype: type in {{index}} = int64",
+                    stateful=True).no_gradient()
+
+
+def multinomial_shape(logits: Any, num_samples: Any, c: Any) -> tuple:
+    """Rows of logits by number of samples."""
+    rows, _ = rank_is(logits, 2)
+    rank_is(num_samples, 0)
+    count = c.const("num_samples")
+    return rows, None if count is None or count < 0 else int(count)
+
+
+multinomial_op.shape(lambda logits, num_samples, *, c: multinomial_shape(logits, num_samples, c))
+
+
+@multinomial_op.kernel
+def _multinomial_kernel(logits, num_samples, *, seed, seed2, T, output_dtype, node, ctx):
+    source = stream(ctx, node, "Multinomial", seed, seed2, T.name + output_dtype.name)
+    return draw_classes(logits, num_samples, output_dtype.torch, None if source is None else source.reserve)
+
+
+def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.dtype, reserve: Any) -> torch.Tensor:
+    """Classes by unnormalized log-probabilities; classes whose logit is not finite are never drawn."""
+    if logits.dim() != 2:
+        raise errors.invalid(f"logits should be a matrix, got shape {list(logits.shape)}")
+    if num_samples.dim():
+        raise errors.invalid(f"num_samples should be a scalar, got shape {list(num_samples.shape)}")
+    count, (rows, classes) = int(num_samples), logits.shape
+    if count < 0:
+        raise errors.invalid(f"num_samples should be nonnegative, got {count}")
+    if classes <= 0:
+        raise errors.invalid(f"num_classes should be positive, got {classes}")
+    if reserve is None:
+        unit = torch.rand(rows, count, dtype=torch.float64, device=logits.device, generator=generator(logits.device))
+    else:
+        gen = reserve(rows * ((count + 3) // 4 * 4) * 2 * philox.RESERVED)
+        unit = philox.uniform(gen, rows * count, torch.float64, logits.device).reshape(rows, count)
+    wide = logits.double()
+    finite = torch.isfinite(wide)
+    top = torch.where(finite, wide, torch.finfo(torch.float64).min).amax(1, keepdim=True)
+    sums = torch.where(finite, torch.exp(wide - top), 0.0).cumsum(1)
+    return torch.searchsorted(sums, unit * sums[:, -1:], right=True).to(dtype)
+
+
+# -- public functions -------------------------------------------------------------------------------------------------
+@export("random.uniform", v1=["random_uniform"])
+def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
+                   seed: int | None = None, name: str | None = None) -> Tensor:
+    """Uniform random numbers in [minval, maxval); for integer types `maxval` has to be given.
+
+    >>> tf.random.uniform([2, 3], maxval=10, dtype=tf.int32)
+    """
+    dtype = dtypes.as_dtype(dtype)
+    if not (dtype.is_floating or dtype in (dtypes.int32, dtypes.int64)):
+        raise ValueError(f"Invalid dtype {dtype!r}")
+    if maxval is None:
+        if dtype.is_integer:
+            raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
+        maxval = 1
+    with name_scope(name, "random_uniform", [shape, minval, maxval]) as name:
+        shape = shape_tensor(shape)
+        minval, maxval = convert(minval, dtype, name="min"), convert(maxval, dtype, name="max")
+        seed1, seed2 = random_seed.get_seed(seed)
+        if dtype.is_integer:
+            return random_uniform_int(shape, minval, maxval, seed=seed1, seed2=seed2, name=name)
+        drawn = random_uniform_op(shape, dtype=dtype, seed=seed1, seed2=seed2)
+        return get("AddV2")(drawn * (maxval - minval), minval, name=name)
+
+
+def _scaled_normal(opdef: Any, scope: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: int | None,
+                   name: str | None) -> Tensor:
+    with name_scope(name, scope, [shape, mean, stddev]) as name:
+        shape = shape_tensor(shape)
+        mean, stddev = convert(mean, dtype, name="mean"), convert(stddev, dtype, name="stddev")
+        seed1, seed2 = random_seed.get_seed(seed)
+        return get("AddV2")(opdef(shape, dtype=dtype, seed=seed1, seed2=seed2) * stddev, mean, name=name)
+
+
+@export("random.normal", v1=["random_normal"])
+def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: int | None = None,
+                  name: str | None = None) -> Tensor:
+    """Normal random numbers.
+
+    >>> tf.random.normal([4], mean=1., stddev=2., seed=1)
+    """
+    return _scaled_normal(random_standard_normal, "random_normal", shape, mean, stddev, dtype, seed, name)
+
+
+@export("random.truncated_normal", v1=["truncated_normal"])
+def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
+                     seed: int | None = None, name: str | None = None) -> Tensor:
+    """Normal random numbers within two standard deviations of the mean; the others are drawn again."""
+    return _scaled_normal(truncated_normal_op, "truncated_normal", shape, mean, stddev, dtype, seed, name)
+
+
+@export("random.shuffle", v1=["random_shuffle"])
+def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A tensor with its first dimension in random order."""
+    seed1, seed2 = random_seed.get_seed(seed)
+    return random_shuffle_op(value, seed=seed1, seed2=seed2, name=name)
+
+
+@export("image.random_crop", v1=["random_crop"])
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A part of `value` of the given size, at a random place.
+
+    >>> patch = tf.image.random_crop(image, [24, 24, 3])
+    """
+    def draw(shape: Any, dtype: Any) -> Tensor:
+        return random_uniform(shape, maxval=dtype.max, dtype=dtype, seed=seed)
+    return crop_at_random(value, size, draw, "random_crop", name)
+
+
+def crop_at_random(value: Any, size: Any, draw: Any, kind: str, name: str | None) -> Tensor:
+    """A part of `value` whose place is what `draw(shape, dtype)` gives, modulo what fits."""
+    with name_scope(name, kind, [value, size]) as name:
+        value = convert(value, name="value")
+        size = convert(size, dtypes.int32, name="size")
+        shape = get("Shape")(value)
+        check = get("Assert")(get("All")(shape >= size, [0]), ["Need value.shape >= size, got ", shape, size],
+                              summarize=1000)
+        with control_dependencies([] if check is None else [check]):
+            limit = get("Identity")(shape) - size + 1
+        return get("Slice")(value, get("FloorMod")(draw(get("Shape")(shape), size.dtype), limit), size, name=name)
+
+
+def _classes(logits: Any, num_samples: Any, dtype: Any, seed: int | None) -> Tensor:
+    seed1, seed2 = random_seed.get_seed(seed)
+    return multinomial_op(convert(logits, name="logits"), num_samples, seed=seed1, seed2=seed2,
+                          output_dtype=dtype or dtypes.int64)
+
+
+@export(v1=["random.multinomial", "multinomial"])
+def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None,
+                output_dtype: Any = None) -> Tensor:
+    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities."""
+    with name_scope(name, "multinomial", [logits]):
+        return _classes(logits, num_samples, output_dtype, seed)
+
+
+@export("random.categorical")
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
+                name: str | None = None) -> Tensor:
+    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities.
+
+    >>> tf.random.categorical(tf.math.log([[0.5, 0.5]]), 5)
+    """
+    with name_scope(name, "categorical", [logits]):
+        return _classes(logits, num_samples, dtype, seed)
+
+
+@export("random.gamma", v1=["random_gamma"])
+def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None,
+                 name: str | None = None) -> Tensor:
+    """`shape` samples from each Gamma(alpha, rate beta); differentiable by alpha and beta.
+
+    >>> tf.random.gamma([10], [0.5, 1.5])
+    """
+    with name_scope(name, "random_gamma", [shape, alpha, beta]):
+        shape = convert(shape, dtypes.int32, name="shape")
+        alpha = convert(alpha, dtype, name="alpha")
+        beta = convert(1 if beta is None else beta, dtype, name="beta")
+        alpha = alpha + get("ZerosLike")(beta)
+        seed1, seed2 = random_seed.get_seed(seed)
+        drawn = random_gamma_op(shape, alpha, seed=seed1, seed2=seed2)
+        return get("Maximum")(np.finfo(alpha.dtype.as_numpy_dtype).tiny, drawn / beta)
+
+
+@export(v2=["random.poisson"])
+def random_poisson_v2(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: int | None = None,
+                      name: str | None = None) -> Tensor:
+    """`shape` samples from each Poisson(lam)."""
+    with name_scope(name, "random_poisson", [lam, shape]):
+        shape = convert(shape, dtypes.int32, name="shape")
+        seed1, seed2 = random_seed.get_seed(seed)
+        return random_poisson_v2_op(shape, lam, dtype=dtype, seed=seed1, seed2=seed2)
+
+
+@export(v1=["random.poisson", "random_poisson"])
+def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
+                   name: str | None = None) -> Tensor:
+    """As v2's, with the arguments in another order."""
+    return random_poisson_v2(shape, lam, dtype, seed, name)

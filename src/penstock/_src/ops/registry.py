@@ -1,0 +1,492 @@
+"""The one registry of operations.
+
+An op is declared once, in the file of its family, and everything about it stands there together:
+
+    mat_mul = op("MatMul", "a: T, b: T -> product: T",
+                 "transpose_a: bool = False, transpose_b: bool = False, T: type in {float int32 int64}")
+
+    @mat_mul.shape
+    def _(a, b, *, transpose_a, transpose_b): ...      # static shapes in, static shape out
+
+    @mat_mul.kernel
+    def _(a, b, *, transpose_a, transpose_b): ...      # torch tensors in, torch tensor out
+
+    @mat_mul.gradient
+    def _(op, grad): ...                               # builds ops
+
+Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it.
+
+*Kernels* get one argument per declared input (a list for list inputs) and, by keyword, just the attributes
+they name; a parameter `ctx` asks for the step context, `node` for the operation. They return a tensor, a tuple for
+several outputs, or None for none. Strings are numpy object arrays of bytes. A kernel may return a view of an input, or
+the input.
+
+*Shape rules* get static shapes (None: unknown rank; a tuple with None for unknown dimensions) and attributes
+in the same way; a parameter `c` asks for the ShapeContext, through which constant inputs are seen. They return
+the output's shape, or a list with one shape per output.
+
+*Devices*: a kernel runs on all types of devices, unless it is registered for one of them. `gpu=False` says that there
+is none on GPUs, `gpu="float int64"` that there is one for these values of the first type attribute. Strings, and what
+blocks, are for CPUs. `host="limit"` names inputs that kernels read on the host (`shape`, `axis` and the like are known).
+
+*Gradients* get the op and one gradient per output, and return one gradient (or None) per input.
+"""
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.base.dtypes import as_dtype
+from penstock._src.base.tracebacks import shorten
+from penstock._src.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
+
+OPS: dict[str, OpDef] = {}
+
+# Integer inputs of these names are shapes, sizes and axes in every op: kernels read them on the host, on any device.
+_ON_HOST = frozenset(
+    "axis begin block_shape branch_index concat_dim crop_size crops depth dim dimension dims element_shape end fft_length "
+    "filter_sizes image_size index input_shape input_sizes k ksize leading_dims lengths max_num_elements max_output_size "
+    "max_output_size_per_class max_total_size multiples new_shape num_bits num_classes num_cols num_elements num_lower "
+    "num_rows num_samples num_segments num_upper orig_input_shape output_shape paddings perm reduction_indices s0 s1 seed "
+    "seq_len_max shape shape_to_prepend shift size size_splits sizes split_dim strides dense_shape a_shape".split())
+GRADIENTS: dict[str, Callable | None] = {}
+
+
+class Known:
+    """What is known of an op when a step is compiled: attributes, static shapes, constant inputs."""
+
+    __slots__ = ("op", "attrs", "used", "_fed")
+
+    def __init__(self, op: Any, fed: Any):
+        self.op, self.attrs, self._fed = op, op.attrs, fed
+        self.used: set[int] = set()          # constant inputs that a rule has looked at
+
+    def dims(self, i: int) -> tuple | None:
+        """The shape of input i if all of it is known, else None."""
+        dims = self.op._inputs[i]._dims
+        return None if dims is None or None in dims else dims
+
+    def rank(self, i: int) -> int | None:
+        """The number of dimensions of input i, if it is known."""
+        dims = self.op._inputs[i]._dims
+        return None if dims is None else len(dims)
+
+    def out(self, i: int = 0) -> tuple | None:
+        """The shape of output i if all of it is known, else None."""
+        dims = self.op.outputs[i]._dims
+        return None if dims is None or None in dims else dims
+
+    def const(self, i: int) -> Any:
+        """The value of input i as a numpy array if it is a constant, else None. The kernel is given None in its place."""
+        t = self.op._inputs[i]
+        if not t._op.opdef.constant or id(t) in self._fed:
+            return None
+        self.used.add(i)
+        return t._op.attrs["value"]
+
+    def distinct(self, i: int) -> bool:
+        """Whether no element of input i, a vector, occurs twice."""
+        t = self.op._inputs[i]
+        return t._op.opdef.distinct and not t._value_index and id(t) not in self._fed
+
+    def floating(self, i: int = 0) -> bool:
+        """Whether input i is of a real floating type."""
+        return self.op._inputs[i]._dtype.base_dtype.is_floating
+
+    def plain(self, i: int = 0) -> bool:
+        """Whether input i is of a real floating type, or of the whole numbers that torch knows as such."""
+        return self.floating(i) or self.op._inputs[i]._dtype.base_dtype.name in ("int32", "int64")
+
+
+class Kernel:
+    """A kernel function and what it wants to be called with."""
+
+    __slots__ = ("fn", "attrs", "wants_ctx", "wants_node", "type_attr", "by_type")
+
+    def __init__(self, fn: Callable):
+        names = _keyword_names(fn)
+        self.fn, self.wants_ctx, self.wants_node = fn, "ctx" in names, "node" in names
+        self.attrs = tuple(n for n in names if n not in ("ctx", "node"))
+        self.type_attr: str | None = None
+        self.by_type: dict[Any, Kernel] = {}       # other kernels for some values of `type_attr`
+
+    def bind(self, attrs: dict[str, Any], node: Any = None) -> Callable:
+        """The kernel with its attributes (and node) filled in; called with input values (and ctx)."""
+        if self.by_type:
+            other = self.by_type.get(attrs[self.type_attr])  # type: ignore[index]
+            if other is not None:
+                return other.bind(attrs, node)
+        if not self.attrs and not self.wants_node:
+            return self.fn
+        given = {n: attrs[n] for n in self.attrs}
+        if self.wants_node:
+            given["node"] = node
+        return functools.partial(self.fn, **given)
+
+
+def _keyword_names(fn: Callable) -> list[str]:
+    """The keyword-only parameters of a rule, or those that it says it wants; builtins have none."""
+    if hasattr(fn, "wants"):
+        return list(fn.wants)
+    if type(fn) is types.FunctionType and not fn.__dict__:      # without __wrapped__ or __signature__: its code says it all
+        code, defaults = fn.__code__, fn.__kwdefaults__ or {}
+        names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
+        return [n for n in names if n not in defaults or n == "ctx"]
+    try:
+        params = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in params if p.kind is p.KEYWORD_ONLY and (p.default is p.empty or p.name == "ctx")]
+
+
+_DESCRIBED = frozenset(("attrs", "inputs", "outputs", "input_names", "list_output", "plain", "calls", "has_ref_inputs",
+                        "has_refs", "inferred_attrs", "explicit_attrs", "function_attrs", "_has_strings"))
+
+
+class OpDef:
+    """The declaration of one op. Calling it adds the op to the graph, or executes it."""
+
+    attrs: dict[str, Attr]
+    inputs: list[Arg]
+    outputs: list[Arg]
+
+    def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
+                 commutative: bool = False, blocking: bool = False, frees: bool = True, control_flow: bool = False,
+                 foldable: bool = True, per_session: bool = False, back_edge: bool = False,
+                 gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
+                 constant: bool = False, inert: bool = False, client_code: bool = False,
+                 forwards: bool | Callable[[dict], bool] = False, involution: bool = False, permutes: bool = False,
+                 reshapes: bool = False, takes_shape: bool = False, early: bool = False, light: bool = False,
+                 python_names: dict[str, str] | None = None, doc: str | None = None):
+        self.name = name
+        self._declaration = args, attrs
+        self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
+        self.frees = frees                         # where it blocks: when it is done, others that block may go on
+        self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
+        self.foldable = foldable and not stateful and not control_flow and not blocking
+        self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
+            as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
+        self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
+        self.metadata = metadata                   # looks at shapes alone: goes where its input is
+        self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
+        self.early = early                              # the sooner it runs, the better: right behind what it needs
+        self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
+        self.client_code = client_code                  # calls Python functions of the program that made the graph
+        self.light = light                              # takes no time to speak of, whatever its inputs are
+        self.involution = involution                    # done twice, it gives its input
+        self.permutes = permutes                        # gives its first input with the axes in the order of its second
+        # gives the elements of its first input in the same order, in another shape; that shape is its second input
+        self.reshapes, self.takes_shape = reshapes or takes_shape, takes_shape
+        self.neutral: dict[int, Any] | None = None      # numbers that, as that input, leave the other one as it is
+        self.reduces = False                            # along the axes of its second input; gives its first if there are none
+        self.repeats: int | None = None                 # the input whose elements, and no others, it gives
+        # whether, by its attributes, it gives its inputs on as they are
+        self.forwards = (lambda attrs: True) if forwards is True else forwards or None
+        self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
+        self.kernels: dict[str, Kernel] = {}
+        self.rows_kernel: Kernel | None = None     # see `rows`
+        self.shape_rule: Callable | None = None
+        self.shape_wants: tuple[str, ...] = ()
+        self.value_rule: Callable | None = None
+        self.sums = False                          # gives the sum of its inputs
+        self.outer: Callable | None = None         # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
+        self.sums_rows: Callable | None = None     # (op) -> whether it is the sum over the first axis of a matrix
+        self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
+        self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
+        self.prepare_rule: Callable | None = None
+        self.fuse_rule: Callable | None = None
+        self.absorb_rule: Callable | None = None
+        self.loop_rule: Callable | None = None
+        self.elementwise = False                   # works on each element alone, with broadcasting
+        self.multiplies = False                    # gives the product of its two inputs, element by element
+        self.joins = False                         # gives its inputs side by side, along the axis that its last input says
+        # (op) -> type, inputs, attributes of an op that gives the same without a row that is added to it, and the row; or None
+        self.without_row: Callable | None = None
+        self.divides = False                       # gives equal parts of its second input, along the axis that its first says
+        self.pointwise = ""                        # the instruction of kernels/pointwise.py that does the same to float32
+        self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
+        self.fills: int | None = None              # gives this number everywhere, in the shape of its input
+        # (op, fed) -> (begin, end) if, with what is known of it, it gives its last input as these rows among zeros
+        self.among_zeros: Callable | None = None
+        self.distinct = False                      # its first result, if it is a vector, has no element twice
+        self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
+        self.reads = False                         # looks at the variable that is its first input, and does nothing else
+        self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
+        # an op on arrays or stacks of a step, whose handle is its first input: it "makes" one, "derives" one (of gradients),
+        # "puts" something in, "takes" something out, or "looks" at it
+        self.holder = ""
+        # (op, static shape of the elements) -> of what it takes out; of an element that it puts in, or that is there before
+        self.element: Callable | None = None
+        self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
+        self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
+        self.flops: Callable | None = None         # see `cost`
+        # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from
+        self.in_place: Callable | None = None
+        self.chooses = False
+        self.branches: tuple[str, ...] = ()        # attributes with the functions that it chooses from
+        self.loop: tuple[str, str] | None = None   # attributes with the test and the body of a loop over its inputs
+        self.consumes: frozenset[str] = frozenset()          # inputs that kernels make their result of if nobody else has them
+        # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
+        self.elements: Callable | None = None
+        self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
+        self.samples: list = []
+        self.__name__, self.__doc__ = name, doc
+
+    # -- what call sites read, worked out once, when an op is first used ------------------------
+    def __getattr__(self, name: str) -> Any:
+        if name not in _DESCRIBED:
+            raise AttributeError(f"'OpDef' object has no attribute '{name}'")
+        args, attrs = self._declaration
+        left, _, right = args.partition("->")
+        self.attrs = parse_attrs(attrs)
+        self.inputs, self.outputs = parse_args(left, self.attrs), parse_args(right, self.attrs)
+        self._describe()
+        return self.__dict__[name]
+
+    def _describe(self) -> None:
+        self.input_names = [a.name for a in self.inputs]
+        self.list_output = len(self.outputs) == 1 and self.outputs[0].is_list
+        self.plain = not any(a.is_list for a in self.inputs)      # one value per input
+        self.calls = any(a.kind in ("func", "list(func)") for a in self.attrs.values())    # functions
+        self.has_ref_inputs = any(a.is_ref for a in self.inputs)
+        self.has_refs = self.has_ref_inputs or any(a.is_ref for a in self.outputs)
+        self._has_strings = any(a.type is not None and a.type.base_dtype.name == "string"
+                                for a in (*self.inputs, *self.outputs))
+        inferred: dict[str, None] = {}
+        for a in self.inputs:
+            for n in (a.type_attr, a.number_attr, a.type_list_attr):
+                if n:
+                    inferred[n] = None
+        self.inferred_attrs = tuple(inferred)
+        self.explicit_attrs = tuple(a for a in self.attrs if a not in inferred)
+        self.function_attrs = tuple(n for n, a in self.attrs.items() if a.kind in ("func", "list(func)"))
+
+    @functools.cached_property
+    def __signature__(self) -> inspect.Signature:
+        first = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.input_names]
+        last = []
+        for n in self.explicit_attrs:
+            a = self.attrs[n]
+            if a.default is REQUIRED:
+                first.append(inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+            else:
+                last.append(inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=a.default))
+        last.append(inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
+        return inspect.Signature(first + last)
+
+    # -- the rules ---------------------------------------------------------------------------------
+    def shape(self, rule: Callable) -> Callable:
+        """Sets the shape rule."""
+        self.shape_rule = rule
+        self.shape_wants = tuple(_keyword_names(rule))
+        return rule
+
+    def kernel(self, fn: Any = None, *, device: str = "any", types: str | None = None) -> Any:
+        """Sets the kernel for a device type ("cpu", "gpu"), or for all of them.
+
+        `types` ("uint16 string") sets another kernel for some types of the first input; the one for all other types
+        has to be there before. The choice is made once, when the kernel is bound.
+        """
+        if fn is None:
+            return lambda f: self.kernel(f, device=device, types=types)
+        if types is None:
+            self.kernels[device] = Kernel(fn)
+        else:
+            self.kernels[device].type_attr = self.inputs[0].type_attr
+            for t in types.split():
+                self.kernels[device].by_type[as_dtype(t)] = Kernel(fn)
+        return fn
+
+    def rows(self, fn: Callable | None = None) -> Any:
+        """Sets the kernel for a column: many values of its first input at once, stacked; the other inputs are the same for
+        all rows. Without an argument: the usual kernel works on columns, too."""
+        self.rows_kernel = self.kernel_for("cpu") if fn is None else Kernel(fn)
+        return fn
+
+    def gradient(self, fn: Callable) -> Callable:
+        """Sets the gradient function."""
+        GRADIENTS[self.name] = fn
+        return fn
+
+    def no_gradient(self) -> OpDef:
+        """Says that the op has no gradient: it stops there."""
+        GRADIENTS[self.name] = None
+        return self
+
+    def value(self, rule: Callable) -> Callable:
+        """Sets the rule by which an output that is used as a shape is partly known at build time."""
+        self.value_rule = rule
+        return rule
+
+    def prepare(self, rule: Callable) -> Callable:
+        """Sets the rule that may give a quicker kernel for one op of a step, from what is known of it (a `Known`).
+
+        The kernel takes the same inputs; it may rely on the static shapes and on constant inputs. None: the usual kernel.
+        """
+        self.prepare_rule = rule
+        return rule
+
+    def absorb(self, rule: Callable) -> Callable:
+        """Sets a rule that gets an op of a step and a `Fusing`, and may change the inputs of this op itself."""
+        self.absorb_rule = rule
+        return rule
+
+    def fuse(self, rule: Callable) -> Callable:
+        """Sets the rule that may put another op in the place of this one and those before it (see step/optimize/fusion.py)."""
+        self.fuse_rule = rule
+        return rule
+
+    def in_loop(self, rule: Callable) -> Callable:
+        """Sets a rule that gets an op of a loop and a `Looping`, and may change the op (see step/optimize/loops.py)."""
+        self.loop_rule = rule
+        return rule
+
+    def overwrites(self, at: int, fn: Callable) -> None:
+        """Sets a kernel that writes the result into input `at`, for floats of one shape and type: used where nobody sees it."""
+        self.overwriting[at] = fn
+
+    def cost(self, rule: Callable) -> Callable:
+        """Sets the rule for the number of arithmetic operations, from the shapes of the inputs and of the outputs. Without
+        one, it is the number of elements of the outputs."""
+        self.flops = rule
+        return rule
+
+    def kernel_for(self, device: str) -> Kernel | None:
+        """The kernel for "cpu" or "gpu"; None when there is none on that device."""
+        return self.kernels.get(device) or self.kernels.get("any")
+
+    def device_types(self, attrs: dict[str, Any]) -> tuple[str, ...]:
+        """The types of devices that have a kernel for these attributes."""
+        types = [v for n, a in self.attrs.items() if a.kind in ("type", "list(type)") and n in attrs
+                 for v in (attrs[n] if a.kind == "list(type)" else (attrs[n],))]
+        out = ["CPU"] if self.kernel_for("cpu") is not None or self.control_flow else []
+        if self._has_gpu_kernel(types):
+            out.append("GPU")
+        return tuple(out)
+
+    def _has_gpu_kernel(self, types: list) -> bool:
+        if not self.gpu or self.blocking or self.kernel_for("gpu") is None and not self.control_flow or self._has_strings:
+            return False
+        types = [as_dtype(t).base_dtype for t in types]
+        return all(t.name != "string" for t in types) and (self.gpu is True or not types or types[0] in self.gpu)
+
+    # -- calling -----------------------------------------------------------------------------------
+    def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+        from penstock._src.graph.build import apply
+        n = len(self.inputs)
+        if len(args) == n:
+            inputs = args
+        elif len(args) < n:
+            try:
+                inputs = (*args, *(kwargs.pop(a) for a in self.input_names[len(args):]))
+            except KeyError as e:
+                raise TypeError(f"{self.name}() missing required argument {e}") from None
+        else:
+            named = {} if name is None else {"name": name}
+            bound = self.__signature__.bind(*args, **named, **kwargs).arguments
+            name = bound.pop("name", None)
+            inputs = tuple(bound.pop(a) for a in self.input_names)
+            kwargs = bound
+        try:
+            return apply(self, inputs, kwargs, name)
+        except Exception as e:
+            shorten(e)
+            raise
+
+    def raw(self, **kwargs: Any) -> Any:
+        """The op under ``tf.raw_ops``: keyword arguments only."""
+        return self(**kwargs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def op(name: str, args: str, attrs: str = "", *, export_as: str = "", v1_as: str = "", **flags: Any) -> OpDef:
+    """Declares an op. `export_as`: public names (both APIs; `v1_as`: v1 only) of the op itself as a function."""
+    if name in OPS:
+        raise ValueError(f"op {name} is declared twice")
+    made = OPS[name] = OpDef(name, args, attrs, **flags)
+    if export_as or v1_as:
+        export.value(_function(made), *export_as.split(), v1=v1_as.split())
+    export.later(functools.partial(_raw_function, made), f"raw_ops.{name}")
+    return made
+
+
+def internal(name: str, args: str, attrs: str = "", **flags: Any) -> OpDef:
+    """Declares an op that passes put into steps, and that nobody calls: it has no public name."""
+    made = OPS[name] = OpDef(name, args, attrs, **flags)
+    return made
+
+
+def _function(definition: OpDef) -> Callable:
+    """A plain function over an op, for use under a public name."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return definition(*args, **kwargs)
+    call.__name__ = call.__qualname__ = re.sub("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", definition.name).lower()
+    call.__doc__ = definition.__doc__ or f"Op {definition.name}{definition.__signature__}."
+    call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
+    return call
+
+
+def _raw_function(definition: OpDef) -> Callable:
+    """The op under tf.raw_ops: keyword arguments only."""
+    public = {v: k for k, v in definition.python_names.items()}
+    signature = definition.__signature__
+    signature = signature.replace(parameters=[p.replace(name=definition.python_names.get(p.name, p.name))
+                                              for p in signature.parameters.values()])
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            raise TypeError(f"{definition.name} only takes keyword args (possible keys: {list(signature.parameters)}). "
+                            "Please pass these args as kwargs instead.")
+        if public:
+            kwargs = {public.get(k, k): v for k, v in kwargs.items()}
+        return definition(**kwargs)
+    call.__name__ = call.__qualname__ = definition.name
+    call.__doc__ = f"Op {definition.name}{signature}."
+    call.__signature__ = signature   # type: ignore[attr-defined]
+    return call
+
+
+def get(name: str) -> OpDef:
+    """The op called `name`; ValueError if there is none."""
+    try:
+        return OPS[name]
+    except KeyError:
+        import difflib
+        near = difflib.get_close_matches(name, OPS, n=3)
+        hint = f" Nearest: {', '.join(near)}." if near else ""
+        raise ValueError(f"Op type not registered '{name}'.{hint}") from None
+
+
+@export("RegisterGradient")
+class RegisterGradient:
+    """Registers a gradient function for an op type, or for a name used by gradient_override_map.
+
+    >>> @tf.RegisterGradient("MySquare")
+    ... def _(op, grad): return 2. * op.inputs[0] * grad
+    """
+
+    def __init__(self, op_type: str):
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f: Callable) -> Callable:
+        if self._op_type in GRADIENTS:
+            raise KeyError(f"Registering two gradient with name '{self._op_type}'!")
+        GRADIENTS[self._op_type] = f
+        return f
+
+
+@export("no_gradient", v1=["NotDifferentiable", "NoGradient"])
+def no_gradient(op_type: str) -> None:
+    """Says that op type `op_type` is not differentiable."""
+    if not isinstance(op_type, str):
+        raise TypeError("op_type must be a string")
+    GRADIENTS[op_type] = None

@@ -1,0 +1,1 @@
+"""State: variables, queues, tables, tensor arrays."""

@@ -1,0 +1,83 @@
+"""A variable's place in a run that is recorded: what is done to it is noted, and the variable stays as it is.
+
+A recorded run (step/compile/recorder.py) gives kernels these instead of variables. They are written in terms of the same
+methods, so nothing in a kernel knows of recordings.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.ops.state.state import VariableResource
+
+
+class _Lock:
+    """The lock of a stand-in."""
+
+    def __init__(self, of: StandIn):
+        self.of = of
+
+    def __enter__(self) -> None:
+        self.of.happens("lock")
+
+    def __exit__(self, *error: Any) -> None:
+        self.of.happens("unlock")
+
+
+class StandIn(VariableResource):
+    """Takes the place of a variable. `now` is the value that it would have by now."""
+
+    __slots__ = ("at", "recorder", "first", "now", "_seen")
+
+    def __init__(self, real: VariableResource, at: str, recorder: Any):
+        self.name, self.dtype, self.dims, self.order = real.name, real.dtype, real.dims, real.order
+        self.at, self.recorder = at, recorder
+        self.first = self.now = real.settled()
+        self.lock = _Lock(self)                              # type: ignore[assignment]
+        self._seen: Any = None                               # what the last read gave, until something happens
+
+    def happens(self, kind: str, *args: Any, value: torch.Tensor | None = None) -> Any:
+        """Notes that something is done to the variable."""
+        self._seen = None
+        return self.recorder.happened(kind, self.at, args, value)
+
+    @property
+    def value(self) -> Any:                                  # type: ignore[override]
+        """The variable's value."""
+        if self._seen is None:
+            self._seen = self.happens("read", value=self.now)
+        return self._seen
+
+    def read(self) -> Any:
+        """The same."""
+        return self.value
+
+    def writable(self) -> Any:
+        """The tensor to be updated: a copy here."""
+        self.now = self.now.clone()
+        return self.happens("writable", value=self.now)
+
+    def assign(self, value: Any) -> None:
+        """Sets the value."""
+        self.happens("assign", value)
+        self.now = self.recorder.inner(value).clone()
+
+    def add(self, value: Any, alpha: float) -> None:
+        """Adds to the value."""
+        self.happens("add", value, alpha)
+        self.now = torch.add(self.now, self.recorder.inner(value), alpha=alpha)
+
+    def add_product(self, a: Any, b: Any, alpha: float) -> None:
+        """Adds a product."""
+        self.happens("add_product", a, b, alpha)
+        self.now = torch.addmm(self.now, self.recorder.inner(a), self.recorder.inner(b), alpha=alpha)
+
+    def dissolve(self) -> None:
+        """Lets go of the variable's tensor, at once: while somebody holds it, it is not updated in place."""
+        self.first = self.now = self._seen = self.lock = self.recorder = None    # type: ignore[assignment]
+
+    def arrange(self, order: tuple[int, ...]) -> None:
+        """Not inside of a step."""
+        raise errors.InternalError(None, None, "A variable is arranged while its step is recorded.")

@@ -1,0 +1,546 @@
+"""Variables as the run time sees them: the resource that holds a value, and the ops that make, read and assign it.
+
+Reference variables (VariableV2 …) and resource variables (VarHandleOp …) are the same object underneath, a
+`VariableResource`: it is the run-time value of a reference and of a handle alike. A read gives the tensor itself, not
+a copy; an update writes in place when nobody else holds the tensor and replaces it by a new one otherwise, so that a
+value once read never changes under its reader.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base.static_shape import compatible, merge, show
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Tensor
+from penstock._src.kernels import arrays, bridge, indexing, pointwise
+from penstock._src.kernels.host_memory import own_pages
+from penstock._src.ops.registry import get, op
+
+Value = torch.Tensor | np.ndarray
+_FIRST = " (run tf.global_variables_initializer(), or restore a checkpoint, first)"
+
+
+class VariableResource:
+    """What a variable is while it runs: a tensor (None before initialization), its type, name and lock.
+
+    `order` is the order of its axes in memory, where it is not the usual one: kernels of GPUs want the filters of
+    convolutions with their outputs first.
+    """
+
+    __slots__ = ("name", "dtype", "dims", "value", "lock", "order", "__weakref__")
+
+    def __init__(self, name: str, dtype: Any, dims: tuple | None, value: Value | None = None):
+        self.name, self.dtype, self.dims, self.value = name, dtype, dims, value
+        self.lock = threading.RLock()
+        self.order: tuple[int, ...] | None = None
+
+    def arrange(self, order: tuple[int, ...]) -> None:
+        """Keeps the value with its axes in another order in memory, from now on."""
+        with self.lock:
+            if self.order != order:
+                self.order = order
+                if isinstance(self.value, torch.Tensor):
+                    self.value = self._own(self.value)
+
+    def _own(self, value: torch.Tensor) -> torch.Tensor:
+        """A copy of `value`, laid out as this variable is."""
+        if self.order is None or len(self.order) != value.ndim:
+            return own_pages(value).copy_(value)
+        back = sorted(range(value.ndim), key=self.order.__getitem__)
+        return value.permute(self.order).clone(memory_format=torch.contiguous_format).permute(back)
+
+    def read(self) -> Any:
+        """The value; FailedPreconditionError before initialization."""
+        value = self.value
+        if value is None:
+            raise errors.FailedPreconditionError(None, None, f"Attempting to use uninitialized value {self.name}{_FIRST}")
+        return value
+
+    def writable(self) -> Any:
+        """The tensor to update in place: the own one if nobody else holds it, else a copy that takes its place."""
+        if self.value is None:
+            self.read()
+        if isinstance(self.value, np.ndarray):
+            self.value = self.value.copy()
+        elif not bridge.exclusive(self):
+            value = self.value
+            self.value = self._own(value) if value.is_contiguous() else value.clone()   # type: ignore[union-attr,arg-type]
+        return self.value
+
+    def add(self, value: torch.Tensor, alpha: float) -> None:
+        """Adds `alpha` times `value`, which has the variable's shape."""
+        self.add_all([self], [value], alpha)
+
+    @staticmethod
+    def add_all(variables: list[VariableResource], values: list[torch.Tensor], alpha: float, own: bool = False) -> None:
+        """Adds `alpha` times a value to each variable: in place, or else without keeping anybody waiting.
+
+        Where others read or write a variable, the sums are made beside it, and take its place unless that was taken meanwhile.
+        If the values are our `own`, they may be used up.
+        """
+        left = [(v, value) for v, value in zip(variables, values, strict=True) if not v._add_at_once(value, alpha, own)]
+        if not left or _add_in_place(left, alpha):
+            return
+        old = [v.settled() for v, _ in left]
+        sums = torch._foreach_add(old, [value for _, value in left], alpha=alpha)
+        for (v, value), before, after in zip(left, old, sums, strict=True):
+            with v.lock:
+                if v.value is before:
+                    v.value = after
+                else:
+                    v.writable().add_(value, alpha=alpha)
+
+    def _add_at_once(self, value: torch.Tensor, alpha: float, own: bool) -> bool:
+        """Adds a short value without letting go of Python's lock; False if that cannot be done."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if self.value is None:
+                return False
+            if bridge.exclusive(self):
+                return pointwise.add_scaled(self.value, self.value, value, alpha)
+            if not own or not pointwise.add_scaled(value, self.value, value, alpha):
+                return False
+            self.value = value
+            return True
+        finally:
+            self.lock.release()
+
+    def settled(self) -> Any:
+        """The value when nobody is writing to it; nobody will, as long as it is held."""
+        with self.lock:
+            return self.read()
+
+    def add_product(self, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
+        """Adds `alpha` times a product of matrices: in one go if nobody else uses the variable now."""
+        if self.lock.acquire(blocking=False):
+            try:
+                if bridge.exclusive(self):
+                    self.value.addmm_(a, b, alpha=alpha)                     # type: ignore[union-attr]
+                    return
+            finally:
+                self.lock.release()
+        self.add(torch.mm(a, b), alpha)
+
+    def beside(self, value: torch.Tensor) -> VariableResource:
+        """A variable as this one, for a trial, with a copy of `value`."""
+        made = VariableResource(self.name, self.dtype, self.dims, value.clone())
+        made.order = self.order
+        return made
+
+    def stand_in(self, recorder: Any, at: str) -> VariableResource:
+        """What takes its place, as `at`, in a run that is recorded (step/compile/recorder.py)."""
+        from penstock._src.ops.state.stand_in import StandIn
+        return StandIn(self, at, recorder)
+
+    def assign(self, value: Value) -> None:
+        """Sets the value to a copy of `value`."""
+        with self.lock:
+            old = self.value
+            if isinstance(value, np.ndarray):
+                self.value = value.copy()
+            elif isinstance(old, torch.Tensor) and _fits(old, value):
+                del old
+                if bridge.exclusive(self):
+                    self.value.copy_(value)      # type: ignore[union-attr]
+                else:
+                    self.value = self._own(value)
+            else:
+                self.value = self._own(value)
+
+    def __repr__(self) -> str:
+        state = "uninitialized" if self.value is None else f"shape={tuple(self.value.shape)}"
+        return f"<variable {self.name} {self.dtype.name} {state}>"
+
+
+def _add_in_place(pairs: list[tuple[VariableResource, torch.Tensor]], alpha: float) -> bool:
+    """Adds values to variables in place if nobody else has one of them, now; says whether that was so."""
+    locked = []
+    try:
+        for v, _ in pairs:
+            if not v.lock.acquire(blocking=False):
+                return False
+            locked.append(v)
+            if v.value is None or not bridge.exclusive(v):
+                return False
+        torch._foreach_add_([v.value for v in locked], [value for _, value in pairs], alpha=alpha)
+        return True
+    finally:
+        for v in locked:
+            v.lock.release()
+
+
+def _fits(old: torch.Tensor, value: torch.Tensor) -> bool:
+    return old.shape == value.shape and old.dtype is value.dtype and old.device == value.device
+
+
+def _dims_text(dims: Any) -> str:
+    return "<unknown>" if dims is None else arrays.show(["?" if d is None else d for d in dims])
+
+
+# -- reference variables ----------------------------------------------------------------------------------------------
+def _lookup(ctx: Any, node: Any, container: str, shared_name: str, dtype: Any, shape: Any) -> VariableResource:
+    name = shared_name or node.name
+    if node.graph is None and not shared_name:            # eager, and nobody else can name it
+        return VariableResource(name, dtype, shape._dims)
+    found = ctx.resources.get_or_create(container, name, VariableResource,
+                                        lambda: VariableResource(name, dtype, shape._dims))
+    if found.dtype != dtype:
+        raise errors.invalid(f"Trying to access resource {name} located in container {container or 'localhost'}: "
+                             f"expected dtype {dtype.name}, found {found.dtype.name}")
+    return found
+
+
+_GPU = "floating int64 bool"         # integer counters live on the host
+_VARIABLE = "shape: shape, dtype: type, container: string = '', shared_name: string = ''"
+
+variable_v2 = op("VariableV2", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True, gpu=_GPU).no_gradient()
+variable_v2.shape(lambda *, shape: shape._dims)
+
+variable_v1 = op("Variable", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True, gpu=_GPU).no_gradient()
+variable_v1.shape(lambda *, shape: shape._dims or None)      # a scalar shape means an unknown one here
+
+
+@variable_v2.kernel
+@variable_v1.kernel
+def _variable_v2_kernel(*, shape, dtype, container, shared_name, ctx, node):
+    return _lookup(ctx, node, container, shared_name, dtype, shape)
+
+
+temporary_variable = op("TemporaryVariable", "-> ref: Ref(dtype)", "shape: shape, dtype: type, var_name: string = ''",
+                        stateful=True).no_gradient()
+temporary_variable.shape(lambda *, shape: shape._dims)
+
+
+@temporary_variable.kernel
+def _temporary_variable_kernel(*, shape, dtype, var_name, ctx, node):
+    name = var_name or node.name
+    key = ("temporary variable", name)
+    if key in ctx.locals:
+        raise errors.AlreadyExistsError(None, None, f"TemporaryVariable {name} already exists in this step.")
+    if not shape.is_fully_defined():
+        raise errors.invalid(f"TemporaryVariable {name} needs a fully defined shape, got {show(shape._dims)}")
+    made = ctx.locals[key] = VariableResource(name, dtype, shape._dims, torch.zeros(shape._dims, dtype=dtype.torch))
+    return made
+
+
+destroy_temporary_variable = op("DestroyTemporaryVariable", "ref: Ref(T) -> value: T", "T: type, var_name: string",
+                                foldable=False).no_gradient()
+destroy_temporary_variable.shape(lambda ref: ref)
+
+
+@destroy_temporary_variable.kernel
+def _destroy_temporary_variable_kernel(ref, *, var_name, ctx):
+    if ctx.locals.pop(("temporary variable", var_name), None) is None:
+        raise errors.NotFoundError(None, None, f"TemporaryVariable {var_name} does not exist in this step.")
+    return ref.read()
+
+
+assign_op = op("Assign", "ref: Ref(T), value: T -> output_ref: Ref(T)",
+               "T: type, validate_shape: bool = True, use_locking: bool = True", foldable=False).no_gradient()
+
+
+@assign_op.shape
+def _assign_shape(ref, value, *, validate_shape):
+    return merge(ref, value) if validate_shape else value
+
+
+@assign_op.kernel
+def _assign_kernel(ref, value, *, validate_shape):
+    if validate_shape:
+        held = ref.dims if ref.value is None else tuple(ref.value.shape)
+        if not compatible(held, tuple(value.shape)):
+            raise errors.invalid(f"Assign requires shapes of both tensors to match. lhs shape= {_dims_text(held)} rhs "
+                                 f"shape= {_dims_text(value.shape)} (variable {ref.name})")
+    ref.assign(value)
+    return ref
+
+
+def _same_shape(held: torch.Tensor, value: torch.Tensor) -> None:
+    if held.shape != value.shape:
+        raise errors.invalid(f"Shapes of both tensors must match. lhs shape= {_dims_text(held.shape)} rhs shape= "
+                             f"{_dims_text(value.shape)}")
+
+
+def _add(resource: VariableResource, value: torch.Tensor, sign: int) -> VariableResource:
+    with resource.lock:
+        _same_shape(resource.read(), value)
+        arrays.signed(resource.writable()).add_(arrays.signed(value), alpha=sign)
+    return resource
+
+
+_ADDABLE = "T: type in {numeric quantized}, use_locking: bool = False"
+assign_add_op = op("AssignAdd", "ref: Ref(T), value: T -> output_ref: Ref(T)", _ADDABLE, foldable=False).no_gradient()
+assign_add_op.shape(merge)
+assign_add_op.kernel(lambda ref, value: _add(ref, value, 1))
+
+assign_sub_op = op("AssignSub", "ref: Ref(T), value: T -> output_ref: Ref(T)", _ADDABLE, foldable=False).no_gradient()
+assign_sub_op.shape(merge)
+assign_sub_op.kernel(lambda ref, value: _add(ref, value, -1))
+
+is_variable_initialized_op = op("IsVariableInitialized", "ref: Ref(dtype) -> is_initialized: bool", "dtype: type",
+                                foldable=False).no_gradient()
+is_variable_initialized_op.shape(lambda ref: ())
+is_variable_initialized_op.kernel(lambda ref: torch.tensor(ref.value is not None))
+
+
+def _count_up_to(resource: VariableResource, limit: int) -> torch.Tensor:
+    with resource.lock:
+        held = resource.read()
+        if held.ndim != 0:
+            raise errors.invalid(f"CountUpTo needs a scalar, {resource.name} has shape {_dims_text(held.shape)}")
+        if int(held) >= limit:
+            raise errors.OutOfRangeError(None, None, f"Reached limit of {limit}")
+        resource.value = held + 1
+        return held
+
+
+count_up_to_op = op("CountUpTo", "ref: Ref(T) -> output: T", "limit: int, T: type in {index}",
+                    foldable=False).no_gradient()
+resource_count_up_to = op("ResourceCountUpTo", "resource: resource -> output: T", "limit: int, T: type in {index}",
+                          stateful=True).no_gradient()
+
+
+@count_up_to_op.shape
+def _count_up_to_shape(ref):
+    return merge(ref, ())
+
+
+resource_count_up_to.shape(lambda resource, *, c: merge(handle_dims(c.input("resource")), ()))
+count_up_to_op.kernel(lambda ref, *, limit: _count_up_to(ref, limit))
+resource_count_up_to.kernel(lambda resource, *, limit: _count_up_to(resource, limit))
+
+
+# -- resource variables -----------------------------------------------------------------------------------------------
+_THROUGH = 24        # ops that a handle is followed back through
+
+
+def _source(handle: Any) -> Any:
+    """The tensor that says what a handle refers to: of the op that made it, behind identities and control flow."""
+    for _ in range(_THROUGH):
+        if hasattr(handle, "_handle_dtype") or hasattr(handle, "_value"):
+            return handle
+        made_by = handle.op
+        if made_by.opdef is var_handle_op:
+            return handle
+        before = [t for t in made_by._inputs if t.dtype == dtypes.resource]
+        if not before:
+            return None
+        handle = before[0]
+    return None
+
+
+def handle_dims(handle: Any) -> tuple | None:
+    """The static shape of the variable behind a handle, as far as it is known."""
+    source = _source(handle)
+    if source is None:
+        return None
+    if hasattr(source, "_handle_dims"):
+        return source._handle_dims
+    if hasattr(source, "_value"):
+        return source._value.dims
+    return source.op.attrs["shape"]._dims
+
+
+def handle_dtype(handle: Any) -> Any:
+    """The dtype of the variable behind a handle, or None."""
+    source = _source(handle)
+    if source is None:
+        return None
+    if hasattr(source, "_handle_dtype"):
+        return source._handle_dtype
+    return source._value.dtype if hasattr(source, "_value") else source.op.attrs["dtype"]
+
+
+def _variable(resource: Any) -> VariableResource:
+    if not isinstance(resource, VariableResource):
+        raise errors.invalid(f"Trying to access a resource of type {type(resource).__name__} as a variable.")
+    return resource
+
+
+def _held(resource: Any) -> Any:
+    """The value behind a handle."""
+    value = _variable(resource).value
+    if value is None:
+        raise errors.FailedPreconditionError(
+            None, None, f"Error while reading resource variable {resource.name} from Container: localhost. This could "
+            f"mean that the variable was uninitialized. Not found: Resource localhost/{resource.name}/variable does not "
+            f"exist.{_FIRST}")
+    return value
+
+
+var_handle_op = op("VarHandleOp", "-> resource: resource",
+                   "container: string = '', shared_name: string = '', dtype: type, shape: shape",
+                   stateful=True, per_session=True, gpu=_GPU).no_gradient()
+var_handle_op.shape(lambda: ())
+
+
+@var_handle_op.kernel
+def _var_handle_kernel(*, container, shared_name, dtype, shape, ctx, node):
+    return _lookup(ctx, node, container, shared_name, dtype, shape)
+
+
+read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "dtype: type", stateful=True, light=True)
+read_variable_op.shape(lambda resource, *, c: handle_dims(c.input("resource")))
+read_variable_op.gradient(lambda op, grad: grad)
+read_variable_op.cost(lambda inputs, outputs: 0)
+read_variable_op.reads = True
+
+
+@read_variable_op.kernel
+def _read_variable_kernel(resource, *, dtype):
+    value = _held(resource)
+    if resource.dtype != dtype:
+        raise errors.invalid("Trying to read variable with wrong dtype. Expected "
+                             f"{dtype.name} got {resource.dtype.name}")
+    return value
+
+
+assign_variable_op = op("AssignVariableOp", "resource: resource, value: dtype ->", "dtype: type",
+                        stateful=True).no_gradient()
+assign_add_variable_op = op("AssignAddVariableOp", "resource: resource, value: dtype ->", "dtype: type",
+                            stateful=True).no_gradient()
+assign_sub_variable_op = op("AssignSubVariableOp", "resource: resource, value: dtype ->", "dtype: type",
+                            stateful=True).no_gradient()
+
+
+@assign_variable_op.shape
+@assign_add_variable_op.shape
+@assign_sub_variable_op.shape
+def _assign_variable_shape(resource, value, *, c):
+    merge(handle_dims(c.input("resource")), value)
+    return []
+
+
+@assign_variable_op.kernel
+def _assign_variable_kernel(resource, value, *, dtype):
+    if _variable(resource).dtype != dtype:
+        raise errors.invalid("Trying to assign variable with wrong dtype. Expected "
+                             f"{resource.dtype.name} got {dtype.name} (variable {resource.name})")
+    if not compatible(resource.dims, tuple(value.shape)):
+        raise errors.invalid(f"Trying to assign to variable with tensor with wrong shape. Expected "
+                             f"{_dims_text(resource.dims)} got {_dims_text(value.shape)} (variable {resource.name})")
+    resource.assign(value)
+
+
+def _add_to_held(resource: Any, value: Any, sign: int) -> None:
+    held = _held(resource)
+    if held.shape != value.shape:
+        raise errors.invalid(f"Cannot update variable with shape {_dims_text(held.shape)} using a Tensor with shape "
+                             f"{_dims_text(value.shape)}, shapes must be equal.")
+    del held
+    _add(resource, value, sign)
+
+
+assign_add_variable_op.kernel(lambda resource, value: _add_to_held(resource, value, 1))
+assign_sub_variable_op.kernel(lambda resource, value: _add_to_held(resource, value, -1))
+
+var_is_initialized_op = op("VarIsInitializedOp", "resource: resource -> is_initialized: bool",
+                           stateful=True).no_gradient()
+var_is_initialized_op.shape(lambda resource: ())
+var_is_initialized_op.kernel(lambda resource: torch.tensor(_variable(resource).value is not None))
+
+variable_shape = op("VariableShape", "input: resource -> output: out_type", "out_type: type in {int32 int64} = int32",
+                    stateful=True).no_gradient()
+
+
+@variable_shape.shape
+def _variable_shape_shape(input, *, c):
+    dims = handle_dims(c.input("input"))
+    return (None if dims is None else len(dims),)
+
+
+variable_shape.kernel(lambda input, *, out_type: torch.tensor(tuple(_held(input).shape), dtype=out_type.torch))
+variable_shape.value(lambda op, values: handle_dims(op._inputs[0]))
+
+destroy_resource_op = op("DestroyResourceOp", "resource: resource ->", "ignore_lookup_error: bool = True",
+                         stateful=True).no_gradient()
+
+
+@destroy_resource_op.kernel
+def _destroy_resource_kernel(resource, *, ignore_lookup_error, ctx):
+    known = ctx.resources.forget(resource)
+    if isinstance(resource, VariableResource):
+        known = known or resource.value is not None
+        resource.value = None
+    if not known and not ignore_lookup_error:
+        raise errors.NotFoundError(None, None, f"Resource {getattr(resource, 'name', resource)} does not exist.")
+
+
+# -- reading rows -----------------------------------------------------------------------------------------------------
+resource_gather = op("ResourceGather", "resource: resource, indices: Tindices -> output: dtype",
+                     "batch_dims: int = 0, validate_indices: bool = True, dtype: type, Tindices: type in {index}",
+                     stateful=True)
+
+
+@resource_gather.shape
+def _resource_gather_shape(resource, indices, *, batch_dims, c):
+    dims = handle_dims(c.input("resource"))
+    if dims is not None and not dims:
+        raise ValueError("Shape must be at least rank 1 but is rank 0: the variable is a scalar")
+    if dims is None or indices is None:
+        return None
+    return dims[:batch_dims] + indices[batch_dims:] + dims[batch_dims + 1:]
+
+
+@resource_gather.kernel
+def _resource_gather_kernel(resource, indices, *, batch_dims):
+    held = _held(resource)
+    if held.ndim < 1:
+        raise errors.invalid("params must be at least 1 dimensional")
+    return indexing.gather(held, indices, batch_dims, batch_dims)
+
+
+@resource_gather.gradient
+def _resource_gather_gradient(op, grad):
+    handle, indices = op.inputs
+    if op.attrs["batch_dims"]:
+        return _batch_gather_gradient(handle, indices, grad, op.attrs["batch_dims"]), None
+    shape = variable_shape(handle)
+    values = get("Reshape")(grad, get("ConcatV2")([[-1], shape[1:]], 0))
+    return IndexedSlices(values, get("Reshape")(indices, [-1]), shape), None
+
+
+def _batch_gather_gradient(handle: Any, indices: Any, grad: Any, batch: int) -> Tensor:
+    """Every row of a batch has a number of its own once the batch dimensions are merged with the gathered one."""
+    shape = variable_shape(handle)
+    zero, one = get("Cast")(0, DstT=indices.dtype.base_dtype), get("Cast")(1, DstT=indices.dtype.base_dtype)
+    count = get("Prod")(get("Cast")(shape[:batch], DstT=indices.dtype.base_dtype), [0])
+    size = get("Cast")(shape[batch], DstT=indices.dtype.base_dtype)
+    lead = get("ConcatV2")([shape[:batch], get("Fill")(get("Sub")(get("Shape")(get("Shape")(indices)), [batch]), 1)], 0)
+    offsets = get("Reshape")(get("Mul")(get("Range")(zero, count, one), size), lead)
+    rows = get("Reshape")(get("AddV2")(indices, offsets), [-1])
+    values = get("Reshape")(grad, get("ConcatV2")([[-1], shape[batch + 1:]], 0))
+    return get("Reshape")(get("UnsortedSegmentSum")(values, rows, get("Mul")(count, size)), shape)
+
+
+resource_gather_nd = op("ResourceGatherNd", "resource: resource, indices: Tindices -> output: dtype",
+                        "dtype: type, Tindices: type in {index}", stateful=True)
+
+
+@resource_gather_nd.shape
+def _resource_gather_nd_shape(resource, indices, *, c):
+    dims = handle_dims(c.input("resource"))
+    if dims is None or indices is None or indices[-1] is None:
+        return None
+    if indices[-1] > len(dims):
+        raise ValueError(f"indices.shape[-1] must be <= params.rank, but saw indices.shape[-1] = {indices[-1]} and "
+                         f"params.rank = {len(dims)}")
+    return indices[:-1] + dims[indices[-1]:]
+
+
+resource_gather_nd.kernel(lambda resource, indices: indexing.gather_nd(_held(resource), indices))
+
+
+@resource_gather_nd.gradient
+def _resource_gather_nd_gradient(op, grad):
+    handle, indices = op.inputs
+    shape = variable_shape(handle, out_type=indices.dtype.base_dtype)
+    if indices._dims is not None and len(indices._dims) == 2 and indices._dims[-1] == 1:
+        return IndexedSlices(grad, get("Squeeze")(indices, squeeze_dims=[-1]), shape), None
+    return get("ScatterNd")(indices, grad, shape), None

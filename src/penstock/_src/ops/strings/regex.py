@@ -1,0 +1,100 @@
+"""Regular expressions in RE2's syntax: full matches and replacements. How they run is in `kernels/re2.py`."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import LazyModule, export
+from penstock._src.graph.node import Tensor
+from penstock._src.kernels import strings
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.registry import op
+
+re2 = LazyModule("penstock._src.kernels.re2")
+
+regex_replace_op = op("RegexReplace", "input: string, pattern: string, rewrite: string -> output: string",
+                      "replace_global: bool = True").no_gradient()
+static_regex_replace = op("StaticRegexReplace", "input: string -> output: string",
+                          "pattern: string, rewrite: string, replace_global: bool = True").no_gradient()
+regex_full_match_op = op("RegexFullMatch", "input: string, pattern: string -> output: bool").no_gradient()
+static_regex_full_match = op("StaticRegexFullMatch", "input: string -> output: bool", "pattern: string").no_gradient()
+
+
+@regex_replace_op.shape
+def _regex_replace_shape(input, pattern, rewrite):
+    shapes.rank_is(pattern, 0)
+    shapes.rank_is(rewrite, 0)
+    return input
+
+
+@regex_full_match_op.shape
+def _regex_full_match_shape(input, pattern):
+    shapes.rank_is(pattern, 0)
+    return input
+
+
+static_regex_replace.shape(lambda input: input)
+static_regex_full_match.shape(lambda input: input)
+
+
+def _scalar(value: Any, what: str) -> bytes:
+    if value.ndim:
+        raise errors.invalid(f"{what} must be scalar, but received {list(value.shape)}")
+    return value.item()
+
+
+@regex_replace_op.kernel(device="cpu")
+def _regex_replace_kernel(input, pattern, rewrite, *, replace_global):
+    return _replaced(input, _scalar(pattern, "Pattern"), _scalar(rewrite, "Rewrite"), replace_global)
+
+
+@static_regex_replace.kernel(device="cpu")
+def _static_regex_replace_kernel(input, *, pattern, rewrite, replace_global):
+    return _replaced(input, strings.raw(pattern), strings.raw(rewrite), replace_global)
+
+
+def _replaced(input: Any, pattern: bytes, rewrite: bytes, everywhere: bool) -> Any:
+    compiled, new = re2.compiled(pattern), re2.Rewrite(rewrite)
+    return strings.each(lambda s: compiled.replace(s, new, everywhere), input)
+
+
+@regex_full_match_op.kernel(device="cpu")
+def _regex_full_match_kernel(input, pattern):
+    return _matched(input, _scalar(pattern, "Pattern"))
+
+
+@static_regex_full_match.kernel(device="cpu")
+def _static_regex_full_match_kernel(input, *, pattern):
+    return _matched(input, strings.raw(pattern))
+
+
+def _matched(input: Any, pattern: bytes) -> torch.Tensor:
+    compiled = re2.compiled(pattern)
+    return torch.tensor([compiled.full_match(s) for s in input.ravel().tolist()], dtype=torch.bool).reshape(input.shape)
+
+
+@export("strings.regex_replace", v1=["regex_replace"])
+@dispatched
+def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Tensor:
+    """Strings with the matches of `pattern` replaced; ``\\1`` in `rewrite` stands for the first group.
+
+    >>> tf.strings.regex_replace("Text with tags.<br /><b>contains html</b>", "<[^>]+>", " ")
+    """
+    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
+        return static_regex_replace(input, pattern=pattern, rewrite=rewrite, replace_global=replace_global, name=name)
+    return regex_replace_op(input, pattern, rewrite, replace_global=replace_global, name=name)
+
+
+@export("strings.regex_full_match")
+@dispatched
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+    """Whether strings match `pattern` from beginning to end.
+
+    >>> tf.strings.regex_full_match(["TF lib", "lib TF"], ".*lib$")
+    """
+    if isinstance(pattern, (str, bytes)):
+        return static_regex_full_match(input, pattern=pattern, name=name)
+    return regex_full_match_op(input, pattern, name=name)

@@ -1,0 +1,391 @@
+"""tf.train.Checkpoint: saves and restores objects by their places; CheckpointManager keeps the newest checkpoints."""
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from typing import Any
+
+from penstock._src.base import dtypes, errors
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.convert import constant
+from penstock._src.graph.scopes import colocate_with, control_dependencies, device
+from penstock._src.graph.trackable import OBJECT_GRAPH_PROTO_KEY, AutoTrackable, Trackable
+from penstock._src.io import paths
+from penstock._src.ops.core import identity
+from penstock._src.ops.registry import get
+from penstock._src.state.checkpoint import state
+from penstock._src.state.checkpoint.containers import NoDependency
+from penstock._src.state.checkpoint.object_graph import NoRestoreSaveable, ObjectGraphView
+from penstock._src.state.checkpoint.reader import CheckpointReader, object_graph_of
+from penstock._src.state.checkpoint.restore import (
+    CheckpointLoadStatus,
+    CheckpointPosition,
+    InitializationOnlyStatus,
+    NameBasedRestore,
+    NameBasedSaverStatus,
+    Restore,
+    _session,
+    next_restore,
+)
+from penstock._src.state.variables.variable import VariableV1
+
+
+def _inside_function() -> bool:
+    return not context.executing_eagerly() and context.current_graph().building_function
+
+
+def default_getter(name: str, shape: Any, dtype: Any, initializer: Any = None, partition_info: Any = None,
+                   **kwargs: Any) -> Any:
+    """A new resource variable, from a value or an initializer."""
+    from penstock._src.base.static_shape import TensorShape
+    from penstock._src.state.variables.initializers import GlorotUniform, Zeros
+    dtype = dtypes.as_dtype(dtype)
+    if initializer is None:
+        initializer = GlorotUniform() if dtype.is_floating else Zeros()
+    if not callable(initializer):
+        if shape is not None:
+            raise ValueError("If initializer is a constant, do not specify shape.")
+        value = initializer
+    else:
+        if isinstance(initializer, type):
+            initializer = initializer(dtype=dtype)
+        dims = TensorShape(shape).as_list()
+
+        def value() -> Any:
+            return initializer(dims, dtype=dtype)
+    return VariableV1(initial_value=value, name=name, dtype=dtype.base_dtype, use_resource=True, **kwargs)
+
+
+def add_variable(trackable: Any, name: str, shape: Any = None, dtype: Any = dtypes.float32, initializer: Any = None,
+                 trainable: bool = True) -> Any:
+    """A new variable that is a dependency of `trackable`; restored at once if a restore is waiting for it."""
+    return trackable._add_variable_with_custom_getter(name=name, shape=shape, dtype=dtype, initializer=initializer,
+                                                      getter=default_getter, trainable=trainable)
+
+
+class TrackableSaver:
+    """Saves and restores what is reached from a root. In graphs, the ops are made once and used again."""
+
+    def __init__(self, graph_view: ObjectGraphView):
+        self._graph_view = graph_view
+        self._feeds: Any = None                     # tensors for the object graph and the prefix
+        self._last_graph: Any = None
+        self._cached_save: Any = None
+        self._prefix_placeholder: Any = None
+        self._restore_op_cache: dict[str, Any] = {}
+
+    def save(self, file_prefix: str, checkpoint_number: int | None = None, session: Any = None) -> Any:
+        """Writes a checkpoint; gives its prefix, as a tensor or text."""
+        if checkpoint_number:
+            file_prefix = f"{file_prefix}-{checkpoint_number}"
+        if os.path.dirname(file_prefix):
+            paths.makedirs(os.path.dirname(file_prefix))
+        if context.executing_eagerly() or _inside_function():
+            saveables, graph, _ = self._graph_view.serialize_object_graph()
+            return self._save_op(saveables, constant(graph.SerializeToString()), constant(file_prefix))
+        if self._feeds is None:
+            with device("/cpu:0"):
+                self._feeds = constant("", dtype=dtypes.string), constant("", dtype=dtypes.string)
+        graph_tensor, prefix_tensor = self._feeds
+        saveables, graph, feeds = self._graph_view.serialize_object_graph()
+        if self._last_graph != graph:
+            self._cached_save = self._save_op(saveables, graph_tensor, prefix_tensor)
+            self._last_graph = graph
+        return _session(session).run(self._cached_save, {graph_tensor: graph.SerializeToString(), prefix_tensor: file_prefix,
+                                                         **(feeds or {})})
+
+    @staticmethod
+    def _save_op(saveables: list, graph: Any, prefix: Any) -> Any:
+        with device("/cpu:0"):
+            specs = [spec for s in [*saveables, NoRestoreSaveable(graph, OBJECT_GRAPH_PROTO_KEY)] for spec in s.specs]
+            saved = get("SaveV2")(prefix, [s.name for s in specs], [s.slice_spec for s in specs], [s.tensor for s in specs])
+            if saved is None:
+                return prefix
+            with control_dependencies([saved]):
+                return identity(prefix)
+
+    def restore(self, save_path: str | None) -> Any:
+        """Restores from a checkpoint; gives a status."""
+        if save_path is None:
+            return InitializationOnlyStatus(self._graph_view, next_restore())
+        graph_building = not context.executing_eagerly()
+        try:
+            graph = object_graph_of(save_path)
+        except errors.NotFoundError:
+            return self._restore_by_name(save_path, graph_building)
+        feeds = None
+        with device("/cpu:0"):
+            if graph_building:
+                if self._prefix_placeholder is None:
+                    self._prefix_placeholder = constant("model")
+                prefix, feeds = self._prefix_placeholder, {self._prefix_placeholder: save_path}
+            else:
+                prefix = constant(save_path)
+        restore = Restore(graph, save_path, prefix, self._restore_op_cache, self._graph_view)
+        CheckpointPosition(restore, 0).restore(self._graph_view.root)
+        return CheckpointLoadStatus(restore, feeds, self._graph_view)
+
+    def _restore_by_name(self, save_path: str, graph_building: bool) -> Any:
+        types = None if graph_building else CheckpointReader(save_path).get_variable_to_dtype_map()
+        if not state.checkpoint_exists(save_path):
+            raise errors.NotFoundError(None, None, f"There is no checkpoint {save_path}")
+        restore = NameBasedRestore(save_path, types)
+        if not graph_building:
+            for obj in self._graph_view.list_objects():
+                obj._maybe_initialize_trackable()
+                obj._name_based_attribute_restore(restore)
+        return NameBasedSaverStatus(restore, self._graph_view)
+
+
+class _Checkpoint(AutoTrackable):
+    """What both forms of tf.train.Checkpoint do."""
+
+    def __init__(self, **kwargs: Any):
+        from penstock._src.eager.function import Function
+        for name, value in sorted(kwargs.items()):
+            if isinstance(value, weakref.ref):
+                value = value()
+            if not isinstance(value, (Trackable, Function, list, dict, tuple)):
+                raise ValueError("`Checkpoint` was expecting a trackable object (an object derived from `TrackableBase`), got "
+                                 f"{value}. If you believe this object should be trackable (i.e. it is part of the TensorFlow "
+                                 "Python API and manages state), please open an issue.")
+            setattr(self, name, value)
+        self._save_counter = None
+        self._save_assign_op = None
+        self._saver = NoDependency(TrackableSaver(ObjectGraphView(weakref.ref(self), cached=not context.executing_eagerly())))
+
+    def _maybe_create_save_counter(self) -> None:
+        if self._save_counter is None:
+            with device("/cpu:0"):
+                self._save_counter = NoDependency(add_variable(self, name="save_counter", initializer=0, dtype=dtypes.int64,
+                                                               trainable=False))
+
+    @property
+    def save_counter(self) -> Any:
+        """A variable that counts the saves, and numbers them."""
+        self._maybe_create_save_counter()
+        return self._save_counter
+
+    def _write(self, file_prefix: Any, session: Any) -> Any:
+        done = self._saver.save(paths.as_text(file_prefix), session=session)
+        if isinstance(done, bytes):
+            return done.decode()
+        return done.numpy().decode() if context.executing_eagerly() else done
+
+    def _save(self, file_prefix: Any, session: Any) -> str:
+        file_prefix = paths.as_text(file_prefix)
+        if _inside_function():
+            raise NotImplementedError("Calling tf.train.Checkpoint.save() from a function is not supported, as save() modifies "
+                                      "saving metadata in ways not supported by TensorFlow Operations. Consider using "
+                                      "tf.train.Checkpoint.write(), a lower-level API which does not update metadata. "
+                                      "tf.train.latest_checkpoint and related APIs will not see this checkpoint.")
+        graph_building = not context.executing_eagerly()
+        if graph_building:
+            session = _session(session)
+            if self._save_counter is None:
+                session.run(self.save_counter.initializer)
+        if not graph_building:
+            number = int(self.save_counter.assign_add(1).numpy())
+        else:
+            if self._save_assign_op is None:
+                with colocate_with(self.save_counter):
+                    self._save_assign_op = NoDependency(self.save_counter.assign_add(1, read_value=True))
+            number = session.run(self._save_assign_op)
+        path = self._write(f"{file_prefix}-{number}", session)
+        state.write_state(os.path.dirname(file_prefix), path, [path], relative=True)
+        return path
+
+    def restore(self, save_path: Any, options: Any = None) -> Any:
+        """Restores from a checkpoint; objects that are made later get their values when they are made.
+
+        >>> tf.train.Checkpoint(model=model).restore(path).assert_consumed()
+        """
+        status = self.read(save_path)
+        self._maybe_create_save_counter()
+        if isinstance(status, NameBasedSaverStatus) and context.executing_eagerly():
+            status._checkpoint.unused_attributes.pop(id(self.save_counter), None)
+        return status
+
+    def read(self, save_path: Any, options: Any = None) -> Any:
+        """Like restore, of what `write` has written: without the counter of saves."""
+        if save_path is not None:
+            save_path = paths.as_text(save_path)
+            if paths.isdir(save_path):
+                save_path = state.latest_checkpoint(save_path)
+        return self._saver.restore(save_path)
+
+
+@export(v1=["train.Checkpoint"])
+class CheckpointV1(_Checkpoint):
+    """Saves and restores objects by their places.
+
+    >>> checkpoint = tf.train.Checkpoint(optimizer=optimizer, model=model)
+    >>> path = checkpoint.save("/tmp/model/ckpt")
+    >>> checkpoint.restore(path).assert_consumed()
+    """
+
+    def write(self, file_prefix: Any, session: Any = None) -> Any:
+        """Writes a checkpoint with exactly this prefix."""
+        return self._write(file_prefix, session)
+
+    def save(self, file_prefix: Any, session: Any = None) -> str:
+        """Writes a checkpoint with this prefix and a number, and names it in the state file."""
+        return self._save(file_prefix, session)
+
+
+@export(v2=["train.Checkpoint"])
+class Checkpoint(_Checkpoint):
+    """Saves and restores objects by their places.
+
+    >>> checkpoint = tf.train.Checkpoint(optimizer=optimizer, model=model)
+    >>> path = checkpoint.save("/tmp/model/ckpt")
+    >>> checkpoint.restore(path).assert_consumed()
+
+    With `root`, the checkpoint is of that object itself, with the other objects as further parts.
+    """
+
+    def __init__(self, root: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        if root is not None:
+            if not isinstance(root, Trackable):
+                raise ValueError(f"Expected root to be a Trackable. Got {root} (type: {type(root)}).")
+            for name, value in sorted(kwargs.items()):
+                known = root._lookup_dependency(name)
+                if known is None:
+                    root._track_trackable(getattr(self, name), name)
+                elif known is not value:
+                    raise ValueError(f"Cannot create a Checkpoint with keyword argument {name} if root.{name} already exists.")
+            self._root = NoDependency(root)
+            self._saver = NoDependency(TrackableSaver(ObjectGraphView(root, cached=not context.executing_eagerly())))
+
+    def _maybe_create_save_counter(self) -> None:
+        root = getattr(self, "_root", None)
+        if root is None:
+            super()._maybe_create_save_counter()
+        elif self._save_counter is None:
+            known = root._lookup_dependency("save_counter")
+            self._save_counter = NoDependency(known if known is not None else add_variable(
+                root, name="save_counter", initializer=0, dtype=dtypes.int64, trainable=False))
+
+    def write(self, file_prefix: Any, options: Any = None) -> Any:
+        """Writes a checkpoint with exactly this prefix."""
+        return self._write(file_prefix, None)
+
+    def save(self, file_prefix: Any, options: Any = None) -> str:
+        """Writes a checkpoint with this prefix and a number, and names it in the state file."""
+        return self._save(file_prefix, None)
+
+
+# -- keeping some of them --------------------------------------------------------------------------------------------
+@export("train.CheckpointManager")
+class CheckpointManager:
+    """Keeps the newest checkpoints of a directory, and removes the others.
+
+    >>> manager = tf.train.CheckpointManager(checkpoint, "/tmp/model", max_to_keep=3)
+    >>> checkpoint.restore(manager.latest_checkpoint)
+    >>> manager.save()
+    """
+
+    def __init__(self, checkpoint: Any, directory: Any, max_to_keep: int | None,
+                 keep_checkpoint_every_n_hours: float | None = None, checkpoint_name: str = "ckpt", step_counter: Any = None,
+                 checkpoint_interval: int | None = None, init_fn: Any = None):
+        if max_to_keep is not None and max_to_keep <= 0:
+            raise ValueError(f"Expected a positive integer or `None` for `max_to_keep`, got {max_to_keep}.")
+        if checkpoint_interval is not None and step_counter is None:
+            raise ValueError("`step_counter` should be passed if `checkpoint_interval` is not `None`.")
+        self._checkpoint, self._max_to_keep, self._directory = checkpoint, max_to_keep, paths.as_text(directory)
+        self._keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
+        self._checkpoint_prefix = paths.join(self._directory, checkpoint_name)
+        self._step_counter, self._checkpoint_interval, self._init_fn = step_counter, checkpoint_interval, init_fn
+        self._last_checkpoint_step: int | None = None
+        self._save_counter_assign: Any = None
+        self._maybe_delete: dict[str, float] = {}
+        self._latest_checkpoint: str | None = None
+        now = time.time()
+        self._last_preserved_timestamp = now - 1.0
+        known = state.get_checkpoint_state(self._directory)
+        if known is not None:
+            self._take_over(known, now)
+
+    def _take_over(self, known: Any, now: float) -> None:
+        """Goes on with the checkpoints of an earlier manager."""
+        self._latest_checkpoint = known.model_checkpoint_path
+        self._last_preserved_timestamp = known.last_preserved_timestamp
+        if now < self._last_preserved_timestamp:
+            logging.warning("time.time() returned a value %f seconds behind the last preserved checkpoint timestamp.",
+                            self._last_preserved_timestamp - now)
+            self._last_preserved_timestamp = now
+        found = list(known.all_model_checkpoint_paths)
+        times = list(known.all_model_checkpoint_timestamps) or [self._last_preserved_timestamp] * len(found)
+        for path, when in zip(found, times):
+            if min(when, now) > self._last_preserved_timestamp:
+                self._maybe_delete[path] = min(when, now)
+
+    directory = property(lambda self: self._directory, doc="The directory of the checkpoints.")
+    checkpoint = property(lambda self: self._checkpoint, doc="The tf.train.Checkpoint.")
+    checkpoint_interval = property(lambda self: self._checkpoint_interval, doc="Steps between checkpoints, or None.")
+    latest_checkpoint = property(lambda self: self._latest_checkpoint, doc="The newest checkpoint, or None.")
+    checkpoints = property(lambda self: list(self._maybe_delete), doc="The managed checkpoints, the oldest first.")
+    _prefix = property(lambda self: self._checkpoint_prefix)
+
+    def _sweep(self) -> None:
+        while self._max_to_keep and len(self._maybe_delete) > self._max_to_keep:
+            path = next(iter(self._maybe_delete))
+            when = self._maybe_delete.pop(path)
+            hours = self._keep_checkpoint_every_n_hours
+            if hours and when - hours * 3600.0 >= self._last_preserved_timestamp:
+                self._last_preserved_timestamp = when
+                continue
+            state.remove_matching(path + ".index")
+            state.remove_matching(path + ".data-?????-of-?????")
+
+    def _record_state(self) -> None:
+        state.write_state(self._directory, self._latest_checkpoint, list(self._maybe_delete), relative=True,  # type: ignore[arg-type]
+                          timestamps=list(self._maybe_delete.values()), last_preserved=self._last_preserved_timestamp)
+
+    def save(self, checkpoint_number: Any = None, check_interval: bool = True, options: Any = None) -> str | None:
+        """Saves, names the checkpoint in the state file, and removes what is too old; None if it is not time yet."""
+        session = None
+        if self._checkpoint_interval is not None and check_interval:
+            step = _number(self._step_counter, None)
+            if self._last_checkpoint_step is not None and step - self._last_checkpoint_step < self._checkpoint_interval:
+                return None
+            self._last_checkpoint_step = step
+        if context.executing_eagerly():
+            self._checkpoint.save_counter.assign_add(1)
+        else:
+            session = _session(None)
+            if self._save_counter_assign is None:
+                if self._checkpoint._save_counter is None:
+                    session.run(self._checkpoint.save_counter.initializer)
+                self._save_counter_assign = self._checkpoint.save_counter.assign_add(1, read_value=False)
+            session.run(self._save_counter_assign)
+        number = _number(self._checkpoint.save_counter if checkpoint_number is None else checkpoint_number, session)
+        path = self._checkpoint.write(f"{self._prefix}-{number}")
+        self._maybe_delete.pop(path, None)
+        self._maybe_delete[path] = time.time()
+        self._latest_checkpoint = path
+        self._record_state()              # before anything is removed: a crash in between finds the new one
+        self._sweep()
+        self._record_state()
+        return path
+
+    def restore_or_initialize(self) -> str | None:
+        """Restores the newest checkpoint; if there is none, calls `init_fn`."""
+        if self._latest_checkpoint is not None:
+            self._checkpoint.restore(self._latest_checkpoint)
+            if self._checkpoint_interval is not None:
+                self._last_checkpoint_step = _number(self._step_counter, None)
+            return self._latest_checkpoint
+        if self._init_fn is not None:
+            self._init_fn()
+        return None
+
+
+def _number(value: Any, session: Any) -> int:
+    if isinstance(value, Trackable) or hasattr(value, "dtype"):
+        return int(value.numpy() if context.executing_eagerly() else _session(session).run(value))
+    return int(value)

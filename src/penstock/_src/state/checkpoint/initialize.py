@@ -1,0 +1,130 @@
+"""Starting from another run's checkpoint: variables that are initialized from it, and waiting for new ones."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.graph.scopes import device
+from penstock._src.ops.registry import get
+from penstock._src.state.checkpoint import state
+from penstock._src.state.checkpoint.reader import checkpoint_filename, load_checkpoint
+from penstock._src.state.checkpoint.saveable import op_list_to_dict, saveable_objects_for_op
+from penstock._src.state.variables.partitioned import PartitionedVariable
+from penstock._src.state.variables.store import current_store
+from penstock._src.state.variables.variable import Variable
+
+
+@export(v1=["train.init_from_checkpoint"])
+def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: dict) -> None:
+    """Makes the initializers of variables read their values from a checkpoint.
+
+    The map goes from names (or scopes, "a/") in the checkpoint to variables, lists of parts, names or scopes here.
+
+    >>> tf.train.init_from_checkpoint("/tmp/old", {"encoder/": "model/encoder/", "bias": my_bias})
+    """
+    path = checkpoint_filename(ckpt_dir_or_file)
+    shapes = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
+    known = current_store()._vars
+    for there, here in sorted(assignment_map.items(), key=lambda item: str(item[0])):
+        variable = _found(here, known)
+        if variable is None:
+            _init_scope(path, ckpt_dir_or_file, there, here, shapes, known)
+            continue
+        if there not in shapes:
+            raise ValueError(f"Tensor {there} is not found in {ckpt_dir_or_file} checkpoint {shapes}")
+        if isinstance(variable, Variable) and not variable.get_shape().is_compatible_with(shapes[there]):
+            raise ValueError(f"Shape of variable {variable.name} ({variable.get_shape()}) doesn't match with shape of tensor "
+                             f"{there} ({shapes[there]}) from checkpoint reader.")
+        _set(variable, path, there)
+
+
+def _found(here: Any, known: dict[str, Any]) -> Any:
+    """A variable, or the list of its parts, from what the map names; None if it names a scope."""
+    if isinstance(here, PartitionedVariable):
+        return list(here)
+    if isinstance(here, Variable) or isinstance(here, list) and all(isinstance(v, Variable) for v in here):
+        return here
+    if here in known:
+        return known[here]
+    parts = []
+    while f"{here}/part_{len(parts)}" in known:
+        parts.append(known[f"{here}/part_{len(parts)}"])
+    return parts or None
+
+
+def _init_scope(path: Any, given: Any, there: str, here: str, shapes: dict, known: dict[str, Any]) -> None:
+    scope = here.rpartition("/")[0]
+    if not there.endswith("/"):
+        raise ValueError(f"Assignment map with scope only name {scope} should map to scope only {there}. Should be 'scope/': "
+                         "'other_scope/'.")
+    names = {n.partition("/part_")[0] for n in known if not scope or n.startswith(scope + "/")}
+    for name in sorted(names):
+        own = name[len(scope):] if here == "/" else name[len(scope) + 1:] if scope else name
+        full = (own if there == "/" else there + own).rstrip("/")
+        if full not in shapes:
+            raise ValueError(f"Tensor {full} ({name[len(scope) + 1:]} in {there}) is not found in {given} checkpoint")
+        _set(_found(name, known), path, full)
+
+
+def _set(variable: Any, path: Any, tensor_name: str) -> None:
+    if not isinstance(variable, (list, tuple)):
+        _set_initializer(variable, path, tensor_name, "")
+        return
+    whole = None
+    for part in variable:
+        info = part._save_slice_info
+        if whole is not None and whole != info.full_name:
+            raise ValueError(f"Slices must all be from the same tensor: {whole} != {info.full_name}")
+        whole = info.full_name
+        _set_initializer(part, path, tensor_name, info.spec)
+
+
+def _set_initializer(variable: Any, path: Any, tensor_name: str, slice_spec: str) -> None:
+    with device(variable.device), device("/cpu:0"):
+        restored, = get("RestoreV2")(path, [tensor_name], [slice_spec], [variable.dtype.base_dtype],
+                                     name="checkpoint_initializer")
+        saveable, = (s for name, op in op_list_to_dict([variable]).items() for s in saveable_objects_for_op(op, name))
+    variable._initializer_op = saveable.restore([restored], None)
+    if not hasattr(restored, "_value"):
+        restored.set_shape(variable.shape)
+        variable._initial_value = restored
+
+
+# -- waiting for new ones --------------------------------------------------------------------------------------------
+def wait_for_new_checkpoint(checkpoint_dir: Any, last_checkpoint: str | None = None, seconds_to_sleep: float = 1,
+                            timeout: float | None = None) -> str | None:
+    """The newest checkpoint of a directory as soon as it is another than `last_checkpoint`; None after `timeout` seconds."""
+    stop = None if timeout is None else time.monotonic() + timeout
+    while True:
+        found = state.latest_checkpoint(checkpoint_dir)
+        if found is not None and found != last_checkpoint:
+            return found
+        if stop is not None and time.monotonic() + seconds_to_sleep > stop:
+            return None
+        time.sleep(seconds_to_sleep)
+
+
+@export("train.checkpoints_iterator")
+def checkpoints_iterator(checkpoint_dir: Any, min_interval_secs: float = 0, timeout: float | None = None,
+                         timeout_fn: Callable | None = None) -> Iterator[str]:
+    """The checkpoints of a directory as they appear. After `timeout` seconds without a new one it ends (if `timeout_fn`,
+    when there is one, returns True).
+
+    >>> for path in tf.train.checkpoints_iterator("/tmp/train", timeout=600): evaluate(path)
+    """
+    path = None
+    while True:
+        found = wait_for_new_checkpoint(checkpoint_dir, path, timeout=timeout)
+        if found is None:
+            if timeout_fn is None or timeout_fn():
+                logging.info("Timed-out waiting for a checkpoint.")
+                return
+            continue
+        start, path = time.monotonic(), found
+        yield path
+        left = start + min_interval_secs - time.monotonic()
+        if left > 0:
+            time.sleep(left)

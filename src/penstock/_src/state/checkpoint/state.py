@@ -1,0 +1,154 @@
+"""The checkpoints of a directory: the state file that names them, finding the newest, removing old ones.
+
+The state file ("checkpoint") is written last and atomically, so that it never names a checkpoint that is not whole.
+"""
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from google.protobuf import text_format
+
+from penstock._src.base import errors
+from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
+from penstock._src.graph.messages import CheckpointState, SaverDef
+from penstock._src.io import bundle, paths
+
+
+def _is_absolute(path: str) -> bool:
+    return os.path.isabs(path) or "://" in path
+
+
+def _state_file(folder: str, latest_filename: str | None) -> str:
+    return paths.join(folder, latest_filename or "checkpoint") if folder else latest_filename or "checkpoint"
+
+
+@export(v1=["train.generate_checkpoint_state_proto"])
+def generate_checkpoint_state_proto(save_dir: Any, model_checkpoint_path: str, all_model_checkpoint_paths: Any = None,
+                                    all_model_checkpoint_timestamps: Any = None,
+                                    last_preserved_timestamp: float | None = None) -> Any:
+    """The CheckpointState that names the newest checkpoint and those that are kept; relative if `save_dir` is."""
+    save_dir = paths.as_text(save_dir)
+    kept = list(all_model_checkpoint_paths or ())
+    if not kept or kept[-1] != model_checkpoint_path:
+        logging.info("%s is not in all_model_checkpoint_paths. Manually adding it.", model_checkpoint_path)
+        kept.append(model_checkpoint_path)
+    if all_model_checkpoint_timestamps and len(all_model_checkpoint_timestamps) != len(kept):
+        raise ValueError("Checkpoint timestamps, if provided, must match checkpoint paths (got paths "
+                         f"{kept} and timestamps {all_model_checkpoint_timestamps})")
+    if not _is_absolute(save_dir):
+        def relative(p: str) -> str:
+            return p if _is_absolute(p) else os.path.relpath(p, save_dir)
+        model_checkpoint_path, kept = relative(model_checkpoint_path), [relative(p) for p in kept]
+    return CheckpointState(model_checkpoint_path=model_checkpoint_path, all_model_checkpoint_paths=kept,
+                           all_model_checkpoint_timestamps=all_model_checkpoint_timestamps,
+                           last_preserved_timestamp=last_preserved_timestamp)
+
+
+@export(v1=["train.update_checkpoint_state"])
+def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model_checkpoint_paths: Any = None,
+                            latest_filename: str | None = None, all_model_checkpoint_timestamps: Any = None,
+                            last_preserved_timestamp: float | None = None) -> None:
+    """Writes the state file of a directory."""
+    write_state(save_dir, model_checkpoint_path, all_model_checkpoint_paths, latest_filename, False,
+                all_model_checkpoint_timestamps, last_preserved_timestamp)
+
+
+def write_state(save_dir: Any, newest: str, kept: Any = None, latest_filename: str | None = None, relative: bool = False,
+                timestamps: Any = None, last_preserved: float | None = None) -> None:
+    """Writes the state file, with relative paths if asked for."""
+    save_dir = paths.as_text(save_dir)
+    file = _state_file(save_dir, latest_filename)
+    named, kept = newest, list(kept or ())
+    if relative:
+        def inside(p: str) -> str:
+            return os.path.relpath(p, save_dir) if os.path.isabs(p) else p.removeprefix(save_dir.rstrip("/") + "/") \
+                if "://" in p else p
+        named, kept = inside(newest), [inside(p) for p in kept]
+    state = generate_checkpoint_state_proto(save_dir, named, kept, timestamps, last_preserved)
+    if file == state.model_checkpoint_path:
+        raise RuntimeError(f"Save path '{newest}' conflicts with path used for checkpoint state.  Please use a different save "
+                           "path.")
+    paths.write_atomically(file, text_format.MessageToString(state).encode())
+
+
+@export("train.get_checkpoint_state")
+def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
+    """The CheckpointState of a directory; None if there is none that can be read."""
+    folder = paths.as_text(checkpoint_dir)
+    file = _state_file(folder, latest_filename)
+    try:
+        if not paths.exists(file):
+            return None
+        state = text_format.Parse(paths.read_bytes(file), CheckpointState())
+    except (errors.OpError, text_format.ParseError, UnicodeDecodeError) as e:
+        logging.warning("%s: %s", type(e).__name__, e)
+        logging.warning("%s: Checkpoint ignored", file)
+        return None
+    if not state.model_checkpoint_path:
+        raise ValueError("Invalid checkpoint state loaded from " + folder)
+    if not _is_absolute(state.model_checkpoint_path):
+        state.model_checkpoint_path = paths.join(folder, state.model_checkpoint_path)
+    for i, p in enumerate(state.all_model_checkpoint_paths):
+        if not _is_absolute(p):
+            state.all_model_checkpoint_paths[i] = paths.join(folder, p)
+    return state
+
+
+@export("train.latest_checkpoint")
+def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+    """The newest checkpoint in a directory, or None.
+
+    >>> saver.restore(sess, tf.train.latest_checkpoint("/tmp/train"))
+    """
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None:
+        return None
+    if checkpoint_exists(state.model_checkpoint_path):
+        return state.model_checkpoint_path
+    logging.error("Couldn't match files for checkpoint %s", state.model_checkpoint_path)
+    return None
+
+
+@export(v1=["train.checkpoint_exists"])
+def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+    """Whether there is a checkpoint, of either version, with that prefix."""
+    prefix = paths.as_text(checkpoint_prefix)
+    return bool(paths.glob(bundle.index_name(prefix)) or paths.glob(prefix))
+
+
+@export(v1=["train.get_checkpoint_mtimes"])
+def get_checkpoint_mtimes(checkpoint_prefixes: Any) -> list[float]:
+    """When the checkpoints that exist were written, in seconds."""
+    times = []
+    for prefix in checkpoint_prefixes:
+        found = paths.glob(bundle.index_name(prefix)) or paths.glob(prefix)
+        if found:
+            times.append(paths.stat(found[0]).mtime_nsec / 1e9)
+    return times
+
+
+@export(v1=["train.remove_checkpoint"])
+def remove_checkpoint(checkpoint_prefix: Any, checkpoint_format_version: int = SaverDef.V2,
+                      meta_graph_suffix: str = "meta") -> None:
+    """Removes the files of a checkpoint. The index goes first: without it the rest is no checkpoint."""
+    prefix = paths.as_text(checkpoint_prefix)
+    if checkpoint_format_version == SaverDef.V2:
+        remove_matching(bundle.index_name(prefix))
+        remove_matching(prefix + ".data-?????-of-?????")
+    else:
+        remove_matching(prefix)
+    remove_matching(meta_graph_filename(prefix, meta_graph_suffix))
+
+
+def remove_matching(pattern: str) -> None:
+    """Removes the files that match a pattern."""
+    for path in paths.glob(pattern):
+        paths.remove(path)
+
+
+def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta") -> str:
+    """The file of the MetaGraphDef that belongs to a checkpoint."""
+    return re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." + meta_graph_suffix

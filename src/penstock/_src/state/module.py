@@ -1,0 +1,132 @@
+"""tf.Module: the base of objects with variables, other modules and functions as attributes."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.trackable import AutoTrackable
+from penstock._src.state.variables.variable import Variable
+
+_NAME = re.compile(r"^[A-Za-z_]\w*$")
+
+
+def camel_to_snake(name: str) -> str:
+    """"MyModule" as "my_module"."""
+    return re.sub(r"((?<=[a-z0-9])[A-Z]|(?!^)(?<!_)[A-Z](?=[a-z]))", r"_\1", name).lower()
+
+
+@export("Module")
+class Module(AutoTrackable):
+    """The base of objects with variables.
+
+    >>> class Dense(tf.Module):
+    ...     def __init__(self, n, m):
+    ...         super().__init__()
+    ...         self.w = tf.Variable(tf.zeros([n, m]))
+    ...     def __call__(self, x): return x @ self.w
+    >>> Dense(2, 3).trainable_variables
+    """
+
+    _TF_MODULE_IGNORED_PROPERTIES = frozenset(("_self_dependencies", "_self_dependency_names", "_self_deferred",
+                                               "_self_name_based_restores"))
+
+    def __init__(self, name: str | None = None):
+        if name is None:
+            name = camel_to_snake(type(self).__name__)
+        elif not _NAME.match(name):
+            raise ValueError(f"{name!r} is not a valid module name. Module names must be valid Python identifiers (e.g. a "
+                             "valid class name).")
+        self._name = name
+        with name_scope(name) as scope:
+            self._scope_name = scope
+
+    name = property(lambda self: self._name, doc="The name, as given or made from the class.")
+
+    @property
+    def name_scope(self) -> Any:
+        """A name scope for the ops and variables of the module."""
+        return _Reentered(self._scope_name)
+
+    @property
+    def variables(self) -> tuple:
+        """The variables of this module and of those inside, in the order of attribute names."""
+        return tuple(self._flatten(predicate=_is_variable))
+
+    @property
+    def trainable_variables(self) -> tuple:
+        """The trainable ones of the variables."""
+        return tuple(self._flatten(predicate=lambda v: _is_variable(v) and v.trainable))
+
+    @property
+    def non_trainable_variables(self) -> tuple:
+        """The other variables."""
+        return tuple(self._flatten(predicate=lambda v: _is_variable(v) and not v.trainable))
+
+    @property
+    def submodules(self) -> tuple:
+        """The modules inside, breadth first."""
+        return tuple(self._flatten(predicate=lambda v: isinstance(v, Module)))
+
+    def _flatten(self, recursive: bool = True, predicate: Callable | None = None, attribute_traversal_key: Any = None,
+                 with_path: bool = False, expand_composites: bool = False) -> Iterator:
+        """The attributes of this module and of those inside for which `predicate` holds; with the way to each if asked for."""
+        return _walk(self, recursive, predicate or (lambda _: True), attribute_traversal_key, with_path, expand_composites)
+
+    @classmethod
+    def with_name_scope(cls, method: Callable) -> Callable:
+        """A method that runs inside the module's name scope."""
+        import functools
+
+        @functools.wraps(method)
+        def scoped(self: Any, *args: Any, **kwargs: Any) -> Any:
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+        return scoped
+
+
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, Variable)
+
+
+class _Reentered:
+    """A name scope that can be entered again and again."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self._open: list = []
+
+    def __enter__(self) -> str:
+        scope = name_scope(self.name if self.name.endswith("/") else self.name + "/")
+        self._open.append(scope)
+        return scope.__enter__()
+
+    def __exit__(self, *exc: Any) -> Any:
+        return self._open.pop().__exit__(*exc)
+
+
+def _walk(root: Any, recursive: bool, predicate: Callable, order: Any, with_path: bool, expand: bool) -> Iterator:
+    from penstock._src.base import nest
+    seen, queue = {id(root)}, [((), root)]
+    for path, module in queue:
+        submodules = []
+        for key, attribute in sorted(vars(module).items(), key=(lambda kv: order(kv[0])) if order else None):
+            if key in module._TF_MODULE_IGNORED_PROPERTIES or key == "_self_dependencies":
+                continue
+            try:
+                leaves = nest.flatten_with_tuple_paths(attribute, expand_composites=expand)
+            except Exception as e:
+                raise ValueError(f"Error processing property {key!r} of {module!r}") from e
+            for inner, leaf in leaves:
+                if id(leaf) in seen:
+                    continue
+                here = (*path, key, *inner)
+                if predicate(leaf):
+                    seen.add(id(leaf))
+                    yield (here, leaf) if with_path else leaf
+                if recursive and isinstance(leaf, Module):
+                    seen.add(id(leaf))
+                    submodules.append((here, leaf))
+        queue.extend(submodules)

@@ -1,0 +1,326 @@
+"""Variable: what programs call, and what reference and resource variables have in common.
+
+`tf.Variable(...)` goes through the creators that are open (`variable_creator_scope`), the last of which makes a
+`RefVariable` or a `ResourceVariable`.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.convert import register_tensor_conversion_function
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.node import Tensor, TensorRef
+from penstock._src.graph.scopes import init_scope, prepend_name_scope, strip_name_scope
+from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
+from penstock._src.state.variables.interface import VariableInterface
+from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
+
+
+# -- creators ---------------------------------------------------------------------------------------------------------
+@export(v1=["variable_creator_scope"], v2=["variable_creator_scope"])
+@contextlib.contextmanager
+def variable_creator_scope(variable_creator: Callable) -> Iterator[None]:
+    """Lets `variable_creator(next_creator, **kwargs)` make (or change) the variables created inside.
+
+    >>> def untrained(next_creator, **kwargs): return next_creator(**{**kwargs, "trainable": False})
+    >>> with tf.variable_creator_scope(untrained): v = tf.Variable(1.0)
+    """
+    stacks = context.current_graph()._stacks
+    old = stacks.variable_creators
+    mine = stacks.variable_creators = (*old, variable_creator)
+    try:
+        yield
+    finally:
+        if stacks.variable_creators is not mine:
+            raise RuntimeError("Exiting variable_creator_scope without proper nesting.")
+        stacks.variable_creators = old
+
+
+def _chain(creator: Callable, following: Callable) -> Callable:
+    return lambda **kwargs: creator(following, **kwargs)
+
+
+def create(kwargs: dict[str, Any], default: Callable) -> Any:
+    """A variable made by the open creators, innermost first, and at last by `default`."""
+    make = default
+    if context.state.strategies or context.process.strategy:
+        from penstock._src.models.distribute.contexts import with_creators
+        make = with_creators(default)
+    for creator in context.current_graph()._stacks.variable_creators:
+        make = _chain(creator, make)
+    return make(**kwargs)
+
+
+def _default_creator(**kwargs: Any) -> Any:
+    """The last creator of tf.Variable in the v1 API: chooses the kind of variable."""
+    from penstock._src.state.variables.reference import RefVariable
+    from penstock._src.state.variables.resource import ResourceVariable
+    from penstock._src.state.variables.scope import get_variable_scope
+    kwargs.pop("trackable_parent", None)
+    use_resource = kwargs.pop("use_resource", None)
+    if use_resource is None:
+        use_resource = get_variable_scope().use_resource
+    if use_resource is None:
+        use_resource = context.process.resource_variables
+    if use_resource or kwargs.get("variable_def") is None and context.eager_outside_functions():
+        kwargs.pop("expected_shape", None)
+        return ResourceVariable(**kwargs)
+    return RefVariable(**kwargs)
+
+
+def _default_creator_v2(**kwargs: Any) -> Any:
+    from penstock._src.state.variables.resource import ResourceVariable
+    kwargs.pop("trackable_parent", None)
+    kwargs.pop("use_resource", None)
+    kwargs.pop("collections", None)
+    kwargs.pop("expected_shape", None)
+    return ResourceVariable(**kwargs)
+
+
+class VariableMeta(type):
+    """Makes tf.Variable(...) go through the creators."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is VariableV1:
+            return create(_v1_arguments(*args, **kwargs), _default_creator)
+        if cls is Variable:
+            return create(_v2_arguments(*args, **kwargs), _default_creator_v2)
+        return super().__call__(*args, **kwargs)
+
+
+def _v1_arguments(initial_value: Any = None, trainable: bool | None = None, collections: Any = None,
+                  validate_shape: bool = True, caching_device: Any = None, name: str | None = None,
+                  variable_def: Any = None, dtype: Any = None, expected_shape: Any = None, import_scope: Any = None,
+                  constraint: Any = None, use_resource: bool | None = None,
+                  synchronization: Any = VariableSynchronization.AUTO,
+                  aggregation: Any = VariableAggregation.NONE, shape: Any = None) -> dict[str, Any]:
+    return dict(locals())
+
+
+def _v2_arguments(initial_value: Any = None, trainable: bool | None = None, validate_shape: bool = True,
+                  caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None,
+                  import_scope: Any = None, constraint: Any = None,
+                  synchronization: Any = VariableSynchronization.AUTO,
+                  aggregation: Any = VariableAggregation.NONE, shape: Any = None) -> dict[str, Any]:
+    return dict(locals())
+
+
+# -- the class --------------------------------------------------------------------------------------------------------
+@export(v2=["Variable"])
+class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
+    """State that outlives a step: a tensor that ops can change.
+
+    >>> v = tf.Variable([1.0, 2.0])
+    >>> v.assign_add([1.0, 1.0]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    __array_priority__ = 100
+    _is_tensor_like = True
+    _name: str
+    _trainable: bool
+    _save_slice_info: Any = None
+    _synchronization: Any = VariableSynchronization.AUTO
+    _aggregation: Any = VariableAggregation.NONE
+    _constraint: Any = None
+    _distribute_strategy: Any = None
+    _distributed_container: Any = None         # of a copy: a reference to the variable that it belongs to
+    _own_saveable = False                      # copies on several devices say themselves how they are saved and written
+
+    # what both kinds answer in the same way
+    trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")
+    synchronization = property(lambda self: self._synchronization, doc="When copies are brought together.")
+    aggregation = property(lambda self: self._aggregation, doc="How updates of copies are put together.")
+    constraint = property(lambda self: self._constraint, doc="The function that projects the value after an update.")
+    name = property(lambda self: self._name, doc="The name, with output index.")
+    _shared_name = property(lambda self: self.name[:self.name.index(":")], doc="The name of the resource.")
+
+    def get_shape(self) -> TensorShape:
+        """Alias of `shape`."""
+        return self.shape
+
+    def _shape_as_list(self) -> list | None:
+        return None if self.shape.rank is None else self.shape.as_list()
+
+    def ref(self) -> TensorRef:
+        """A hashable reference to this variable."""
+        return TensorRef(self)
+
+    experimental_ref = ref
+
+    def eval(self, session: Any = None) -> Any:
+        """The value in `session`, or in the default one."""
+        return self.value().eval(session=session)
+
+    def initialized_value(self) -> Any:
+        """The value if it is initialized, else the initial value: for initializing other variables from this one."""
+        from penstock._src.state.variables.collections import is_variable_initialized
+        with init_scope():
+            if context.executing_eagerly():
+                return self.read_value()
+            return self._cond(is_variable_initialized(self), self.read_value, lambda: self.initial_value)
+
+    def _cond(self, pred: Any, true_fn: Callable, false_fn: Callable) -> Any:
+        from penstock._src.ops.control.control_flow import cond
+        return cond(pred, true_fn, false_fn)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Sets the value in a session (or at once in eager mode) without adding to the graph."""
+        if context.executing_eagerly():
+            self.assign(value)
+            return
+        from penstock._src.session.session import get_default_session
+        session = session or get_default_session()
+        if session is None:
+            raise ValueError("Either session argument should be provided or default session should be established")
+        session.run(self.initializer, {self.initializer.inputs[1]: value})
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The VariableDef message; None if the variable is not in `export_scope`."""
+        from tensorboard.compat.proto.variable_pb2 import VariableDef
+        if export_scope is not None and not self._proto_name().startswith(export_scope):
+            return None
+        made = VariableDef()
+        if self._initial_value_tensor() is not None:
+            made.initial_value_name = strip_name_scope(self._initial_value_tensor().name, export_scope)
+        made.trainable = self.trainable
+        made.synchronization = self.synchronization.value
+        made.aggregation = self.aggregation.value
+        self._fill_proto(made, lambda name: strip_name_scope(name, export_scope))
+        if self._save_slice_info is not None:
+            made.save_slice_info_def.MergeFrom(self._save_slice_info.to_proto(export_scope=export_scope))
+        return made
+
+    @staticmethod
+    def from_proto(variable_def: Any, import_scope: str | None = None) -> Any:
+        """The variable that a VariableDef names, in the default graph."""
+        return VariableV1(variable_def=variable_def, import_scope=import_scope, use_resource=variable_def.is_resource)
+
+    def _from_proto(self, variable_def: Any, import_scope: str | None) -> Callable[[str], Any]:
+        """Takes over what both kinds keep in the message; gives a function from names to graph elements."""
+        graph = context.current_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(prepend_name_scope(name, import_scope))
+        self._synchronization = VariableSynchronization(variable_def.synchronization)
+        self._aggregation = VariableAggregation(variable_def.aggregation)
+        self._trainable = variable_def.trainable
+        if variable_def.HasField("save_slice_info_def"):
+            self._save_slice_info = SaveSliceInfo(save_slice_info_def=variable_def.save_slice_info_def,
+                                                  import_scope=import_scope)
+        return element
+
+    def _proto_name(self) -> str:
+        return self.name
+
+    def _set_save_slice_info(self, info: Any) -> None:
+        self._save_slice_info = info
+
+    def _get_save_slice_info(self) -> Any:
+        return self._save_slice_info
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {VARIABLE_VALUE_KEY: self}
+
+    # -- as a value ---------------------------------------------------------------------------------------------------
+    def __iter__(self) -> Any:
+        raise TypeError("'Variable' object is not iterable.")
+
+    def __getitem__(self, key: Any) -> Any:
+        from penstock._src.ops.array.slicing import slice_helper
+        return slice_helper(self.value(), key, var=self)
+
+    def __eq__(self, other: Any) -> Any:
+        if context.process.tensor_equality and context.eager_outside_functions():
+            return Tensor.__eq__(self.value(), other)
+        return self is other
+
+    def __ne__(self, other: Any) -> Any:
+        if context.process.tensor_equality and context.eager_outside_functions():
+            return Tensor.__ne__(self.value(), other)
+        return self is not other
+
+    def __hash__(self) -> int:
+        if context.process.tensor_equality and context.eager_outside_functions():
+            raise TypeError("Variable is unhashable. Instead, use variable.ref() as the key.")
+        return id(self)
+
+
+@export(v1=["Variable"])
+class VariableV1(Variable):
+    """State that outlives a step: a tensor that ops can change (v1 form, with collections).
+
+    >>> v = tf.Variable(tf.zeros([2]), name="v")
+    >>> sess.run(tf.global_variables_initializer())
+    """
+
+
+Variable.__signature__ = inspect.signature(_v2_arguments)  # type: ignore[attr-defined]
+VariableV1.__signature__ = inspect.signature(_v1_arguments)  # type: ignore[attr-defined]
+
+
+def _operator(name: str) -> Callable:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(Tensor, name)(self.value(), *args, **kwargs)
+    return functools.wraps(getattr(Tensor, name))(call) if hasattr(Tensor, name) else call
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "div", "rdiv", "truediv", "rtruediv", "floordiv",
+              "rfloordiv", "mod", "rmod", "lt", "le", "gt", "ge", "and", "rand", "or", "ror", "xor", "rxor", "invert",
+              "pow", "rpow", "matmul", "rmatmul", "neg", "abs"):
+    setattr(Variable, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def sparse_parts(delta: Any) -> tuple[Any, Any]:
+    """Indices and values of an update; TypeError unless it is IndexedSlices."""
+    if not isinstance(delta, IndexedSlices):
+        raise TypeError(f"sparse_delta is not IndexedSlices: {delta}")
+    return delta.indices, delta.values
+
+
+# -- slices of partitioned variables ----------------------------------------------------------------------------------
+class SaveSliceInfo:
+    """Which part of a larger, partitioned variable a variable holds; checkpoints store the whole."""
+
+    def __init__(self, full_name: str | None = None, full_shape: Any = None, var_offset: Any = None,
+                 var_shape: Any = None, save_slice_info_def: Any = None, import_scope: str | None = None):
+        if save_slice_info_def is not None:
+            d = save_slice_info_def
+            self.full_name = prepend_name_scope(d.full_name, import_scope)
+            self.full_shape, self.var_offset, self.var_shape = list(d.full_shape), list(d.var_offset), list(d.var_shape)
+        else:
+            self.full_name, self.full_shape = full_name, full_shape
+            self.var_offset, self.var_shape = var_offset, var_shape
+
+    @property
+    def spec(self) -> str:
+        """Full shape and extent as text: "10 20 0,5:0,20"."""
+        full = " ".join(f"{d}" for d in self.full_shape)
+        parts = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape, strict=True))
+        return f"{full} {parts}"
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The SaveSliceInfoDef message."""
+        from tensorboard.compat.proto.variable_pb2 import SaveSliceInfoDef
+        if export_scope is not None and not self.full_name.startswith(export_scope):  # type: ignore[union-attr]
+            return None
+        return SaveSliceInfoDef(full_name=strip_name_scope(self.full_name, export_scope), full_shape=self.full_shape,
+                                var_offset=self.var_offset, var_shape=self.var_shape)
+
+
+Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
+
+
+def _variable_to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    return value._dense_var_to_tensor(dtype=dtype, name=name, as_ref=as_ref)
+
+
+register_tensor_conversion_function(Variable, _variable_to_tensor)

@@ -1,0 +1,1 @@
+"""A step, from what is asked to something that runs: place, optimize, partition, compile."""

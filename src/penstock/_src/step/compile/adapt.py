@@ -1,0 +1,144 @@
+"""Kernels on devices: the values that a kernel gets are where it wants them, and those that it makes are on its device.
+
+Between partitions, sends and receives have brought values to the right device; within one, this is what is left to do: inputs
+that are shapes and axes stay on the host, as do int32 computations and comparisons whose inputs are all there (TensorFlow keeps
+shape arithmetic on the host too, and no loop waits for the GPU to count), and what a kernel makes from nothing is put on the
+device. Inside of functions, and where control flow spans devices, it is also what moves values between devices.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import dtypes
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels.devices.cpu import to_host
+from penstock._src.kernels.devices.device import Device
+from penstock._src.ops.registry import OpDef
+
+_HOST_KINDS = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)
+_COUNTS = (dtypes.int32, dtypes.bool)
+
+
+def adapted(bound: Callable, op: Operation, placed: dict[Operation, Device], fed: set[int]) -> Callable:
+    """`bound`, a kernel with its attributes, as it is to be called on the device of `op`."""
+    device = placed[op]
+    opdef = op.opdef
+    if opdef.calls or opdef.control_flow:
+        return bound                                # functions place their own ops; control flow hands values on
+    if device.host and all(_on_host(t, placed) for t in op._inputs):
+        return bound
+    arguments = _arguments(opdef, op._counts, op._inputs)
+    host = _host_positions(opdef, [(n, [t.dtype for t in ts]) for n, ts in arguments])
+    if op._inputs and not host and all(_on_device(t, placed, device) for t in op._inputs):
+        return bound
+    constants = frozenset(i for i, (_, ts) in enumerate(arguments) if all(_is_constant(t, fed) for t in ts))
+    return loosely(bound, opdef, device, [t.dtype for t in op._inputs], op._counts, [t.dtype for t in op.outputs], constants)
+
+
+def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts: tuple, outputs: list,
+            constants: frozenset = frozenset()) -> Callable:
+    """The same where nothing is known of where the inputs are, but only their types."""
+    if opdef.calls or opdef.control_flow:
+        return bound
+    if device.host:
+        return lambda *args, **kw: bound(*[_each(to_host, a) for a in args], **kw)
+    arguments = _arguments(opdef, counts, inputs)
+    host = _host_positions(opdef, arguments)
+    data = [t.base_dtype for i, (_, ts) in enumerate(arguments) if i not in host for t in ts]
+    if not data:
+        return _making(bound, device)
+    if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)) or all(t in _COUNTS for t in (*data, *outputs)):
+        return _where_inputs_are(bound, host, device)
+    return _moving(bound, host, constants, device)
+
+
+def _arguments(opdef: OpDef, counts: tuple, values: list) -> list[tuple[str, list]]:
+    """(name, the values of one declared input) in order."""
+    out, i = [], 0
+    for arg, count in zip(opdef.inputs, counts or (None,) * len(opdef.inputs), strict=True):
+        step = 1 if count is None else count
+        out.append((arg.name, values[i:i + step]))
+        i += step
+    return out
+
+
+def _host_positions(opdef: OpDef, arguments: list[tuple[str, list]]) -> frozenset:
+    """Which inputs the kernel reads on the host."""
+    return frozenset(i for i, (name, types) in enumerate(arguments)
+                     if name in opdef.host_inputs and all(t.is_integer for t in types))
+
+
+def _on_host(t: Tensor, placed: dict[Operation, Device]) -> bool:
+    """Whether a value is surely in the host's memory. The arguments of a function may be anywhere."""
+    if t.dtype.base_dtype == dtypes.string:
+        return True
+    maker = placed.get(t._op)
+    return maker is not None and maker.host and not t._op.opdef.control_flow and not t._op.opdef.calls \
+        and not _of_argument(t._op, placed)
+
+
+def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bool:
+    """Whether a value is surely on a device: what kernels there give as floating point numbers is."""
+    kind = t.dtype.base_dtype
+    return placed.get(t._op) is device and (kind.is_floating or kind.is_complex) and bool(t._op._inputs) \
+        and not t._op.opdef.control_flow and not t._op.opdef.calls and not t.dtype._is_ref_dtype \
+        and not _of_argument(t._op, placed)
+
+
+def _of_argument(op: Operation, placed: dict[Operation, Device]) -> bool:
+    """Whether an op gives what is in a resource that is an argument of a function: that is where its variable is."""
+    return any(t.dtype.base_dtype == dtypes.resource and t._op not in placed for t in op._inputs)
+
+
+def _is_constant(t: Tensor, fed: set[int]) -> bool:
+    return id(t) not in fed and not t._op._inputs and t._op.opdef.foldable
+
+
+def _each(move: Callable, value: Any) -> Any:
+    return [move(v) for v in value] if type(value) is list else move(value)
+
+
+def _put(value: Any, device: Device) -> Any:
+    """A made value on its device; int32, and a single truth value, stay on the host."""
+    return device.put(value) if isinstance(value, torch.Tensor) and value.dtype is not torch.int32 and \
+        (value.ndim or value.dtype is not torch.bool) else value
+
+
+def _making(bound: Callable, device: Device) -> Callable:
+    """For kernels without inputs on the device: what they make is put there."""
+    def call(*args: Any, **kw: Any) -> Any:
+        out = bound(*[_each(to_host, a) for a in args], **kw)
+        if isinstance(out, (tuple, list)):
+            return type(out)([_each(lambda v: _put(v, device), o) for o in out])
+        return _put(out, device)
+    return call
+
+
+def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Callable:
+    """For kernels over int32 and truth values: on the device if an input is there, else on the host."""
+    def there(value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and not value.is_cpu
+
+    def call(*args: Any, **kw: Any) -> Any:
+        data = [a for i, a in enumerate(args) if i not in host]
+        if any(any(map(there, a)) if type(a) is list else there(a) for a in data):
+            return bound(*[_each(to_host if i in host else device.put, a) for i, a in enumerate(args)], **kw)
+        return bound(*[_each(to_host, a) for a in args], **kw)
+    return call
+
+
+def _moving(bound: Callable, host: frozenset, constants: frozenset, device: Device) -> Callable:
+    """For all others: each input is brought to where it is wanted; constants once and for all."""
+    kept: dict[int, Any] = {}
+
+    def move(i: int, value: Any) -> Any:
+        if i in kept:
+            return kept[i]
+        value = _each(to_host if i in host else device.put, value)
+        if i in constants:
+            kept[i] = value
+        return value
+    return lambda *args, **kw: bound(*[move(i, a) for i, a in enumerate(args)], **kw)

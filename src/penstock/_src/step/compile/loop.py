@@ -1,0 +1,239 @@
+"""A functional loop as one program: the test and the body of a While op, written into one `while`.
+
+    def step(ctx, given):
+        f0, f1, = given; given.clear()
+        n2 = number(f0)
+        v3 = f1
+        while True:
+            n4 = n2 < 10                # Less
+            if not n4: break
+            ...
+            n2, v3 = n9, t8
+        return (make_int32(n2), v3, )
+
+Functions that the body calls are written in place. Counters are Python numbers (step/compile/numbers.py). What gives the
+same in all iterations is written before the loop; sums of products are added up behind it (step/compile/outer_sum.py).
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Container
+from typing import Any
+
+from penstock._src.graph.effects import writes_nothing
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.registry import get
+from penstock._src.step.compile import outer_sum
+from penstock._src.step.compile.blocks import BlockWriter
+from penstock._src.step.compile.numbers import find_numbers, sources_of
+from penstock._src.step.compile.program import Program
+
+_LARGE = 400                 # ops of a called function that are still written in place
+_DEEP = 12                   # blocks inside of each other; Python allows twenty
+
+
+def write_loop(test: Any, body: Any, ctx: Any) -> Program | None:
+    """The program of a loop over two optimized functions (optimize.step.StepGraph); None if they are not straight lines."""
+    if any(op.opdef.control_flow or op.opdef.blocking for part in (test, body) for op in part.ops):
+        return None
+    placed = None if test.placed is None and body.placed is None else {**(test.placed or {}), **(body.placed or {})}
+    return _Loop(ctx, test, body, placed).program()
+
+
+class _Loop(BlockWriter):
+    """Writes one loop."""
+
+    def __init__(self, ctx: Any, test: Any, body: Any, placed: Any):
+        super().__init__(ctx, placed)
+        self.test, self.step = test, body
+        self.ops = [*test.ops, *body.ops]
+        self.identity = get("Identity")
+        self.place: dict[Operation, int] = {}
+        self._kept: list = []                      # bodies: ids of their tensors stay theirs
+        # ops of sums over all iterations, with what adds up in place of the addition, and None for those that need not run
+        self.sums: dict[Operation, tuple[str, outer_sum.Found] | None] = {}
+
+    def program(self) -> Program:
+        """Writes the loop down."""
+        for part in (self.test, self.step):
+            self._number_ops(part)
+        counted = self._find_numbers()
+        names = [self._enter(i, i in counted) for i in range(len(self.step.feeds))]
+        before = self._before(names)
+        sums = self._find_sums(names)
+        for name, found in sums.items():
+            self._text(f"{name} = {found.kind.__name__}()")
+        self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
+        self._text("while True:")
+        self.depth += 1
+        self._part(self.test, names, counted)
+        t = self.test.fetches[0]
+        self._text(f"if not {self.numbers.get(id(t)) or f'truth({self._value(t)})'}: break")
+        self._part(self.step, names, counted, before)
+        self._next(names, counted)
+        self._text("if stop.error is not None or limited: ctx.remaining()")
+        self.depth -= 1
+        for name, found in sums.items():
+            variable = self.names[id(found.addition.outputs[0])]
+            self._line(f"{variable} = {name}.total({variable}); {name} = None", found.addition)
+        values = "".join((self._made(n, self.step.feeds[i]) if i in counted else n) + ", " for i, n in enumerate(names))
+        self._drop_after_last_use(values)
+        return self._finished(values)
+
+    def _finished(self, values: str) -> Program:
+        """The program. It empties the list of its arguments, so that values can go while it runs."""
+        taken = "".join(f"f{i}, " for i in range(len(self.step.feeds)))
+        lines = ["def step(ctx, given):", f"    {taken}= given; given.clear()", *self.body, f"    return ({values})", ""]
+        return Program("\n".join(lines), self.scope, {n + 1: op for n, op in self.lines.items()})
+
+    def _made(self, name: str, t: Tensor) -> str:
+        self.numbers[id(t)] = name
+        return self._made_of_number(t)
+
+    def _enter(self, i: int, counted: bool) -> str:
+        """The variable of the loop for one of its inputs."""
+        if self.step.feeds[i] is self.step.fetches[i]:                   # does not change
+            return f"f{i}"
+        name = self._new_name("n" if counted else "v")
+        self._text(f"{name} = number(f{i})" if counted else f"{name} = f{i}")
+        return name
+
+    def _before(self, names: list[str]) -> set[Operation]:
+        """Writes the ops of the body that give the same in all iterations; they are not written again."""
+        staying = {id(t): n for t, n in zip(self.step.feeds, names, strict=True) if n[0] == "f"}
+        self.names.update(staying)
+        same, fixed = set(staying), set()
+        may_read = writes_nothing(self.ops)
+        for op in self.step.ops:
+            if not (op.opdef.foldable or op.opdef.reads and may_read) or op._control_inputs or not op.outputs:
+                continue
+            if all(id(t) in same for t in op._inputs) and \
+                    not any(id(t) in self.in_numbers or t._dtype.base_dtype.torch is None for t in op.outputs):
+                self._any(op)
+                fixed.add(op)
+                same.update(map(id, op.outputs))
+        return fixed
+
+    def _part(self, part: Any, names: list[str], counted: set[int], written: Container[Operation] = ()) -> None:
+        """The test or the body, on the variables."""
+        for i, t in enumerate(part.feeds):
+            if i in counted:
+                self.numbers[id(t)] = names[i]
+            else:
+                self.names[id(t)] = names[i]
+        for op in part.ops:
+            if op not in written:
+                self._any(op)
+
+    def _find_sums(self, names: list[str]) -> dict[str, outer_sum.Found]:
+        """Variables that are sums of products of matrices, or of rows: they are added up in few large steps."""
+        if self.placed is not None:
+            return {}
+        uses = outer_sum.count_uses(self.ops, [*self.test.fetches, *self.step.fetches])
+        sums = {}
+        for i, t in enumerate(self.step.feeds):
+            if names[i][0] != "v" or id(self.test.feeds[i]) in uses or uses.get(id(t)) != 1:
+                continue
+            found = outer_sum.find([t], self.step.fetches[i], uses, lambda op: op.opdef is self.identity, self.step.ops)
+            if found is not None:
+                name = self._new_name("s")
+                self.scope[found.kind.__name__] = found.kind
+                self.sums.update(dict.fromkeys([found.product, *found.between]))
+                self.sums[found.addition] = name, found
+                self.names[id(found.addition.outputs[0])] = names[i]
+                sums[name] = found
+        return sums
+
+    def _any(self, op: Operation) -> None:
+        if op in self.sums:
+            noted = self.sums[op]
+            if noted is not None:
+                name, found = noted
+                self._line(f"{name}.add({', '.join(self._value(t) for t in found.terms)})", found.product)
+            return
+        if op.outputs and id(op.outputs[0]) in self.in_numbers and not op.opdef.calls:
+            self._write_number(op)
+            return
+        bodies = self._bodies(op)
+        if bodies is None:
+            self._op(self.place[op], op)
+        elif len(bodies) == 1:
+            self._inside(bodies[0], op._inputs)
+            for t, inner in zip(op.outputs, bodies[0].fetches, strict=True):
+                self._same(t, inner)
+        else:
+            self._branches(op, bodies)
+
+    def _bodies(self, op: Operation) -> list | None:
+        """The bodies of the functions that an op calls, or chooses from, if they are written in place."""
+        if op.opdef.in_place is None or self.placed is not None or self.depth > _DEEP:
+            return None
+        if op.opdef.chooses and op._inputs[0]._dims != ():
+            return None
+        bodies = op.opdef.in_place(op, self.ctx)
+        for body in bodies:
+            if len(body.ops) > _LARGE or any(o.opdef.control_flow or o.opdef.blocking for o in body.ops):
+                return None
+        for body in bodies:
+            self._kept.append(body)
+            self._number_ops(body)
+        return bodies
+
+    def _number_ops(self, part: Any) -> None:
+        """Gives the ops of a body places, and its tensors last uses."""
+        for op in part.ops:
+            self.place[op] = len(self.place) + 1
+            self.last_use.update((id(t), self.place[op]) for t in op._inputs)
+        self.last_use.update((id(t), sys.maxsize) for t in part.fetches)
+
+    def _inside(self, body: Any, given: list[Tensor]) -> None:
+        """Writes the body of a function, on values that are there."""
+        for t, inner in zip(given, body.feeds, strict=True):
+            self._same(inner, t)
+        for op in body.ops:
+            self._any(op)
+
+    def _branches(self, op: Operation, bodies: list) -> None:
+        """An `if`, with what its branches give under the same names."""
+        pred = op._inputs[0]
+        outcome = self.numbers.get(id(pred)) or f"truth({self._value(pred)})"
+        names = [self._new_name() if id(t) in self.last_use else "_" for t in op.outputs]
+        for start, body in zip((f"if {outcome}:", "else:"), bodies, strict=True):
+            self._line(start, op)
+            self.depth += 1
+            self._inside(body, op._inputs[1:])
+            wanted = [(n, self._value(t)) for n, t in zip(names, body.fetches, strict=True) if n != "_"]
+            self._text(f"{', '.join(n for n, _ in wanted)} = {', '.join(v for _, v in wanted)}" if wanted else "pass")
+            self.depth -= 1
+        for t, n in zip(op.outputs, names, strict=True):
+            if n != "_":
+                self.names[id(t)] = n
+
+    def _next(self, names: list[str], counted: set[int]) -> None:
+        """Hands the results of the body to the next iteration."""
+        pairs = [(n, self.numbers[id(t)] if i in counted else self._value(t))
+                 for i, (n, t) in enumerate(zip(names, self.step.fetches, strict=True))
+                 if n[0] != "f" and t._op not in self.sums]
+        if pairs:
+            self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+
+    def _find_numbers(self) -> set[int]:
+        """Notes which tensors are Python numbers; the positions of the variables that are."""
+        if self.placed is not None:
+            return set()
+        parts = (self.test, self.step)
+        changing = {i for i, t in enumerate(self.step.feeds) if t is not self.step.fetches[i]}
+        staying = {id(t) for part in parts for i, t in enumerate(part.feeds) if i not in changing}
+        pairs = [(part.feeds[i], [self.step.fetches[i]]) for part in parts for i in changing]
+        for op in self.ops:
+            given = op._inputs if op.opdef is self.identity else sources_of(op)
+            if given is not None:
+                pairs.append((op.outputs[0], given))
+        self.in_numbers = find_numbers(pairs, lambda t: id(t) in staying)
+        for part in parts:                               # what comes in and stays is a number where numbers are made of it
+            used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op._inputs}
+            for i, t in enumerate(part.feeds):
+                if id(t) in staying and id(t) in used:
+                    name = self.numbers[id(t)] = self._new_name("n")
+                    self._text(f"{name} = number(f{i})")
+        return {i for i in changing if id(self.step.feeds[i]) in self.in_numbers}

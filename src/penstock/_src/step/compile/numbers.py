@@ -1,0 +1,82 @@
+"""Whole numbers and truth values of loops as Python numbers.
+
+A loop counts, compares and tests scalars, and a kernel call for each of these takes longer than the arithmetic by far. So
+scalars of type int32, int64 and bool that a loop computes by ops which say how they act on numbers (`OpDef.number`) are
+Python numbers inside of it; what else wants one of them gets a tensor made of it, at that place.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from penstock._src.base import dtypes, errors
+from penstock._src.graph.node import Operation, Tensor
+
+_LIMITS = {dtypes.int32: 1 << 31, dtypes.int64: 1 << 63}
+_TYPES = (*_LIMITS, dtypes.bool)
+
+
+def may_be_number(t: Tensor) -> bool:
+    """Whether a tensor is a scalar of a type that Python computes with exactly."""
+    return t._dims == () and t._dtype in _TYPES
+
+
+def sources_of(op: Operation) -> list[Tensor] | None:
+    """What the result of an op is made of, if it is a number of numbers; None if it is not."""
+    if op.opdef.number and all(may_be_number(t) for t in (*op._inputs, *op.outputs)):
+        return op._inputs
+    return [] if op.opdef.constant and not op._inputs and may_be_number(op.outputs[0]) else None
+
+
+def find_numbers(sources: Iterable[tuple[Tensor, list[Tensor]]], from_outside: Callable[[Tensor], bool]) -> set[int]:
+    """The ids of the tensors that are numbers in a loop, of pairs of tensors and what each is made of, or is one of.
+
+    Numbers are made from numbers, from constants, and from what comes into the loop.
+    """
+    given = {id(t): made_of for t, made_of in sources if may_be_number(t)}
+    found = set(given)
+    while True:
+        lost = {t for t in found if not all(id(s) in found or may_be_number(s) and from_outside(s) for s in given[t])}
+        if not lost:
+            return found
+        found -= lost
+
+
+def expression(op: Operation, names: list[str]) -> str:
+    """What computes the number that an op gives from those that it takes."""
+    text = op.opdef.number.format(*names)
+    limit = _LIMITS.get(op.outputs[0]._dtype)
+    if limit is None or not any(c in "+-*/" for c in op.opdef.number):
+        return text
+    return f"r if -{limit} <= (r := {text}) < {limit} else wrap(r, {limit})"
+
+
+def wrap(value: int, limit: int) -> int:
+    """A number as the integer type overflows to it."""
+    return (value + limit) % (2 * limit) - limit
+
+
+def nonzero(value: int) -> int:
+    """A divisor."""
+    if not value:
+        raise errors.invalid("Integer division by zero")
+    return value
+
+
+def literal(op: Operation) -> str:
+    """The number of a constant, as source."""
+    return repr(op.attrs["value"].item())
+
+
+def tensor_maker(dtype: Any) -> Callable[[Any], torch.Tensor]:
+    """Makes tensors of numbers."""
+    kind = dtype.torch
+    scalar = torch.scalar_tensor
+    return lambda value: scalar(value, dtype=kind)
+
+
+def number(value: Any) -> Any:
+    """The number in a scalar tensor."""
+    return value.item()

@@ -1,0 +1,169 @@
+"""Sums of matrix products, and of the rows of matrices, over the iterations of a loop, as few large ones.
+
+The gradient of a weight matrix that a loop multiplies by is the sum of aᵀb over all iterations: each of these products is
+small, and each writes a whole matrix. Summing them is one product of the stacked a and the stacked b. That of a bias is a sum
+over all rows of all iterations. The rows wait in a list until there are enough of them, so what is kept does not grow with
+the number of iterations.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+
+from penstock._src.graph.node import Operation, Tensor
+
+_ROWS = 2048                 # that wait to be multiplied
+_BYTES = 32 << 20            # that they may take
+
+
+class OuterSum:
+    """A sum of products aᵀb."""
+
+    __slots__ = ("_a", "_b", "_rows", "_bytes", "_sum", "_beside")
+
+    def __init__(self) -> None:
+        self._a: list[torch.Tensor] = []
+        self._b: list[torch.Tensor] = []
+        self._rows = self._bytes = 0
+        self._sum: torch.Tensor | None = None
+        self._beside: RowSum | None = None
+
+    def rows(self) -> RowSum:
+        """The sum over the rows of all b, which are put together once for both."""
+        self._beside = RowSum(self.finish)
+        return self._beside
+
+    def add(self, a: torch.Tensor, b: torch.Tensor) -> None:
+        """One more product."""
+        if a.shape[0] != b.shape[0]:
+            torch.mm(a.t(), b)                     # raises what the kernel would
+        self._a.append(a)
+        self._b.append(b)
+        self._rows += a.shape[0]
+        self._bytes += a.nbytes + b.nbytes
+        if self._rows >= _ROWS or self._bytes >= _BYTES:
+            self._multiply()
+
+    def _multiply(self) -> None:
+        a, b = (x[0] if len(x) == 1 else torch.cat(x) for x in (self._a, self._b))
+        if self._sum is None:
+            self._sum = torch.mm(a.t(), b)
+        else:
+            self._sum.addmm_(a.t(), b)
+        if self._beside is not None:
+            self._beside.add(b)
+        self._a, self._b, self._rows, self._bytes = [], [], 0, 0
+
+    def total(self, start: torch.Tensor) -> torch.Tensor:
+        """`start` and the sum."""
+        self.finish()
+        return start if self._sum is None else self._sum.add_(start)
+
+    def finish(self) -> None:
+        """Multiplies what waits."""
+        if self._a:
+            self._multiply()
+
+
+class RowSum:
+    """A sum over the rows of matrices; `before` is called before it is looked at."""
+
+    __slots__ = ("_b", "_rows", "_bytes", "_sum", "_before")
+
+    def __init__(self, before: Callable[[], None] | None = None) -> None:
+        self._b: list[torch.Tensor] = []
+        self._rows = self._bytes = 0
+        self._sum: torch.Tensor | None = None
+        self._before = before
+
+    def add(self, b: torch.Tensor) -> None:
+        """The rows of one more matrix."""
+        self._b.append(b)
+        self._rows += b.shape[0]
+        self._bytes += b.nbytes
+        if self._rows >= _ROWS or self._bytes >= _BYTES:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        more = (self._b[0] if len(self._b) == 1 else torch.cat(self._b)).sum(0)
+        self._sum = more if self._sum is None else self._sum.add_(more)
+        self._b, self._rows, self._bytes = [], 0, 0
+
+    def total(self, start: torch.Tensor) -> torch.Tensor:
+        """`start` and the sum."""
+        if self._before is not None:
+            self._before()
+        if self._b:
+            self._add_up()
+        return start if self._sum is None else self._sum.add_(start)
+
+
+class Found(NamedTuple):
+    """A sum in a loop: its addition, the op whose results are added, and the ops on the way, which need not run."""
+
+    addition: Operation
+    product: Operation
+    between: list[Operation]
+
+    @property
+    def kind(self) -> type:
+        """The class that adds up."""
+        return OuterSum if self.product.opdef.outer is not None else RowSum
+
+    @property
+    def terms(self) -> list[Tensor]:
+        """What it is given in each iteration."""
+        return self.product._inputs[:2 if self.kind is OuterSum else 1]
+
+
+def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes_on: Callable[[Operation], bool],
+         inside: Iterable[Operation]) -> Found | None:
+    """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else looks at them.
+
+    `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it gives its first input on.
+    """
+    add = following._op
+    if uses.get(id(following)) != 1 or not following._dtype.is_floating:
+        return None
+    known = {id(t) for t in variable}
+    ops = set(inside)
+
+    def is_variable(t: Tensor) -> bool:
+        alone = uses.get(id(t)) == 1
+        while id(t) not in known and passes_on(t._op) and t._op in ops:
+            alone = alone and uses.get(id(t)) == 1
+            t = t._op._inputs[0]
+        return alone and id(t) in known
+    if len(add._inputs) == 3 and add.opdef.outer is not None:             # one op for the product and the addition
+        return Found(add, add, []) if add.opdef.outer(add.attrs) and is_variable(add._inputs[2]) else None
+    if not add.opdef.sums or len(add._inputs) != 2:
+        return None
+    for mine, other in (add._inputs, add._inputs[::-1]):
+        path: list[Operation] = []
+        if not is_variable(mine):
+            continue
+        t = other
+        while passes_on(t._op) and t._op in ops and uses.get(id(t)) == 1:
+            path.append(t._op)
+            t = t._op._inputs[0]
+        product = t._op
+        if product in ops and _adds_up(product) and \
+                uses.get(id(t)) == 1 and t._dims == following._dims and t._dims is not None and None not in t._dims:
+            return Found(add, product, path)
+    return None
+
+
+def _adds_up(op: Operation) -> bool:
+    """Whether it is quicker to add up what an op is given than what it gives."""
+    return op.opdef.outer is not None and op.opdef.outer(op.attrs) or op.opdef.sums_rows is not None and op.opdef.sums_rows(op)
+
+
+def count_uses(ops: Iterable[Operation], results: Iterable[Tensor]) -> dict[int, int]:
+    """How often each tensor is taken."""
+    uses: dict[int, int] = {}
+    for t in (*(t for op in ops for t in op._inputs), *results):
+        uses[id(t)] = uses.get(id(t), 0) + 1
+    return uses
+

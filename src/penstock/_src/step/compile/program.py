@@ -1,0 +1,359 @@
+"""A step becomes a program: straight-line Python source over kernel calls.
+
+The pruned ops are laid out one statement per line on local names. Constants and per-session handles are bound once;
+every value is dropped at its last use. The line number of a failing statement names the op, so that running costs
+nothing for error reports.
+
+    def step(ctx, f0):
+        t1 = k1(c0, f0)            # mul: Mul
+        del f0
+        return (t1,)
+"""
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import types
+import weakref
+from collections.abc import Callable, Container, Iterable
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.graph.build import group_inputs
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels import reuse
+from penstock._src.ops.registry import Kernel, Known
+from penstock._src.step.compile.adapt import adapted
+from penstock._src.step.compile.filters import arrange_filters
+from penstock._src.step.compile.numbers import tensor_maker
+
+_counter = itertools.count()
+FILENAME = "<penstock step "
+CHECK_NUMERICS = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"      # look for NaNs after every op; slow
+
+
+class Program:
+    """A compiled step: `run(ctx, *feeds)` gives the fetched values in order."""
+
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation]):
+        self.source, self.lines, self.scope = source, lines, scope
+        self.filename = f"{FILENAME}{next(_counter)}>"
+        scope["PROGRAM"] = source                             # for reports of errors
+        exec(compile(source, self.filename, "exec"), scope)   # our own generated source
+        self.run = scope["step"]
+        _programs[self.filename] = self
+
+    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+        """The op whose statement raised."""
+        found = None
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == self.filename:
+                found = self.lines.get(traceback.tb_lineno)
+            traceback = traceback.tb_next
+        return found
+
+
+_programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+
+
+def operation_at(frame: types.FrameType) -> Operation | None:
+    """The op that a frame is at, if it is one of a program, or of the executor."""
+    program = _programs.get(frame.f_code.co_filename)
+    if program is not None:
+        return program.lines.get(frame.f_lineno)
+    op = frame.f_locals.get("op") if frame.f_globals.get("__name__") == "penstock._src.execute.dataflow" else None
+    return op if isinstance(op, Operation) else None
+
+
+def no_nan(*values: Any) -> None:
+    """InvalidArgumentError if one of the values holds a NaN."""
+    for value in values:
+        if isinstance(value, torch.Tensor) and bool(value.isnan().any()):
+            raise errors.invalid(f"This op is the first to give a NaN: {int(value.isnan().sum())} of {value.numel()} elements.")
+
+
+def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
+    """The kernel of an op, or UnimplementedError."""
+    kernel = op.opdef.kernel_for(device)
+    if kernel is None:
+        raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for {device}.")
+    return kernel
+
+
+class Writer:
+    """Writes one program."""
+
+    def __init__(self, ctx: Any, placed: Any = None, reuse: bool = True):
+        self.ctx = ctx
+        self.reuse = reuse                         # whether kernels may write over what nobody needs any more
+        self.placed = placed                       # op -> device; None where all is on the host
+        self.fed: set[int] = set()
+        self.scope: dict[str, Any] = {}
+        self.body: list[str] = []
+        self.lines: dict[int, Operation] = {}
+        self.names: dict[int, str] = {}            # tensor id -> local or global name
+        self.numbers: dict[int, str] = {}          # tensor id -> local name of a Python number (step/compile/numbers.py)
+        self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
+        self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
+        self.counter = itertools.count()
+        self.depth = 1                             # how far statements are indented
+        self.parameters = "ctx"                    # of a program, before the feeds
+
+    def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
+        """The program that runs `ops` and gives `fetches`."""
+        for i, t in enumerate(feeds):
+            self.names[id(t)] = f"f{i}"
+        self.fed = {id(t) for t in feeds}
+        self._find_last_uses(ops, fetches, feeds)
+        for i, op in enumerate(ops):
+            self._op(i, op)
+        return self.finish(feeds, "".join(self._value(t) + ", " for t in fetches))
+
+    def constants(self) -> dict[int, Any]:
+        """What is bound once: values by the tensor that they are."""
+        return {t: self.scope[n] for t, n in self.names.items() if n in self.scope}
+
+    def finish(self, feeds: list[Tensor], values: str) -> Program:
+        """The program of what has been written, with its results."""
+        header = f"def step({self.parameters}" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
+        source = "\n".join([header, *self.body, f"    return ({values})", ""])
+        return self._program(source)
+
+    def _program(self, source: str) -> Program:
+        return Program(source, self.scope, self.lines)
+
+    def _find_last_uses(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> None:
+        for i, op in enumerate(ops):
+            for t in op._inputs:
+                self.last_use[id(t)] = i
+        for t in fetches:
+            self.last_use[id(t)] = len(ops)
+
+    def _op(self, index: int, op: Operation) -> None:
+        opdef = op.opdef
+        kernel = kernel_of(op)
+        known = Known(op, self.fed)
+        prepared = None if opdef.prepare_rule is None else _prepared(opdef.prepare_rule, known)
+        plain = bound = prepared or kernel.bind(op.attrs, op)
+        if self.placed is not None:
+            bound = adapted(plain, op, self.placed, self.fed)
+        if bound_once(op):
+            none: list = [[] for _ in opdef.inputs]                   # lists of inputs, all of them empty
+            value = bound(*none, ctx=self.ctx) if kernel.wants_ctx else bound(*none)
+            value = value[0] if opdef.list_output else value
+            name = self.names[id(op.outputs[0])] = self._new_name("c")
+            self.scope[name] = value
+            if op.outputs[0].dtype._is_ref_dtype:
+                self.refs.add(id(op.outputs[0]))
+            return
+        if opdef.inert:
+            return
+        if opdef.overwriting and self.placed is None and self.reuse:
+            bound = self._reusing(index, op, bound)
+        args = self._args(op, index, known.used if prepared is not None and self.placed is None else ())
+        if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:
+            call = args[0]
+        else:
+            k = self._new_name("k")
+            self.scope[k] = bound
+            if kernel.wants_ctx and prepared is None:
+                args.append("ctx=ctx")
+            call = f"{k}({', '.join(args)})"
+        outputs = self._outputs(op, index)
+        self._line(f"{outputs} = {call}" if outputs else call, op)
+        if CHECK_NUMERICS:
+            self._check_numbers(op)
+        self._drop(index, op, "_" in outputs.split(", "))
+
+    def _reusing(self, index: int, op: Operation, bound: Callable) -> Callable:
+        """The kernel, writing over an input that is large, used for the last time, and made by a kernel of this program."""
+        out = op.outputs[0]
+        if out._dims is None or None in out._dims or not out._dtype.is_floating \
+                or math.prod(out._dims) * out._dtype.size < reuse.LEAST:
+            return bound
+        for at, over in op.opdef.overwriting.items():
+            t = op._inputs[at]
+            if t._dims == out._dims and t._dtype == out._dtype and self.last_use.get(id(t)) == index and \
+                    t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and sum(x is t for x in op._inputs) == 1:
+                return reuse.reusing(bound, over, at)
+        return bound
+
+    def _check_numbers(self, op: Operation) -> None:
+        """A statement that fails if the op gave a NaN; it stands for the op, so that the error names it."""
+        given = [self.names[id(t)] for t in op.outputs if t.dtype.is_floating and id(t) in self.names and id(t) not in self.fed
+                 and not t.dtype._is_ref_dtype]
+        if given:
+            self.scope["no_nan"] = no_nan
+            self._line(f"no_nan({', '.join(given)})", op)
+
+    def _args(self, op: Operation, index: int, unused: Container[int] = ()) -> list[str]:
+        counts = op._counts or tuple(None for _ in op._inputs)
+        names, i = [], 0
+        for arg, n in zip(op.opdef.inputs, counts, strict=True):
+            if n is None:
+                t = op._inputs[i]
+                name = "None" if i in unused else self.numbers[id(t)] \
+                    if id(t) in self.numbers and arg.name in op.opdef.number_inputs else self._value(t, arg.is_ref)
+                names.append(self._taken(name, t, index) if arg.name in op.opdef.consumes else name)
+                i += 1
+            else:
+                values = [self._value(t, arg.is_ref) for t in op._inputs[i:i + n]]
+                if arg.name in op.opdef.consumes:
+                    values = [self._taken(v, t, index) if values.count(v) == 1 else v
+                              for v, t in zip(values, op._inputs[i:i + n], strict=True)]
+                names.append("[" + ", ".join(values) + "]")
+                i += n
+        return names
+
+    def _value(self, t: Tensor, as_ref: bool = False) -> str:
+        name = self.names.get(id(t))
+        if name is None:
+            return self._made_of_number(t)
+        return name if as_ref or id(t) not in self.refs else f"{name}.read()"
+
+    def _taken(self, name: str, t: Tensor, index: int) -> str:
+        """A value that a kernel may change if nobody else has it: given away at its last use."""
+        return given_away(name) if name[0] == "t" and name.isalnum() and self.last_use.get(id(t)) == index else name
+
+    def _made_of_number(self, t: Tensor) -> str:
+        """A tensor of what is a Python number in the program."""
+        make = f"make_{t._dtype.name}"
+        if make not in self.scope:
+            self.scope[make] = tensor_maker(t._dtype)
+        return f"{make}({self.numbers[id(t)]})"
+
+    def _outputs(self, op: Operation, index: int) -> str:
+        if not op.outputs:
+            return ""
+        names = []
+        for t in op.outputs:
+            if id(t) in self.names:                # fed: the computed value is not wanted
+                names.append("_")
+                continue
+            used = id(t) in self.last_use
+            names.append(self._new_name() if used else "_")
+            if used:
+                self.names[id(t)] = names[-1]
+                if t.dtype._is_ref_dtype:
+                    self.refs.add(id(t))
+        if set(names) == {"_"}:
+            return ""
+        if len(op.opdef.outputs) == 1:
+            return names[0] if not op.opdef.list_output else ("(" + "".join(n + ", " for n in names) + ")" if names else "")
+        return ", ".join(_nested(op, names))
+
+    def _new_name(self, letter: str = "t") -> str:
+        return f"{letter}{next(self.counter)}"
+
+    def _text(self, text: str) -> None:
+        self.body.append("    " * self.depth + text)
+
+    def _line(self, text: str, op: Operation) -> None:
+        self._text(f"{text}  # {op.name}: {op.type}")
+        self.lines[len(self.body) + 1] = op
+
+    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
+        dead = self._used_up(index, op)
+        if unwanted:
+            dead.add("_")
+        if dead:
+            self._text("del " + ", ".join(sorted(dead)))
+
+    def _used_up(self, index: int, op: Operation) -> set[str]:
+        """The names that nobody needs behind an op."""
+        return {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index and self.names[id(t)][0] != "c"}
+
+
+def bound_once(op: Operation) -> bool:
+    """Whether the value of an op is part of the program: a constant, or the handle of a resource."""
+    return not op._inputs and (op.opdef.foldable or op.opdef.per_session) and len(op.outputs) == 1
+
+
+def given_away(name: str) -> str:
+    """The value of a local variable, which loses it."""
+    return f"({name}, {name} := None)[0]"
+
+
+def _prepared(rule: Callable, known: Known) -> Callable | None:
+    """The kernel that a rule gives. What a rule refuses, the usual kernel refuses when it runs, with its reason."""
+    try:
+        return rule(known)
+    except (errors.OpError, ValueError):
+        return None
+
+
+def _nested(op: Operation, names: list[str]) -> list[str]:
+    """Output names in the shape in which the kernel returns several outputs."""
+    from penstock._src.graph.build import arg_count
+    out, i = [], 0
+    for a in op.opdef.outputs:
+        n = arg_count(a, op.attrs)
+        if n is None:
+            out.append(names[i])
+            i += 1
+        else:
+            out.append("[" + ", ".join(names[i:i + n]) + "]")
+            i += n
+    return out
+
+
+def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
+    """A runnable for pruned ops. `placed` has their devices, where values may be in memory other than the host's.
+
+    A program: straight-line, or with `if` and `while` for control flow that is made of whole conditionals and loops. The
+    dataflow executor takes all other control flow, and steps in which several ops may wait for each other.
+    """
+    blocking = [op for op in ops if op.opdef.blocking]
+    several_block = wait_for_each_other(blocking)
+    if not several_block and not any(op.opdef.control_flow for op in ops):
+        if blocking:
+            ops = _after_the_rest(ops, blocking, {id(t) for t in feeds})
+        writer = _writer(ops, ctx, placed)
+        program = writer.write(ops, fetches, feeds)
+        arrange_filters(ops, writer.constants())
+        if placed is None:
+            return program
+        from penstock._src.step.compile.cuda_graph import replayed
+        return replayed(program, ops, feeds, placed)
+    if not several_block:
+        from penstock._src.step.compile.structured import write_structured
+        structured = write_structured(ops, fetches, feeds, ctx, placed)
+        if structured is not None:
+            return structured
+    from penstock._src.execute.dataflow import Executor
+    return Executor(ops, fetches, feeds, ctx, placed)
+
+
+def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
+    """A runnable for ops of a step that runs on several threads. Their order is part of the step's, and is kept."""
+    return _writer(ops, ctx, placed).write(ops, fetches, feeds)
+
+
+def _writer(ops: list[Operation], ctx: Any, placed: Any) -> Writer:
+    """Who writes a straight program: where logical GPUs share a physical one, each gets a stream."""
+    if placed is None:
+        return Writer(ctx)
+    from penstock._src.step.compile.streams import StreamWriter, sharing_devices
+    devices = sharing_devices(ops, placed)
+    return StreamWriter(ctx, placed, devices) if devices else Writer(ctx, placed)
+
+
+def wait_for_each_other(ops: Iterable[Operation]) -> bool:
+    """Whether several of the ops block, and one could be what another waits for: then none may keep the others from running."""
+    blocking = [op for op in ops if op.opdef.blocking]
+    return len(blocking) > 1 and any(op.opdef.frees for op in blocking)
+
+
+def _after_the_rest(ops: list[Operation], waiting: list[Operation], fed: set[int]) -> list[Operation]:
+    """The same ops with those `waiting` and what depends on them last: nothing else has to wait for them."""
+    late = set(waiting)
+    for op in ops:
+        if any(t._op in late and id(t) not in fed for t in op._inputs) or any(c in late for c in op._control_inputs):
+            late.add(op)
+    return [op for op in ops if op not in late] + [op for op in ops if op in late]
+
+
+__all__ = ["Program", "Writer", "compile_lane", "compile_program", "group_inputs", "kernel_of", "wait_for_each_other"]

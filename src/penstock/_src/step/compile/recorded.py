@@ -1,0 +1,164 @@
+"""A program on the host that runs without the interpreter between its kernels.
+
+Between two kernels a program is Python, which one thread at a time runs. A step of many short kernels is slower for it, and
+steps of several threads wait for each other more than they compute. So a program that has run often with the same shapes
+is recorded (step/compile/recorder.py), and its ATen calls become scripts (step/compile/script.py), which PyTorch runs
+without Python and without its lock. What is done to variables stays Python, in the same order and under the same locks
+(step/compile/replay.py).
+
+A recording is tried on copies before it is used. It holds while feeds and variables have the shapes and layouts that they had;
+other steps run the program itself. So does a step that fails, on copies, to say what is wrong and where.
+"""
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.compile.cuda_graph import read_on_host
+from penstock._src.step.compile.program import Program
+from penstock._src.step.compile.recorder import Recorder, Refused, Traced, inner
+from penstock._src.step.compile.replay import Replay, product_first
+
+_AFTER = 32                  # runs of a program before it is recorded
+_FEWEST = 8                  # statements of a program that is worth it
+_LONGEST = 0.005             # seconds of work in a step that is worth it
+_LARGEST = 64 << 20          # bytes of variables: they are copied for the trial
+
+_PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants in a program that are no state
+
+_log = logging.getLogger("penstock")
+
+
+def recordable(program: Any, ops: list[Operation], feeds: list[Tensor], crowded: Callable[[], bool]) -> Any:
+    """`program`, to be recorded when it has run often, if its ops allow that. `crowded` says whether other steps run now."""
+    if type(program) is not Program or len(program.lines) < _FEWEST or not all(map(_computes, ops)) or read_on_host(ops, feeds):
+        return program
+    state = [c for name, c in program.scope.items() if name[0] == "c" and not isinstance(c, _PLAIN)]
+    return Recorded(program, crowded) if all(hasattr(c, "stand_in") for c in state) else program
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an op depends on its inputs and on variables alone, as far as its declaration tells."""
+    opdef = op.opdef
+    if opdef.blocking or opdef.control_flow or opdef.calls or opdef.client_code or opdef.transfer:
+        return False
+    handles = [t for t in op._inputs if t.dtype.base_dtype.torch is None]
+    return (not opdef.stateful or opdef.per_session or bool(handles)) and all(
+        t.dtype.base_dtype.name == "resource" and t._op.opdef.per_session for t in handles)
+
+
+class Recorded(Program):
+    """A program that runs as a recording where it can, and as it is where it cannot."""
+
+    def __init__(self, program: Program, crowded: Callable[[], bool]):
+        self.program, self._crowded = program, crowded
+        self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
+        self._variables = {name: c for name, c in program.scope.items() if hasattr(c, "stand_in")}
+        self._left = _AFTER
+        self._lock = threading.Lock()
+        self.alone: Program | None = None            # the recording, for a step that runs alone
+        self.shared: Program | None = None           # the recording, for steps that run at once
+        self._holds_for: tuple = ()
+
+    def run(self, ctx: Any, *feeds: Any) -> tuple:
+        """One step."""
+        alone, shared = self.alone, self.shared
+        if alone is not None and shared is not None:
+            if self._shapes(feeds) == self._holds_for:
+                return self._replayed(shared if self._crowded() else alone, ctx, feeds)
+        elif self._left > 0:
+            self._left -= 1
+            if self._left <= 0 and self._lock.acquire(blocking=False):
+                return self._last_before(ctx, feeds)
+        return self.program.run(ctx, *feeds)
+
+    def failing_op(self, traceback: Any) -> Operation | None:
+        """The op whose statement raised."""
+        return self.program.failing_op(traceback)
+
+    def _shapes(self, feeds: tuple) -> tuple:
+        """What a recording depends on: how feeds and variables lie in memory."""
+        return tuple([(t.shape, t.stride()) if isinstance(t, torch.Tensor) else None
+                      for t in (*feeds, *[v.value for v in self._variables.values()])])
+
+    def _last_before(self, ctx: Any, feeds: tuple) -> tuple:
+        """A run as it is, and the recording after it."""
+        began = time.thread_time()
+        results = self.program.run(ctx, *feeds)
+        took = time.thread_time() - began
+        shapes = self._shapes(feeds)
+        if None in shapes or took > _LONGEST or sum(v.read().nbytes for v in self._variables.values()) > _LARGEST:
+            return results
+        try:
+            self._record(ctx, feeds)
+            self._holds_for = shapes
+        except Exception as e:
+            self.alone = self.shared = None
+            _log.debug("This step keeps its interpreter: %s", str(e).partition("\n")[0])
+        return results
+
+    def _record(self, ctx: Any, feeds: tuple) -> None:
+        recorder = Recorder()
+        instead = {name: v.stand_in(recorder, name) for name, v in self._variables.items()}
+        try:
+            plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
+            step = _bound(self.program, {**plain, **instead})
+            traced = [Traced(f) for f in feeds]
+            with recorder:
+                results = step(ctx, *traced)
+            separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
+            replays = [Replay(items, traced, results, self._variables).program() for items in (recorder.items, separate)]
+            for replay in replays:
+                copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}
+                with _as_written():
+                    _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
+                _must_agree([v.value for v in copies.values()], [i.now for i in instead.values()])
+        finally:
+            for stand_in in instead.values():
+                stand_in.dissolve()
+        self.shared, self.alone = replays[1], replays[0]
+
+    def _replayed(self, replay: Program, ctx: Any, feeds: tuple) -> tuple:
+        try:
+            with _as_written():
+                return replay.run(ctx, *feeds)
+        except RuntimeError:
+            self._explain_failure(ctx, feeds)
+            raise
+
+    def _explain_failure(self, ctx: Any, feeds: tuple) -> None:
+        """Raises what the program itself raises for these feeds."""
+        copies = {name: v.beside(v.read()) for name, v in self._variables.items()}
+        _bound(self.program, {**self.scope, **copies})(ctx, *feeds)
+
+
+class _as_written:
+    """Scripts run as they are written: PyTorch would watch them for a while, and compile them anew."""
+
+    def __enter__(self) -> None:
+        self.optimize = torch._C._get_graph_executor_optimize()
+        torch._C._set_graph_executor_optimize(False)
+
+    def __exit__(self, *error: Any) -> None:
+        torch._C._set_graph_executor_optimize(self.optimize)
+
+
+def _bound(program: Program, scope: dict) -> Callable:
+    """The function of a program with other constants."""
+    exec(compile(program.source, program.filename, "exec"), scope)      # our own generated source
+    return scope["step"]
+
+
+def _must_agree(found: Any, expected: Any) -> None:
+    """Refuses a recording that gives something else than the program did."""
+    for a, b in zip(found, expected, strict=True):
+        if isinstance(a, torch.Tensor) and not (a.shape == b.shape and a.dtype is b.dtype and
+                                                torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True)):
+            raise Refused("the recording gives other values")

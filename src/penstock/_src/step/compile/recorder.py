@@ -1,0 +1,140 @@
+"""A run of a program, written down as the ATen calls that it makes.
+
+A program is Python that calls kernels, which call ATen. All that Python decides between two calls follows from shapes and
+constants, unless it looks into a tensor. So the run that is written down works on tensors that refuse to be looked into
+(`Traced`) and on stand-ins for the variables (ops/state/stand_in.py), whose memory is not touched. If it ends, the same
+calls are right for every other feed of the same shapes; if a kernel wants to see a value, or draws a random number, there is
+none.
+
+What becomes of a recording: step/compile/recorded.py.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Refused(Exception):
+    """A run cannot be recorded; the message says why."""
+
+
+class Call(NamedTuple):
+    """A call of ATen. Tensors in its arguments and results are `Traced`, or plain where they are constants."""
+    function: Any
+    args: tuple                     # one for each argument of the schema, defaults included
+    results: list                   # flat
+
+
+class Event(NamedTuple):
+    """Something that is done to a variable."""
+    kind: str                       # "lock", "unlock", or a method
+    variable: str                   # its name in the program
+    args: tuple = ()                # of the method
+    value: Any = None               # what the method gives
+
+
+class Traced(torch.Tensor):
+    """A tensor of a recorded run. It has a shape, and no values that Python could see."""
+
+    carried: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, real: torch.Tensor) -> Traced:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, real.size(), strides=real.stride(), storage_offset=real.storage_offset(), dtype=real.dtype, device=real.device)
+        made.carried = real
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl     # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        raise Refused("a tensor is used after its recording")
+
+    def _closed(self, *args: Any, **kwargs: Any) -> Any:
+        raise Refused("a kernel looks at values")
+
+    numpy = tolist = data_ptr = untyped_storage = storage = __array__ = _closed
+    __reduce_ex__ = __deepcopy__ = _closed
+
+
+_RANDOM = "nondeterministic_seeded"
+_LOOKS_AT_VALUES = {"dynamic_output_shape", "data_dependent_output"}
+
+
+class Recorder(TorchDispatchMode):
+    """Writes down the calls made while it is entered."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: else all of torch._dynamo is imported for it."""
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items: list[Call | Event] = []
+
+    def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None) -> Any:
+        """Notes what was done to a variable; gives what stands for the value that it gave."""
+        made = None if value is None else Traced(value)
+        self.items.append(Event(kind, variable, args, made))
+        return made
+
+    @staticmethod
+    def inner(value: Any) -> Any:
+        """The tensors behind those of a recorded run."""
+        return inner(value)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = _in_order(func._schema.arguments, args, kwargs or {})
+        taken = list(tensors(given))
+        changed = [value for argument, value in zip(func._schema.arguments, given, strict=True)
+                   if argument.alias_info is not None and argument.alias_info.is_write]
+        tags = {tag.name for tag in func.tags}
+        if _RANDOM in tags:
+            raise Refused(f"{func} draws random numbers")
+        if taken and not changed and not any(isinstance(t, Traced) for t in taken):
+            return func(*args, **(kwargs or {}))                    # of constants: a constant
+        if tags & _LOOKS_AT_VALUES:
+            raise Refused(f"{func} looks at values")
+        if any(not isinstance(t, Traced) for t in tensors(changed)):
+            raise Refused(f"{func} changes a constant")
+        result = func(*inner(args), **{k: inner(v) for k, v in (kwargs or {}).items()})
+        same = {id(t.carried): t for t in tensors(changed) if isinstance(t, Traced)}
+        wrapped = _wrapped(result, same)
+        self.items.append(Call(func, tuple(given), list(tensors(wrapped))))
+        return wrapped
+
+
+def _in_order(arguments: Any, args: tuple, kwargs: dict) -> list:
+    """What each argument of a schema is given, defaults included."""
+    return [args[i] if i < len(args) else kwargs.get(a.name, a.default_value) for i, a in enumerate(arguments)]
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in nested lists."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from tensors(v)
+
+
+def inner(value: Any) -> Any:
+    """The tensors behind those of a recorded run."""
+    if isinstance(value, Traced):
+        return value.carried
+    return type(value)(map(inner, value)) if type(value) in (list, tuple) else value
+
+
+def _wrapped(value: Any, same: dict[int, Traced]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return same[id(value)] if id(value) in same else Traced(value)
+    if isinstance(value, (list, tuple)):
+        return [_wrapped(v, same) for v in value] if isinstance(value, list) else tuple(_wrapped(v, same) for v in value)
+    if value is not None:
+        raise Refused("a call gives a number")
+    return value

@@ -1,0 +1,234 @@
+"""The program of a recording: scripts, and what is done to variables between them.
+
+    def step(ctx, f0, f1):
+        t0 = c0.read()
+        t5, t7, t21, given = script1([f0, f1, t0])
+        del f0, f1, given, t0
+        c0.add_product(t5, t7, -0.01)
+        del t5, t7
+        return (t21, )
+
+Calls are put together into few scripts; values are dropped at their last use, as in every program.
+"""
+from __future__ import annotations
+
+import collections
+import itertools
+import math
+from typing import Any
+
+import torch
+
+from penstock._src.step.compile.program import Program
+from penstock._src.step.compile.recorder import Call, Event, Traced, inner, tensors
+from penstock._src.step.compile.script import script
+
+_SCRIPT = 3                  # calls that are worth a script
+
+
+class Replay:
+    """Writes the program of a recording: its items, feeds and results, and the variables by their names in the program."""
+
+    def __init__(self, items: list, feeds: list, results: tuple, variables: dict):
+        self.feeds, self.results = feeds, results
+        self.scope: dict[str, Any] = dict(variables)
+        self.names: dict[int, str] = {id(f): f"f{i}" for i, f in enumerate(feeds)}
+        self.kept: list = [items, feeds, results]    # so that no other object gets an id that is known here
+        self.counter = itertools.count()
+        self.body: list[str] = []
+        self.depth = 1
+        self.spent: set[str] = set()                 # names that are of no use after the last line
+        self.blocks = _blocks(items, results)
+        self.last_use = {id(t): i for i, block in enumerate(self.blocks) for t in _used(block)}
+        self.own = _used_once(items, results)
+        self.last_use |= {id(t): len(self.blocks) for t in tensors(results)}
+
+    def program(self) -> Program:
+        """The program."""
+        for i, block in enumerate(self.blocks):
+            made = self._calls(i, block) if not isinstance(block, Event) else \
+                self._additions(block) if block.kind == "add_all" else self._event(block)
+            known = [t for t in (*made, *_used(block)) if isinstance(t, Traced) and id(t) in self.names]
+            dead = {self.names.pop(id(t)) for t in {id(t): t for t in known}.values() if self.last_use.get(id(t), i) == i}
+            dead |= self.spent
+            self.spent.clear()
+            if dead:
+                self._line("del " + ", ".join(sorted(dead)))
+        values = "".join(self._value(v) + ", " for v in self.results)
+        header = "def step(ctx" + "".join(f", f{i}" for i in range(len(self.feeds))) + "):"
+        return Program("\n".join([header, *self.body, f"    return ({values})", ""]), self.scope, {})
+
+    def _event(self, event: Event) -> list[Traced]:
+        """A line for an event; gives the tensors that it makes."""
+        if event.kind == "lock":
+            self._line(f"with {event.variable}.lock:")
+            self.depth += 1
+        elif event.kind == "unlock":
+            self.depth -= 1
+            if self.body[-1].endswith(".lock:"):
+                self.body.pop()
+        else:
+            call = f"{event.variable}.{event.kind}({', '.join(map(self._value, event.args))})"
+            if event.value is None:
+                self._line(call)
+            else:
+                self._line(f"{self._new(event.value)} = {call}")
+                return [event.value]
+        return []
+
+    def _additions(self, event: Event) -> list[Traced]:
+        """A line for additions to several variables."""
+        names, values, alpha = event.args
+        own = all(id(v) in self.own for v in values)
+        self._line(f"{names[0]}.add_all([{', '.join(names)}], {self._value(values)}, {alpha!r}, own={own})")
+        return []
+
+    def _calls(self, index: int, calls: list[Call]) -> list[Traced]:
+        """A line for calls: of a script, or of ATen if there are few."""
+        made = {id(t): t for call in calls for t in call.results if id(t) not in self.names}
+        if len(calls) < _SCRIPT:
+            for call in calls:
+                self._call(call)
+            return list(made.values())
+        inputs = {id(t): self._value(t) for t in _used(calls) if id(t) not in made}
+        outputs = [t for i, t in made.items() if self.last_use.get(i, index) > index]
+        name = f"script{next(self.counter)}"
+        self.scope[name] = script(calls, inputs, outputs)
+        left = "".join(self._new(t) + ", " for t in outputs)
+        self._line(f"{left}given{'' if outputs else ','} = {name}([{', '.join(inputs.values())}])")
+        self.spent.add("given")
+        return outputs
+
+    def _call(self, call: Call) -> None:
+        name = str(call.function).replace(".", "_")
+        self.scope[name] = call.function
+        args = [f"{a.name}={self._value(v)}" if a.kwarg_only else self._value(v)
+                for a, v in zip(call.function._schema.arguments, call.args, strict=True)]
+        known = [id(t) in self.names for t in call.results]
+        line = f"{name}({', '.join(args)})"
+        if not all(known):
+            names = [self.names[id(t)] if k else self._new(t) for t, k in zip(call.results, known, strict=True)]
+            line = f"{', '.join(names)}{',' if _gives_list(call) else ''} = {line}"
+        self._line(line)
+
+    def _new(self, value: Any) -> str:
+        name = self.names[id(value)] = f"t{next(self.counter)}"
+        return name
+
+    def _value(self, value: Any) -> str:
+        """What stands for a value in the source: its name, a literal, or the name of a constant."""
+        if id(value) in self.names:
+            return self.names[id(value)]
+        if value is None or type(value) in (bool, int, str) or type(value) is float and math.isfinite(value):
+            return repr(value)
+        if isinstance(value, (list, tuple)):
+            return f"[{', '.join(map(self._value, value))}]"
+        name = self.names[id(value)] = f"c_{next(self.counter)}"
+        self.scope[name] = value
+        return name
+
+    def _line(self, text: str) -> None:
+        self.body.append("    " * self.depth + text)
+
+
+def _gives_list(call: Call) -> bool:
+    return len(call.results) == 1 and len(call.function._schema.returns) == 1 and \
+        str(call.function._schema.returns[0].type) == "List[Tensor]"
+
+
+def _used(block: Event | list[Call]) -> list[torch.Tensor]:
+    """The tensors that a block needs."""
+    if isinstance(block, Event):
+        return list(tensors(block.args))
+    return [t for call in block for t in tensors(call.args)]
+
+
+def _used_once(items: list, results: tuple) -> set[int]:
+    """The tensors that a call makes, not as parts of others, and of which there is one use: that may use them up."""
+    uses = collections.Counter(id(t) for item in items for t in _used(item if isinstance(item, Event) else [item]))
+    uses.update(map(id, tensors(results)))
+    return {id(t) for call in items if isinstance(call, Call) for t, kind in
+            zip(call.results, call.function._schema.returns, strict=False) if kind.alias_info is None and uses[id(t)] == 1}
+
+
+def _blocks(items: list, results: tuple) -> list[Event | list[Call]]:
+    """Events, and runs of calls between them."""
+    made = _Blocks({id(t) for item in items for t in _used(item if isinstance(item, Event) else [item])} |
+                   set(map(id, tensors(results))))
+    for item in items:
+        made.call(item) if isinstance(item, Call) else made.event(item)
+    return _added_together(made.all)
+
+
+def _added_together(blocks: list[Event | list[Call]]) -> list[Event | list[Call]]:
+    """Additions that follow each other, as one."""
+    out: list[Event | list[Call]] = []
+    for block in blocks:
+        last = out[-1] if out else None
+        if not isinstance(block, Event) or block.kind != "add":
+            out.append(block)
+        elif isinstance(last, Event) and last.kind == "add_all" and last.args[2] == block.args[1] \
+                and block.variable not in last.args[0]:
+            last.args[0].append(block.variable)
+            last.args[1].append(block.args[0])
+        else:
+            out.append(Event("add_all", "", ([block.variable], [block.args[0]], block.args[1])))
+    return out
+
+
+def product_first(item: Call | Event) -> list:
+    """A product that is added to a variable, as a call and an addition."""
+    if isinstance(item, Call) or item.kind != "add_product":
+        return [item]
+    a, b, alpha = item.args
+    product = Traced(torch.mm(inner(a), inner(b)))
+    return [Call(torch.ops.aten.mm.default, (a, b), [product]), Event("add", item.variable, (product, alpha))]
+
+
+class _Blocks:
+    """Puts calls together, so that there are few scripts, and long ones.
+
+    Calls outside of locks that could have come before the last events, do so. Reads that nobody uses are left out.
+    """
+
+    def __init__(self, used: set[int]):
+        self.used = used
+        self.all: list[Event | list[Call]] = []
+        self.home: list[Call] | None = None          # the last calls outside of locks
+        self.late: set[int] = set()                  # tensors that came after them
+        self.locks = 0
+
+    def call(self, call: Call) -> None:
+        """Puts a call where it belongs."""
+        taken = {id(t) for t in tensors(call.args)}
+        if self.locks:
+            last = self.all[-1] if self.all else None
+            if isinstance(last, list):
+                last.append(call)
+            else:
+                self.all.append([call])
+            if _changed(call) - self.late:
+                self.home = None                     # what it changes may be part of anything
+            self.late |= set(map(id, call.results))
+            return
+        if self.home is None or self.late & taken or self.home is not self.all[-1] and _changed(call):
+            self.home = []
+            self.all.append(self.home)
+            self.late.clear()
+        self.home.append(call)
+
+    def event(self, event: Event) -> None:
+        """Puts an event behind everything so far; a read before the calls that may use it."""
+        self.locks += {"lock": 1, "unlock": -1}.get(event.kind, 0)
+        if event.kind == "read" and id(event.value) not in self.used:
+            return
+        before = event.kind == "read" and bool(self.all) and isinstance(self.all[-1], list)
+        self.all.insert(len(self.all) - before, event)
+        if event.value is not None and not (before and self.all[-1] is self.home):
+            self.late.add(id(event.value))
+
+
+def _changed(call: Call) -> set[int]:
+    """The tensors that a call writes into."""
+    return {id(t) for a, value in zip(call.function._schema.arguments, call.args, strict=True)
+            if a.alias_info is not None and a.alias_info.is_write for t in tensors(value)}

@@ -1,0 +1,498 @@
+"""Conditionals and loops of v1 control flow as real `if` and `while`.
+
+Switch and Merge are dataflow: a value on the branch not taken is dead. In graphs that cond, while_loop and their gradients
+build, it is known beforehand under which outcomes of which predicates a value lives: its *guard*. A Switch adds an
+outcome to the guard of its data, a Merge of both outcomes takes it away again; the LoopCond of a frame splits a loop into
+what runs before the test, the body, and the exits. Each op is then written under an `if` for its guard.
+
+`write_structured` gives None for graphs that are not of this form; the dataflow executor runs those.
+"""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.graph.frames import Frame, Frames
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.registry import get
+from penstock._src.step.compile import outer_sum
+from penstock._src.step.compile.blocks import BlockWriter
+from penstock._src.step.compile.numbers import find_numbers, may_be_number, sources_of
+from penstock._src.step.compile.program import Program
+
+Guard = frozenset            # of (tensor id of a predicate, outcome)
+ALWAYS: Guard = frozenset()
+
+
+class _Irregular(Exception):
+    """The graph is not made of whole conditionals and loops."""
+
+
+class _Loop:
+    """A frame seen from the frame around it: one item of that."""
+
+    def __init__(self, frame: Frame):
+        self.frame = frame
+        self.variables: list[Operation] = []       # Merges of an Enter and a NextIteration
+        self.test: Any = None                      # the canonical tensor of its LoopCond
+
+
+def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any,
+                     placed: Any = None) -> Program | None:
+    """The program for ops with control flow, or None if it has to be left to the executor."""
+    try:
+        return _Structured(ctx, ops, fetches, feeds, placed).program()
+    except (_Irregular, SyntaxError):              # SyntaxError: more nested blocks than Python allows
+        return None
+
+
+class _Structured(BlockWriter):
+    """Writes one program."""
+
+    def __init__(self, ctx: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], placed: Any = None):
+        super().__init__(ctx, placed)
+        self.ops, self.fetches, self.feeds = ops, fetches, feeds
+        self.fed = {id(t) for t in feeds}
+        self.frames = Frames(ops, self.fed)
+        self.place = {op: i for i, op in enumerate(ops)}
+        self.loops: dict[Frame, _Loop] = {}
+        self.guards: dict[Any, Guard] = {}         # op or loop -> guard
+        self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
+        self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
+        self.sums: dict[Operation, tuple[str, str, outer_sum.Found | None] | None] = {}     # see _find_sums
+        self.identity = get("Identity")
+
+    def program(self) -> Program:
+        """Analyses the graph, then writes it down."""
+        for frame in {f: None for f in self.frames.of.values()}:
+            if frame.parent is not None:
+                self.loops[frame] = self._loop(frame)
+        self._guard_frame(self.frames.root)
+        for op in self.ops:
+            if op.opdef.control_flow == "switch":
+                self.preds.setdefault(id(self._canonical(op._inputs[1])), self.place[op])
+        for i, t in enumerate(self.feeds):
+            self.names[id(t)] = f"f{i}"
+            self._note_outcome(t)
+        self._find_last_uses(self.ops, self.fetches, self.feeds)
+        self.uses = outer_sum.count_uses(self.ops, self.fetches)
+        self._block(self._order(self.frames.root), ALWAYS)
+        values = "".join(self._result(i, t) + ", " for i, t in enumerate(self.fetches))
+        self.scope.update(dead=self._dead)
+        self._drop_after_last_use(values)
+        return self.finish(self.feeds, values)
+
+    # -- what the frames are made of --------------------------------------------------------------------------------
+    def _loop(self, frame: Frame) -> _Loop:
+        loop = _Loop(frame)
+        for op in frame.ops:
+            kind = op.opdef.control_flow
+            if kind == "merge" and any(t._op.opdef.back_edge for t in op._inputs):
+                start, back = op._inputs[0]._op, op._inputs[1]._op
+                if len(op._inputs) != 2 or start not in self.frames.child or not back.opdef.back_edge or op._control_inputs:
+                    raise _Irregular
+                loop.variables.append(op)
+            elif kind == "loop_cond":
+                if loop.test is not None:
+                    raise _Irregular
+                loop.test = self._canonical(op.outputs[0])
+        if loop.test is None:
+            raise _Irregular
+        return loop
+
+    def _canonical(self, t: Tensor) -> Tensor:
+        """Where the value of a predicate comes from, behind identities and switches."""
+        while id(t) not in self.fed and (t._op.opdef is self.identity or t._op.opdef.control_flow in ("switch", "loop_cond")):
+            t = t._op._inputs[0]
+        return t
+
+    def _items(self, frame: Frame) -> list:
+        """The ops of a frame, with each loop inside as one item."""
+        loops = dict.fromkeys(self.frames.child[op] for op in frame.ops if op in self.frames.child)
+        return [op for op in frame.ops if op not in self.frames.child] + [self.loops[f] for f in loops]
+
+    def _sources(self, item: Any, frame: Frame) -> Iterable[Any]:
+        """The items that an item waits for."""
+        for op in item.frame.enters if isinstance(item, _Loop) else (item,):
+            for s in (*(t._op for t in op._inputs if id(t) not in self.fed), *op._control_inputs):
+                if s in self.frames.of and not s.opdef.back_edge:
+                    if s in self.frames.child:
+                        continue                                # comes in from outside
+                    yield s if self.frames.of[s] is frame else self._inner(s, frame)
+
+    def _inner(self, op: Operation, frame: Frame) -> _Loop:
+        """The loop in `frame` that an op of an inner frame belongs to."""
+        inner: Frame | None = self.frames.of[op]
+        while inner is not None and inner.parent is not frame:
+            inner = inner.parent
+        if inner is None:
+            raise _Irregular
+        return self.loops[inner]
+
+    def _position(self, item: Any) -> int:
+        return self.place[item] if isinstance(item, Operation) else min(self.place[e] for e in item.frame.enters)
+
+    def _sorted(self, items: list, frame: Frame, prefer: Callable[[Any], Any] | None = None) -> list:
+        """Items in an order in which they can run; of those that can, one with the same `prefer` as the last."""
+        inside = set(items)
+        waiting: dict[Any, int] = {}
+        consumers: dict[Any, list] = {i: [] for i in items}
+        for i in items:
+            sources = {s for s in self._sources(i, frame) if s in inside and s is not i}
+            waiting[i] = len(sources)
+            for s in sources:
+                consumers[s].append(i)
+        heaps: dict[Any, list] = {}
+        key = prefer or (lambda i: None)
+        by_position = {self._position(i): i for i in items}
+
+        def ready(i: Any) -> None:
+            heapq.heappush(heaps.setdefault(key(i), []), self._position(i))
+        for i in items:
+            if not waiting[i]:
+                ready(i)
+        out: list = []
+        current: Any = None
+        while heaps:
+            if current not in heaps:
+                current = min(heaps, key=lambda k: heaps[k][0])
+            item = by_position[heapq.heappop(heaps[current])]
+            if not heaps[current]:
+                del heaps[current]
+            out.append(item)
+            for c in consumers[item]:
+                waiting[c] -= 1
+                if not waiting[c]:
+                    ready(c)
+        if len(out) != len(items):
+            raise _Irregular
+        return out
+
+    def _order(self, frame: Frame) -> list:
+        return self._sorted(self._items(frame), frame)
+
+    # -- guards -------------------------------------------------------------------------------------------------------
+    def _guard_frame(self, frame: Frame) -> None:
+        for item in self._order(frame):
+            if isinstance(item, _Loop):
+                self.guards[item] = self._loop_guard(item)
+                self._guard_frame(item.frame)
+                self._check_loop(item)
+            else:
+                self.guards[item] = self._op_guard(item)
+
+    def _loop_guard(self, loop: _Loop) -> Guard:
+        guard, constant = ALWAYS, ALWAYS
+        for op in loop.frame.enters:
+            g = self._inputs_guard(op)
+            if op.attrs["is_constant"]:
+                constant |= g
+            else:
+                guard |= g
+        if not constant <= guard:
+            raise _Irregular
+        return guard
+
+    def _inputs_guard(self, op: Operation) -> Guard:
+        guard = ALWAYS
+        for t in op._inputs:
+            guard |= self._tensor_guard(t)
+        for c in op._control_inputs:
+            if c in self.frames.of:
+                guard |= self._control_guard(c)
+        if any((p, not outcome) in guard for p, outcome in guard):
+            raise _Irregular
+        return guard
+
+    def _tensor_guard(self, t: Tensor) -> Guard:
+        op = t._op
+        if id(t) in self.fed or op in self.frames.child:
+            return ALWAYS
+        if op.opdef.control_flow == "switch":
+            return self.guards[op] | {(id(self._canonical(op._inputs[1])), bool(t._value_index))}
+        return self._control_guard(op)
+
+    def _control_guard(self, op: Operation) -> Guard:
+        if op.opdef.control_flow == "exit":
+            return self.guards[self.loops[self.frames.of[op]]]
+        return ALWAYS if op in self.frames.child else self.guards[op]
+
+    def _op_guard(self, op: Operation) -> Guard:
+        kind = op.opdef.control_flow
+        if kind == "trigger":
+            return ALWAYS                                        # runs whether its inputs live or not; writes nothing
+        if kind == "merge":
+            return self._merge_guard(op)
+        return self._inputs_guard(op)
+
+    def _merge_guard(self, op: Operation) -> Guard:
+        frame = self.frames.of[op]
+        if frame in self.loops and op in self.loops[frame].variables:
+            return ALWAYS
+        if len(op._inputs) != 2 or op._control_inputs:
+            raise _Irregular
+        a, b = (self._tensor_guard(t) for t in op._inputs)
+        if op._inputs[0] is op._inputs[1]:
+            return a
+        apart = a ^ b
+        if len(apart) != 2 or len({p for p, _ in apart}) != 1:
+            raise _Irregular
+        return a & b
+
+    def _check_loop(self, loop: _Loop) -> None:
+        """Every way round goes through the body, every way out does not."""
+        test = id(loop.test)
+        for op in loop.frame.ops:
+            kind = op.opdef.control_flow
+            if kind == "next" and self.guards[op] != {(test, True)} or kind == "exit" and self.guards[op] != {(test, False)}:
+                raise _Irregular
+
+    # -- writing --------------------------------------------------------------------------------------------------------
+    def _block(self, items: list, base: Guard, frame: Frame | None = None) -> None:
+        """Writes items, each under an `if` for what its guard has beyond `base`; items with the same guard together."""
+        frame = frame or self.frames.root
+        depth = self.depth
+        open_path: list = []
+        for item in self._sorted(items, frame, lambda i: self.guards[i]):
+            path = sorted(self.guards[item] - base, key=lambda g: (self._depth_of(g[0]), g))
+            if self._silent(item):
+                self._alias(item)
+                continue
+            if path != open_path:
+                common = 0
+                while common < min(len(path), len(open_path)) and path[common] == open_path[common]:
+                    common += 1
+                for n, (p, outcome) in enumerate(path[common:], common):
+                    self.depth = depth + n
+                    self._text(f"if {'' if outcome else 'not '}{self._outcome(p)}:")
+                open_path = path
+            self.depth = depth + len(path)
+            self._item(item)
+        self.depth = depth
+
+    def _depth_of(self, pred: int) -> int:
+        return self.preds[pred]
+
+    def _outcome(self, pred: int) -> str:
+        if pred not in self.outcomes:
+            raise _Irregular
+        return self.outcomes[pred]
+
+    def _silent(self, item: Any) -> bool:
+        """Items that only give another name to a value."""
+        if isinstance(item, _Loop):
+            return False
+        kind = item.opdef.control_flow
+        if kind in ("switch", "exit", "next", "loop_cond"):
+            return not self._read_first(item)
+        return kind in ("trigger",) or kind == "merge" and item._inputs[0] is item._inputs[1]
+
+    def _read_first(self, op: Operation) -> bool:
+        """Whether a reference comes in where a value is wanted."""
+        t = op._inputs[0]
+        return t.dtype._is_ref_dtype and not op.opdef.inputs[0].is_ref
+
+    def _alias(self, op: Operation) -> None:
+        for t in op.outputs:
+            if op._inputs and id(t) not in self.fed:
+                self._same(t, op._inputs[0])
+
+    def _item(self, item: Any) -> None:
+        if isinstance(item, _Loop):
+            self._write_loop(item)
+            return
+        kind = item.opdef.control_flow
+        if item in self.sums:
+            self._write_sum(item)
+        elif kind == "merge":
+            self._write_merge(item)
+        elif item.outputs and id(item.outputs[0]) in self.in_numbers:
+            self._write_number(item)
+            self._note_outcome(item.outputs[0])
+        elif kind in ("switch", "exit", "next", "loop_cond"):
+            name = self._new_name()
+            self._line(f"{name} = {self._value(item._inputs[0])}", item)
+            for t in item.outputs:
+                self.names[id(t)] = name
+        else:
+            self._op(self.place[item], item)
+            for t in item.outputs:
+                self._note_outcome(t)
+
+    def _note_outcome(self, t: Tensor) -> None:
+        """After the definition of a predicate, its outcome as a bool."""
+        if id(t) in self.preds and id(t) in self.numbers:
+            self.outcomes[id(t)] = self.numbers[id(t)]
+        elif id(t) in self.preds and id(t) in self.names and id(t) not in self.outcomes:
+            name = self.outcomes[id(t)] = self._new_name("b")
+            self._text(f"{name} = truth({self._value(t)})")
+        elif id(t) in self.outcomes:
+            self._text(f"{self.outcomes[id(t)]} = truth({self._value(t)})")
+
+    def _write_merge(self, op: Operation) -> None:
+        first, second = op._inputs
+        (pred, outcome), = self._tensor_guard(first) - self._tensor_guard(second)
+        wants_ref = op.opdef.inputs[0].is_ref
+        on, off = (first, second) if outcome else (second, first)
+        b = self._outcome(pred)
+        value, index = op.outputs
+        if id(value) in self.in_numbers:
+            name = self.numbers[id(value)] = self._new_name("n")
+            self._line(f"{name} = {self.numbers[id(on)]} if {b} else {self.numbers[id(off)]}", op)
+            self._note_outcome(value)
+        elif id(value) not in self.fed:
+            name = self.names[id(value)] = self._new_name()
+            self._line(f"{name} = {self._value(on, wants_ref)} if {b} else {self._value(off, wants_ref)}", op)
+            if wants_ref:
+                self.refs.add(id(value))
+            self._note_outcome(value)
+        if id(index) in self.last_use and id(index) not in self.fed:
+            name = self.names[id(index)] = self._new_name()
+            self.scope.setdefault("merge_index", [torch.tensor(i, dtype=torch.int32) for i in range(2)])
+            self._line(f"{name} = merge_index[{int(not outcome)} if {b} else {int(outcome)}]", op)
+
+    def _find_numbers(self, loop: _Loop) -> None:
+        """Notes which tensors of a loop are Python numbers."""
+        if self.placed is not None:
+            return                                                  # they may be on another device
+        frame = loop.frame
+
+        def passes_on(op: Operation) -> list[Tensor] | None:
+            kind = op.opdef.control_flow
+            if kind == "merge" and id(op.outputs[1]) not in self.last_use:
+                return op._inputs
+            if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity:
+                return op._inputs[:1]
+            return sources_of(op)
+        pairs = ((t, given) for op in frame.ops if op not in self.frames.child and (given := passes_on(op)) is not None
+                 for t in op.outputs if id(t) not in self.fed)
+        self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
+
+    def _find_sums(self, loop: _Loop) -> dict[Operation, tuple[str, str]]:
+        """Loop variables that are sums of products or rows (step/compile/outer_sum.py), with names of the sums and what
+        makes them.
+
+        Notes in `sums` what becomes of the ops: of an addition, (sum, variable, what was found); others do not run.
+        """
+        out: dict[Operation, tuple[str, str]] = {}
+        products: dict[int, str] = {}              # what the second factors of products are -> the sum
+        rows: dict[Operation, outer_sum.Found] = {}
+        if self.placed is not None:
+            return out
+        inside = {(id(loop.test), True)}
+
+        def passes_on(op: Operation) -> bool:
+            return op.opdef is self.identity or op.opdef.control_flow in ("switch", "next")
+        for variable in loop.variables:
+            back = variable._inputs[1]._op
+            t = variable.outputs[0]
+            if self.uses.get(id(t)) != 1 or self.uses.get(id(back.outputs[0])) != 1 or id(back._inputs[0]) in self.fed:
+                continue
+            found = outer_sum.find([t], back._inputs[0], self.uses, passes_on, loop.frame.ops)
+            if found is None or any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
+                continue
+            name = self._new_name("s")
+            self.scope[found.kind.__name__] = found.kind
+            out[variable] = name, f"{found.kind.__name__}()"
+            self.sums.update(dict.fromkeys([found.product, *found.between]))
+            self.sums[found.addition] = name, self.names[id(t)], found
+            if found.kind is outer_sum.OuterSum:
+                products[id(found.terms[1])] = name
+            else:
+                rows[variable] = found
+        for variable, found in rows.items():
+            if id(found.terms[0]) in products:     # a product puts these rows together: they are summed there
+                name, _ = out.pop(variable)
+                out[variable] = name, f"{products[id(found.terms[0])]}.rows()"
+                self.sums[found.addition] = name, self.names[id(variable.outputs[0])], None
+        return out
+
+    def _write_sum(self, op: Operation) -> None:
+        """An op of a sum of products: the addition hands over what the product is made of."""
+        noted = self.sums[op]
+        if noted is not None:
+            name, variable, found = noted
+            if found is not None:
+                self._line(f"{name}.add({', '.join(self._value(t) for t in found.terms)})", found.product)
+            self.names[id(op.outputs[0])] = variable
+
+    def _write_loop(self, loop: _Loop) -> None:
+        test = id(loop.test)
+        self._find_numbers(loop)
+        counted = [op for op in loop.variables if id(op.outputs[0]) in self.in_numbers]
+        first = {id(op._inputs[0]) for op in counted}
+        wanted = {id(t) for op in loop.frame.ops if op not in counted and op.outputs and id(op.outputs[0]) in self.in_numbers
+                  for t in op._inputs}
+        for op in loop.frame.enters:                                # invariants keep their name
+            t = op.outputs[0]
+            if may_be_number(t) and (id(t) in first or id(t) in wanted):
+                name = self.numbers[id(t)] = self._new_name("n")
+                self._line(f"{name} = {self._as_number(op._inputs[0])}", op)
+                if id(t) in first:
+                    continue
+            if op.attrs["is_constant"] and not self._read_first(op):
+                self._same(op.outputs[0], op._inputs[0])
+            else:
+                name = self.names[id(op.outputs[0])] = self._new_name()
+                self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
+                if op.opdef.inputs[0].is_ref:
+                    self.refs.add(id(op.outputs[0]))
+            self._note_outcome(op.outputs[0])
+        for op in loop.variables:
+            if op in counted:
+                name = self.numbers[id(op.outputs[0])] = self._new_name("n")
+                self._line(f"{name} = {self.numbers[id(op._inputs[0])]}", op)
+                continue
+            name = self.names[id(op.outputs[0])] = self._new_name("v")
+            self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
+            if id(op._inputs[0]) in self.refs:
+                self.refs.add(id(op.outputs[0]))
+        sums = self._find_sums(loop)
+        for name, made in sums.values():
+            self._text(f"{name} = {made}")
+        self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
+        self._text(f"while True:  # {loop.frame.name}")
+        self.depth += 1
+        for op in loop.variables:
+            self._note_outcome(op.outputs[0])
+        items = [i for i in self._items(loop.frame) if i not in loop.variables]
+        before = [i for i in items if not any(p == test for p, _ in self.guards[i])]
+        self._block(before, ALWAYS, loop.frame)
+        stop = [i for i in items if (test, False) in self.guards[i]]
+        if any(not self._silent(i) for i in stop):
+            raise _Irregular
+        self._block(stop, frozenset({(test, False)}), loop.frame)
+        self._text(f"if not {self._outcome(test)}: break")
+        self._block([i for i in items if (test, True) in self.guards[i]], frozenset({(test, True)}), loop.frame)
+        if loop.variables:
+            pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op._inputs[1])]) if op in counted else
+                     (self.names[id(op.outputs[0])], self._value(op._inputs[1], op.opdef.inputs[0].is_ref))
+                     for op in loop.variables if op not in sums]
+            if pairs:
+                self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+        self._text("if stop.error is not None or limited: ctx.remaining()")
+        self.depth -= 1
+        for op, (name, _) in sums.items():
+            variable = self.names[id(op.outputs[0])]
+            self._line(f"{variable} = {name}.total({variable}); {name} = None", op)
+        for op in loop.frame.ops:
+            if op.opdef.control_flow == "exit":
+                self._note_outcome(op.outputs[0])
+
+    def _result(self, i: int, t: Tensor) -> str:
+        guard = ALWAYS if id(t) in self.fed else self._tensor_guard(t)
+        value = self._value(t)
+        if not guard:
+            return value
+        path = sorted(guard, key=lambda g: (self._depth_of(g[0]), g))
+        alive = " and ".join(f"{'' if outcome else 'not '}{self._outcome(p)}" for p, outcome in path)
+        return f"({value} if {alive} else dead({i}))"
+
+    def _dead(self, i: int) -> Any:
+        t = self.fetches[i]
+        raise errors.InvalidArgumentError(
+            None, t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")

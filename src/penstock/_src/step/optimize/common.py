@@ -1,0 +1,69 @@
+"""Common subexpressions: of several ops that compute the same from the same, one runs."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.optimize.step import StepGraph
+
+_LARGE = 4096        # bytes of a constant that are worth comparing
+
+
+def merge_common(step: StepGraph) -> None:
+    """Later twins are replaced by the first."""
+    known: dict[tuple, list[Operation]] = {}
+    by: dict[int, Tensor] = {}
+    kept = step.kept()
+    for op in step.ops:
+        inputs = op._inputs
+        if by:
+            for i, t in enumerate(inputs):
+                if id(t) in by:
+                    inputs[i] = by[id(t)]
+        if not op.opdef.foldable or op in kept or not op.outputs:
+            continue
+        key = (op.opdef, *map(id, inputs)) if inputs else _constant_key(op)
+        likely = known.setdefault(key, [])
+        twin = next((o for o in likely if step.together(o, op) and _same(o, op)), None)
+        if twin is None:
+            likely.append(op)
+        elif step.fed.isdisjoint(map(id, (*op.outputs, *twin.outputs))):
+            for t, other in zip(op.outputs, twin.outputs):
+                by[id(t)] = other
+    if by:
+        step.substitute(by)
+        step.prune()
+
+
+def _constant_key(op: Operation) -> tuple:
+    """A key that few ops without inputs share."""
+    value = op.attrs.get("value")
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        return (op.opdef, None)
+    return op.opdef, value.shape, value.dtype.str, value.tobytes() if value.nbytes <= _LARGE else id(op)
+
+
+def _same(a: Operation, b: Operation) -> bool:
+    """Whether two ops with the same inputs compute the same at the same time."""
+    if set(a._control_inputs) != set(b._control_inputs):
+        return False
+    try:
+        return all(_plain(v) == _plain(b.attrs[n]) for n, v in a.attrs.items())
+    except TypeError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as something that compares by what it says."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == object or value.nbytes > _LARGE:
+            raise TypeError
+        return value.shape, value.dtype.str, value.tobytes()
+    if isinstance(value, (list, tuple)):
+        return tuple([_plain(v) for v in value])
+    if isinstance(value, (str, bytes, int, float, bool, type(None))):
+        return type(value), value
+    dims = getattr(value, "_dims", value)
+    return dims if dims is not value else value

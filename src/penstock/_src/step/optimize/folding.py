@@ -1,0 +1,104 @@
+"""Constant folding: an op whose inputs are constants is computed once, when the step is compiled.
+
+What looks at nothing but the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape
+is known. A result
+that is much larger than what it is made from stays an op, so that graphs do not keep large fills in memory.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import dtypes
+from penstock._src.graph.build import group_inputs
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.optimize.step import StepGraph, is_const
+
+_LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
+
+
+def fold_constants(step: StepGraph) -> None:
+    """Replaces what is known by constants."""
+    by: dict[int, Tensor] = {}
+    kept = step.kept()
+    ops: list[Operation] = []
+    for op in step.ops:
+        inputs = op._inputs
+        for i, t in enumerate(inputs):
+            if id(t) in by:
+                inputs[i] = by[id(t)]
+        if inputs and op.opdef.foldable and op not in kept and _known(op, step):
+            for t, c in _folded(op, step):
+                by[id(t)] = c
+                ops.append(c._op)
+        ops.append(op)
+    if by:
+        step.ops = ops
+        step.substitute(by)
+        step.prune()
+
+
+def _known(op: Operation, step: StepGraph) -> bool:
+    if op.opdef.metadata or op.opdef.fills is not None and op.outputs[0]._dtype.torch is not None:
+        return all(t._dims is not None and None not in t._dims and not t._dtype._is_ref_dtype for t in op._inputs)
+    return all(is_const(t) and id(t) not in step.fed for t in op._inputs)
+
+
+def _size(t: Tensor) -> float:
+    """Bytes of a tensor; infinite if it is not known, or not data."""
+    if t._dims is None or None in t._dims or t._dtype.torch is None and t._dtype != dtypes.string:
+        return float("inf")
+    return float(np.prod(t._dims, dtype=float)) * (t._dtype.size or 8)
+
+
+def _folded(op: Operation, step: StepGraph) -> list[tuple[Tensor, Tensor]]:
+    size = sum(map(_size, op.outputs))
+    if size > _LARGE and (op.opdef.metadata or op.opdef.fills is not None or size > sum(map(_size, op._inputs))):
+        return []
+    values = _compute(op)
+    if values is None:
+        return []
+    waits = dict.fromkeys([*op._control_inputs, *(c for t in op._inputs for c in t._op._control_inputs if is_const(t))])
+    if step.has_control_flow:                    # the result is there only where its inputs are: in that loop, on that branch
+        waits.update(dict.fromkeys(t._op for t in op._inputs if not is_const(t) and id(t) not in step.fed))
+    return [(t, constant(step, v, t, list(waits))) for t, v in zip(op.outputs, values) if id(t) not in step.fed]
+
+
+def constant(step: StepGraph, value: np.ndarray, t: Tensor, waits: list[Operation]) -> Tensor:
+    """A Const op with `value` that stands for `t`."""
+    made = step.make("Const", [], {"value": value, "dtype": t._dtype.base_dtype}, t._op, [value.shape],
+                     [t._dtype.base_dtype], waits)
+    return made.outputs[0]
+
+
+class _OfShape:
+    """What a kernel that looks at shapes alone is given for a value."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, dims: Any):
+        self.shape = dims
+
+
+def _compute(op: Operation) -> list[np.ndarray] | None:
+    """The outputs of an op on constant inputs; None where it fails: the run will say so."""
+    from penstock._src.kernels.bridge import to_numpy, to_torch
+    if op.opdef.fills is not None:
+        return [np.full(t._dims, op.opdef.fills, t._dtype.as_numpy_dtype) for t in op.outputs]
+    kernel = op.opdef.kernel_for("cpu")
+    if kernel is None or kernel.wants_ctx:
+        return None
+    try:
+        if op.opdef.metadata:
+            values: list[Any] = [_OfShape(t._dims) for t in op._inputs]
+        else:
+            values = [to_torch(t._op.attrs["value"], t._dtype.base_dtype) for t in op._inputs]
+        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
+    except Exception:                                 # whatever it is, it is the run's to report
+        return None
+    if len(op.outputs) > 1 or op.opdef.list_output:
+        out = [x for v in out for x in (v if isinstance(v, list) else [v])]
+    else:
+        out = [out]
+    return [np.array(to_numpy(v, t._dtype)) for v, t in zip(out, op.outputs, strict=True)]

@@ -1,0 +1,132 @@
+"""Fusion: one kernel for several ops (a product with its bias and activation, a pooling with what its gradient needs).
+
+What can be fused, the ops say themselves: a `fuse` rule gets its op and a `Fusing`, and gives an op to put in its place, or
+None. Ops whose only use was in the fused one are dropped.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.registry import get
+from penstock._src.step.optimize.step import StepGraph
+
+
+class Fusing:
+    """What a fuse rule may ask about the surroundings of its op, and how it makes new ones."""
+
+    def __init__(self, step: StepGraph):
+        self.step = step
+        self._users = step.users()
+        self._wanted = {id(t) for t in step.fetches}
+        self._waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
+        self.by: dict[int, Tensor] = {}
+        self.instead: dict[Operation, Operation] = {}
+        self.gone: set[Operation] = set()              # those of which another op, further up, has the result
+
+    def source(self, t: Tensor) -> Tensor:
+        """The tensor that stands for `t` now."""
+        while id(t) in self.by:
+            t = self.by[id(t)]
+        return t
+
+    def only(self, t: Tensor, op: Operation) -> Operation | None:
+        """The op that makes `t`, if nobody but `op`, on the same device, has any use for it."""
+        t = self.source(t)
+        maker = t._op
+        if id(t) in self.step.fed or maker._control_inputs or maker in self._waited or not self.step.together(maker, op):
+            return None
+        if any(id(o) in self._wanted or id(o) in self.step.fed for o in maker.outputs):
+            return None
+        user = None
+        for o in maker.outputs:
+            users = self._users.get(id(o), ())
+            if len(users) > 1 or users and user is not None:
+                return None
+            user = users[0] if users else user
+        return maker if user is not None and self._now(user) is self._now(op) else None
+
+    def _now(self, op: Operation) -> Operation:
+        return self.instead.get(op, op)
+
+    def maker(self, t: Tensor, op: Operation) -> Operation | None:
+        """The op that makes `t` on the device of `op`; None if it is fed, or has to run itself."""
+        t = self.source(t)
+        return None if id(t) in self.step.fed or t._op in self._waited or not self.step.together(t._op, op) else t._op
+
+    def users(self, t: Tensor) -> list[Operation] | None:
+        """The ops that take `t`, as they are now; None if others see it too, or it has to be made as it is."""
+        t = self.source(t)
+        maker = t._op
+        if id(t) in self._wanted or id(t) in self.step.fed or maker._control_inputs or maker in self._waited:
+            return None
+        return [self.now(u) for u in self._users.get(id(t), ())]
+
+    def now(self, op: Operation) -> Operation:
+        """The op that stands in the place of `op` now."""
+        while op in self.instead:
+            op = self.instead[op]
+        return op
+
+    def on_host(self, op: Operation) -> bool:
+        """Whether an op runs on the CPU."""
+        return self.step.on_host(op)
+
+    def make(self, name: str, inputs: list[Tensor], attrs: dict[str, Any], like: Operation, counts: tuple = (),
+             extra: list[Tensor] | None = None, outputs: list[Tensor] | None = None) -> Operation:
+        """An op with the outputs of `like` (or others of the types and shapes of `outputs`), and of `extra`."""
+        outputs = [*(like.outputs if outputs is None else outputs), *(extra or ())]
+        opdef = get(name)
+        full = {n: a.default for n, a in opdef.attrs.items()} | attrs
+        made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t._dims for t in outputs],
+                              [t._dtype for t in outputs])
+        made._counts = counts
+        return made
+
+    def put(self, made: Operation, old: Operation) -> None:
+        """`made` takes the place of `old`: its first outputs are used for those of `old`."""
+        self.instead[old] = made
+        for t, other in zip(old.outputs, made.outputs):
+            self.by[id(t)] = other
+            self._users[id(other)] = self._users.get(id(t), [])
+            if id(t) in self._wanted:
+                self._wanted.add(id(other))
+
+    def give(self, t: Tensor, old: Operation) -> None:
+        """`t`, of another op, is used for the only output of `old`, which goes."""
+        self.gone.add(old)
+        self.instead[old] = t._op
+        self.by[id(old.outputs[0])] = t
+        self._users[id(t)] = self._users.get(id(old.outputs[0]), [])
+        if id(old.outputs[0]) in self._wanted:
+            self._wanted.add(id(t))
+
+
+def fuse(step: StepGraph) -> None:
+    """Asks every op for which there is a rule."""
+    asked = [op for op in step.ops if op.opdef.fuse_rule is not None]
+    changed = [op for op in step.ops if op.opdef.absorb_rule is not None]
+    if not asked and not changed:
+        return
+    fusing = Fusing(step)
+    for op in asked:
+        made = op.opdef.fuse_rule(op, fusing)               # type: ignore[misc]
+        if isinstance(made, Tensor):
+            fusing.give(made, op)
+        elif made is not None:
+            before = {id(fusing.source(t)) for t in op._inputs}
+            for t in made._inputs:
+                if id(t) not in before:                     # others have `op` among their users: that is `made` now
+                    fusing._users.setdefault(id(t), []).append(made)
+            fusing.put(made, op)
+    if fusing.instead:
+        step.ops = [fusing.now(op) for op in step.ops if op not in fusing.gone]
+        step.targets = [fusing.now(op) for op in step.targets]
+        for op in step.ops:
+            if op._control_inputs:
+                op._control_inputs = [fusing.now(c) for c in op._control_inputs]
+        step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
+    for op in changed:
+        op.opdef.absorb_rule(op, fusing)                    # type: ignore[misc]
+    if fusing.instead or changed:
+        step.prune()

@@ -1,0 +1,60 @@
+"""Arrays and stacks of a step: which of them each op that puts something in, or takes something out, works on.
+
+They live as long as a step, and are known by handles. A handle is followed from the op that makes it, into loops and along
+branches. Where it goes anywhere else (into a function, round a loop, to a fetch), nothing is said of what it stands for: who
+knows what is put in there.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.graph.node import Operation
+from penstock._src.step.optimize.step import StepGraph
+
+_PASSING = ("enter", "switch", "exit")
+
+
+def holders(step: StepGraph) -> dict[Operation, Any]:
+    """For the ops on arrays and stacks of which everything is known: the op that makes it.
+
+    For arrays of gradients it is that of the array that they belong to, with their source: ops with one source share one.
+    """
+    if not any(op.opdef.holder == "makes" for op in step.ops):
+        return {}
+    known: dict[int, Any] = {}               # handles
+    found: dict[Operation, Any] = {}
+    lost = set()
+    for op in step.ops:
+        role = op.opdef.holder
+        if role == "makes":
+            found[op] = key = op
+        else:
+            keys = [known[id(t)] for t in op._inputs if id(t) in known]
+            if not keys:
+                continue
+            key = keys[0]
+            if role and len(keys) == 1 and id(op._inputs[0]) in known:
+                if role == "derives":
+                    key = key, op.attrs["source"]
+                found[op] = key
+                if role != "derives":
+                    continue
+            elif not _passes(op) or len(keys) > 1:
+                lost.update(keys)
+                continue
+        if id(op.outputs[0]) not in step.fed:
+            known[id(op.outputs[0])] = key
+        if op.opdef.control_flow == "switch" and id(op.outputs[1]) not in step.fed:
+            known[id(op.outputs[1])] = key
+    lost.update(known[id(t)] for t in step.fetches if id(t) in known)
+    return {op: key for op, key in found.items() if not _is_lost(key, lost)}
+
+
+def _passes(op: Operation) -> bool:
+    """Whether an op gives its first input on as it is."""
+    return op.opdef.control_flow in _PASSING or \
+        op.opdef.forwards is not None and len(op._inputs) == 1 and op.opdef.forwards(op.attrs)
+
+
+def _is_lost(key: Any, lost: set) -> bool:
+    return key in lost or isinstance(key, tuple) and _is_lost(key[0], lost)

@@ -1,0 +1,94 @@
+"""Variables of functional loops: those that nobody needs are not computed.
+
+The gradient of a loop has a variable for everything that the loop was given, wanted or not, and pops everything that was saved
+for it. A variable stays if its last value is used, if the test looks at it, if something with an effect does, or if one that
+stays is made of it. Loops are looked at from the last to the first: what a gradient does not take, its loop need not save.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock._src.graph.functions import GraphFunction, as_function
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.optimize.dependencies import simplify_dependencies
+from penstock._src.step.optimize.inlining import function_body, inline_calls
+from penstock._src.step.optimize.step import StepGraph
+
+
+def narrow_loops(step: StepGraph) -> None:
+    """Takes variables that nobody needs off loops, and out of their functions."""
+    for op in reversed(step.ops):
+        if op.opdef.loop is not None and len(op.outputs) > 1:
+            used = {id(t) for other in step.ops for t in other._inputs} | {id(t) for t in step.fetches} | step.fed
+            test, body = (as_function(op.attrs[name], op.graph) for name in op.opdef.loop)
+            keep = _needed_variables(_Sources(test, step.placed), _Sources(body, step.placed),
+                                     [i for i, t in enumerate(op.outputs) if id(t) in used])
+            if keep and len(keep) < len(op.outputs):
+                _narrow(op, test, body, keep)
+
+
+def _needed_variables(of_test: _Sources, of_body: _Sources, used: list[int]) -> list[int]:
+    """The variables that have to be there, so that those `used` have the same last values."""
+    if of_test.unclear or of_body.unclear:
+        return []
+    wanted = of_test.of([0]) | of_test.effects | of_body.effects
+    for i in used:
+        wanted |= 1 << i
+    while True:
+        more = wanted | of_body.of(_ones(wanted))
+        if more == wanted:
+            return _ones(wanted)
+        wanted = more
+
+
+def _ones(mask: int) -> list[int]:
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+class _Sources:
+    """Which inputs the results of a function are made of: a bit for each."""
+
+    def __init__(self, function: GraphFunction, placed: Any):
+        step = function_body(function)
+        self.unclear = step.has_control_flow                     # may go round
+        if self.unclear:
+            return
+        if placed is None:                                       # else calls stay, and take all that they are given
+            inline_calls(step)
+        simplify_dependencies(step)                              # pure ops wait for each other here and there
+        self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}
+        self._outputs = step.fetches
+        self._masks: dict[Operation, int] = {}
+        for op in step.ops:
+            self._masks[op] = self._all(op._inputs) | self._waits(op)
+        self.effects = 0
+        for op in step.targets:
+            self.effects |= self._masks[op]
+
+    def _all(self, tensors: Iterable[Tensor]) -> int:
+        mask = 0
+        for t in tensors:
+            mask |= self._inputs.get(id(t)) or self._masks[t._op]
+        return mask
+
+    def _waits(self, op: Operation) -> int:
+        mask = 0
+        for c in op._control_inputs:
+            mask |= self._masks[c]
+        return mask
+
+    def of(self, outputs: Iterable[int]) -> int:
+        """The inputs that some results are made of."""
+        return self._all(self._outputs[i] for i in outputs)
+
+
+def _narrow(op: Operation, test: GraphFunction, body: GraphFunction, keep: list[int]) -> None:
+    cond_name, body_name = op.opdef.loop
+    shapes = op.attrs["output_shapes"]
+    op.attrs = {**op.attrs, cond_name: test.of_variables(keep), body_name: body.of_variables(keep),
+                "T": [op.attrs["T"][i] for i in keep], "output_shapes": [shapes[i] for i in keep] if shapes else shapes}
+    op._inputs, op.outputs = [op._inputs[i] for i in keep], [op.outputs[i] for i in keep]
+    op._counts = (len(keep),)
+    for i, t in enumerate(op.outputs):
+        t._value_index = i

@@ -1,0 +1,79 @@
+"""The passes in their order."""
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.optimize.arithmetic import simplify_arithmetic
+from penstock._src.step.optimize.branches import narrow_branches
+from penstock._src.step.optimize.common import merge_common
+from penstock._src.step.optimize.dead_branches import drop_dead_branches
+from penstock._src.step.optimize.dependencies import simplify_dependencies
+from penstock._src.step.optimize.early import advance_early
+from penstock._src.step.optimize.folding import fold_constants
+from penstock._src.step.optimize.forwarding import forward_values
+from penstock._src.step.optimize.fusion import fuse
+from penstock._src.step.optimize.inlining import inline_calls
+from penstock._src.step.optimize.loop_variables import narrow_loops
+from penstock._src.step.optimize.loops import improve_body, improve_loops
+from penstock._src.step.optimize.options import Options
+from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
+from penstock._src.step.optimize.saved import save_together
+from penstock._src.step.optimize.shapes import specialize_shapes
+from penstock._src.step.optimize.small import join_small
+from penstock._src.step.optimize.step import StepGraph
+
+PASSES = (
+    ("dependency_optimization", simplify_dependencies),
+    ("arithmetic_optimization", forward_values),
+    ("constant_folding", fold_constants),
+    ("loop_optimization", drop_dead_branches),
+    ("loop_optimization", narrow_loops),
+    ("arithmetic_optimization", simplify_arithmetic),
+    ("common_subexpressions", merge_common),
+    ("loop_optimization", improve_loops),
+    ("remapping", fuse),
+    ("remapping", join_pointwise),
+    ("loop_optimization", save_together),
+    ("remapping", join_small),
+)
+_IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}
+
+
+def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
+             options: Options, placed: dict[Operation, Any] | None = None, dims: list | None = None,
+             inline: bool = False) -> StepGraph:
+    """A copy of the step's ops, with the passes that `options` ask for done to it; for feeds of shapes `dims`, if given.
+
+    `inline` puts the ops of functions that it calls into it.
+    """
+    step = StepGraph(ops, fetches, targets, feeds, placed)
+    if inline:
+        inline_calls(step)
+    if dims is not None:
+        specialize_shapes(step, dims)
+    narrow_branches(step)
+    step.joins_pointwise = options.remapping and not options.jit and may_join(step)
+    for switch, run in PASSES:
+        if getattr(options, switch) and not (options.jit and run is join_small):       # torch.compile knows better
+            (_IN_BODIES.get(run, run) if inline else run)(step)
+    advance_early(step)
+    if options.jit:
+        from penstock._src.step.optimize.parts import take_parts
+        take_parts(step)
+    return step
+
+
+@contextlib.contextmanager
+def paused_collector() -> Iterator[None]:
+    """Without the garbage collector: compiling makes many objects, and none of them is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

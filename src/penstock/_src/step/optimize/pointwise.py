@@ -1,0 +1,260 @@
+"""Pointwise ops in loops: those that work on each element alone, on arrays of one shape, become one op.
+
+A recurrent cell is a product of matrices and a dozen such ops on small arrays, again and again: calling each of them takes
+as long as its work. Ops that say which instruction does the same (`OpDef.pointwise`) are joined where shapes are
+known: `kernels/pointwise.py` runs their instructions in one pass. Parts of an array that an op has cut along the last axis
+are read where they are, and values that are put side by side along it are written side by side. A bias that a product of
+matrices adds to each row is added here.
+
+What may be joined, levels tell: an op's level is at least that of the ops it takes from, and larger than that of those with
+which it cannot be one. Two ops of one level then have no op between them that is not joined.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.graph.frames import Frames
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.prune import needed
+from penstock._src.kernels import pointwise
+from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
+from penstock._src.step.optimize.loops import chooses
+from penstock._src.step.optimize.step import StepGraph, is_const
+
+_LEAST = 2                   # ops that are worth it
+_MOST = 24
+_EVERY_OP = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"       # results of single ops are looked at
+
+
+def join_pointwise(step: StepGraph) -> None:
+    """Joins pointwise ops in the loops of a step."""
+    if not step.joins_pointwise or not any(op.opdef.back_edge for op in step.ops):
+        return
+    frames = Frames(step.ops, step.fed)
+    inner = {f for f in frames.of.values() if f.parent is not None and not chooses(f)}
+    inside = _in_bodies(op for op in step.ops if frames.of[op] in inner)
+    _join(step, [op for op in step.ops if op in inside])
+
+
+def join_body(step: StepGraph) -> None:
+    """Joins pointwise ops in the body of a functional loop."""
+    if step.joins_pointwise and not step.has_control_flow:
+        _join(step, step.ops)
+
+
+def may_join(step: StepGraph) -> bool:
+    """Whether pointwise ops of a step's loops are joined, if the pass runs."""
+    return step.placed is None and not _EVERY_OP and pointwise.available()
+
+
+def _in_bodies(ops: Iterable[Operation]) -> set[Operation]:
+    """The ops that run only in iterations, not when a loop is left."""
+    inside: set[Operation] = set()
+    for op in ops:
+        if any(t._op in inside or t._op.opdef.control_flow == "switch" and t._value_index == 1 for t in op._inputs):
+            inside.add(op)
+    return inside
+
+
+def _join(step: StepGraph, ops: list[Operation]) -> None:
+    """Joins some of these ops."""
+    waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
+    able = {op for op in ops if op not in waited and _is_able(op, step)}
+    if len(able) < _LEAST:
+        return
+    users = step.users()
+    by: dict[int, Tensor] = {}
+    for group in _groups(step, able):
+        if len(group) >= _LEAST:
+            step.ops += _Group(step, group, users, waited).make(by)
+    if by:
+        step.substitute(by)
+        step.ops = needed(step.fetches, step.targets, step.fed)
+
+
+def _is_able(op: Operation, step: StepGraph) -> bool:
+    """Whether an op may be one of several: on float32 arrays of its shape, rows for all of them, and constant numbers."""
+    if not op.opdef.pointwise or op._control_inputs or id(op.outputs[0]) in step.fed:
+        return False
+    out = op.outputs[0]
+    dims = out._dims
+    if out._dtype != dtypes.float32 or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
+        return False
+    return all(t._dtype == dtypes.float32 and (t._dims == dims or _is_row(t, dims) or _number(t, step) is not None)
+               for t in op._inputs)
+
+
+def _is_row(t: Tensor, dims: tuple) -> bool:
+    return t._dims is not None and t._dims[-1:] == dims[-1:] and math.prod(d or 0 for d in t._dims[:-1]) == 1
+
+
+def _number(t: Tensor, step: StepGraph) -> Any:
+    """The value of a scalar that is a constant, also one that comes in from outside of the loop; else None."""
+    op = t._op
+    if op.opdef.control_flow == "enter" and op.attrs["is_constant"] and id(t) not in step.fed:
+        t = op._inputs[0]
+    return t._op.attrs["value"] if t._dims == () and is_const(t) and id(t) not in step.fed else None
+
+
+def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
+    """The ops that can be one, in their order: of one shape and one level, and each takes from, or gives to, another one, or is
+    put beside it."""
+    level: dict[Operation, int] = {}
+    group: dict[Operation, list[Operation]] = {}
+    for op in step.ops:
+        sources = [t._op for t in op._inputs if id(t) not in step.fed and t._op in level
+                   and not (op in able and _number(t, step) is not None)]
+        close = [s for s in sources if op in able and s in able and s.outputs[0]._dims == op.outputs[0]._dims]
+        far = [s for s in (*sources, *op._control_inputs) if s in level and s not in close]
+        level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
+        if op in able:
+            group[op] = [op]
+            near = {id(group[s]): s for s in close if level[s] == level[op]}
+            if sum(len(group[s]) for s in near.values()) < _MOST:
+                for s in near.values():
+                    _merge(group, op, s)
+            else:
+                level[op] += 1
+        elif op.opdef.joins:
+            for a, b in itertools.pairwise(s for s in sources if s in able):
+                if level[a] == level[b] and a.outputs[0]._dims == b.outputs[0]._dims and len(group[a]) + len(group[b]) <= _MOST:
+                    _merge(group, a, b)
+    order = {op: i for i, op in enumerate(step.ops)}
+    return [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]
+
+
+def _merge(group: dict[Operation, list[Operation]], a: Operation, b: Operation) -> None:
+    one, other = group[a], group[b]
+    if one is not other:
+        one.extend(other)
+        group.update(dict.fromkeys(other, one))
+
+
+class _Group:
+    """Writes the plan of ops that become one."""
+
+    def __init__(self, step: StepGraph, ops: list[Operation], users: dict[int, list[Operation]], waited: set[Operation]):
+        self.step, self.ops, self.users, self.waited = step, ops, users, waited
+        self.inside = set(ops)
+        self.dims: tuple = ops[0].outputs[0]._dims                   # type: ignore[assignment]
+        self.columns = self.dims[-1]
+        self.rows = math.prod(self.dims[:-1])
+        self.given: dict[int, Tensor] = {}
+        self.terms: list[Term] = []
+        self.known: dict[int, int] = {}                              # tensor id -> term
+        self.read: dict[str | Columns, int] = {}                     # number, or place -> term
+        self.fetched = {id(t) for t in step.fetches}
+        self.bare: dict[int, tuple[Operation, Tensor]] = {}          # tensor id -> op that gives it without a row, and the row
+
+    def make(self, by: dict[int, Tensor]) -> list[Operation]:
+        """One op for several, if it is not too large, and what it needs; `by`: which of its results stand for which tensors."""
+        for op in self.ops:
+            self._write(op)
+        joined = self._joined()
+        wanted = [t for op in self.ops for t in op.outputs if self._is_wanted(t, joined)]
+        outputs = [*wanted, *(op.outputs[0] for op in joined)]
+        written = [(self.known[id(t)], Columns(i, 0, self.columns)) for i, t in enumerate(wanted)]
+        for i, op in enumerate(joined, len(wanted)):
+            *parts, _ = op._inputs
+            written += [(self.known[id(t)], Columns(i, k * self.columns, len(parts) * self.columns))
+                        for k, t in enumerate(parts)]
+        given = list(self.given.values())
+        try:
+            plan = Plan(self.rows, self.columns, [math.prod(t._dims) for t in given],      # type: ignore[arg-type]
+                        [t._dims for t in outputs], self.terms, written)                   # type: ignore[misc]
+        except ValueError:
+            return []
+        last = self.ops[-1]
+        attrs = {"N": len(given), "M": len(outputs), "T": dtypes.float32, "plan": plan}
+        made = self.step.make("_Pointwise", given, attrs, last, [t._dims for t in outputs], [t._dtype for t in outputs], [])
+        made._counts = (len(given),)
+        by.update({id(t): other for t, other in zip(outputs, made.outputs, strict=True)})
+        return [*(op for op, _ in self.bare.values()), made]
+
+    def _is_wanted(self, t: Tensor, joined: list[Operation]) -> bool:
+        return id(t) in self.fetched or any(u not in self.inside and u not in joined for u in self.users.get(id(t), ()))
+
+    def _write(self, op: Operation) -> None:
+        sources = [self._source(t) for t in op._inputs]
+        first, *rest = sources
+        term = Step(op.opdef.pointwise, tuple(sources))
+        if op.opdef.sums:                                            # of any number of arrays
+            for other in rest[:-1]:
+                self.terms.append(Step(op.opdef.pointwise, (first, other)))
+                first = len(self.terms) - 1
+            term = Step(op.opdef.pointwise, (first, rest[-1])) if rest else Step("COPY", (first,))
+        self.known[id(op.outputs[0])] = len(self.terms)
+        self.terms.append(term)
+
+    def _source(self, t: Tensor) -> int:
+        """The term that a tensor is."""
+        if id(t) in self.known:
+            return self.known[id(t)]
+        number = _number(t, self.step)
+        if number is not None:
+            return self._read(float(number))
+        if t._dims != self.dims:
+            return self._read(self._columns(t, 0, 0))
+        whole, offset = (t._op._inputs[1], t._value_index * self.columns) if self._is_part(t) else (t, 0)
+        width: int = whole._dims[-1]                                 # type: ignore[index,assignment]
+        bare = self._without_row(whole)
+        if bare is None:
+            return self._read(self._columns(whole, offset, width))
+        maker, row = bare
+        self.terms.append(Step("ADD", (self._read(self._columns(maker.outputs[0], offset, width)),
+                                       self._read(self._columns(row, offset, 0)))))
+        self.known[id(t)] = len(self.terms) - 1
+        return self.known[id(t)]
+
+    def _read(self, term: float | Columns) -> int:
+        key = term.hex() if isinstance(term, float) else term
+        if key not in self.read:
+            self.read[key] = len(self.terms)
+            self.terms.append(term)
+        return self.read[key]
+
+    def _columns(self, t: Tensor, offset: int, stride: int) -> Columns:
+        self.given[id(t)] = t
+        return Columns(list(self.given).index(id(t)), offset, stride)
+
+    def _is_part(self, t: Tensor) -> bool:
+        """Whether a tensor is some columns of what its op is given."""
+        op = t._op
+        return op.opdef.divides and id(t) not in self.step.fed and not op._control_inputs and \
+            _along_last_axis(op, op._inputs[0], self.step)
+
+    def _without_row(self, t: Tensor) -> tuple[Operation, Tensor] | None:
+        """An op that gives `t` without the row that was added to it, and this row, if nobody but this group looks at `t`."""
+        op = t._op
+        if id(t) not in self.bare and op.opdef.without_row is not None and op not in self.waited and \
+                not op._control_inputs and self._is_ours(t):
+            found = op.opdef.without_row(op)
+            if found is not None:
+                opdef, inputs, attrs, row = found
+                self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t._dims]), row
+        return self.bare.get(id(t))
+
+    def _is_ours(self, t: Tensor) -> bool:
+        """Whether only ops of this group take a tensor, or parts of it."""
+        return id(t) not in self.fetched and id(t) not in self.step.fed and all(
+            u in self.inside or u not in self.waited and u.opdef.divides and
+            all(self._is_part(p) and p._dims == self.dims and self._is_ours(p) for p in u.outputs)
+            for u in self.users.get(id(t), ()))
+
+    def _joined(self) -> list[Operation]:
+        """The ops that put results, and nothing else, side by side."""
+        users = {id(u): u for op in self.ops for u in self.users.get(id(op.outputs[0]), ())}
+        return [u for u in users.values() if u.opdef.joins and not u._control_inputs and u not in self.waited
+                and id(u.outputs[0]) not in self.step.fed and all(t._op in self.inside for t in u._inputs[:-1])
+                and _along_last_axis(u, u._inputs[-1], self.step)]
+
+
+def _along_last_axis(op: Operation, axis: Tensor, step: StepGraph) -> bool:
+    rank = len(op.outputs[0]._dims or ())
+    number = _number(axis, step)
+    return number is not None and int(number) in (-1, rank - 1)

@@ -1,0 +1,55 @@
+"""A step on several devices that one thread drives: one program, with a copy where a tensor crosses.
+
+What a send and a receive are between threads is one op here, an Identity on the device that the tensor goes to: its kernel
+brings the value there (step/compile/adapt.py). Like a transfer, it happens once for each tensor and destination.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels.devices.device import Device
+from penstock._src.step.partition.schedule import ordered
+
+_ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      # see step/compile/adapt.py
+
+
+def join(step: Any, placed: dict[Operation, Device], host: Device) -> dict[Operation, Device]:
+    """Adds copies to the ops of a step (step/optimize/step.py), and gives devices for all of them. Control flow has none: there
+    kernels move what they need."""
+    if any(op.opdef.control_flow for op in step.ops):
+        return placed
+    out: list[Operation] = []
+    where = dict(placed)
+    copies: dict[tuple[int, Device], Tensor] = {}
+    for op in ordered(step.ops, placed, step.fed):
+        device = placed[op]
+        names = _names(op)
+        for i, t in enumerate(op._inputs):
+            source = host if id(t) in step.fed else placed[t._op]
+            if _stays(op, names[i], t, source, device):
+                continue
+            copy = copies.get((id(t), device))
+            if copy is None:
+                kind = t.dtype.base_dtype
+                made = step.make("Identity", [t], {"T": kind}, t._op, [t._dims], [kind], [])
+                where[made] = device
+                out.append(made)
+                copy = copies[(id(t), device)] = made.outputs[0]
+            op._inputs[i] = copy
+        out.append(op)
+    step.ops = out
+    return where
+
+
+def _names(op: Operation) -> list[str]:
+    """The name of the declared input that each input belongs to."""
+    counts = op._counts or (None,) * len(op.opdef.inputs)
+    return [arg.name for arg, n in zip(op.opdef.inputs, counts, strict=True) for _ in range(1 if n is None else n)]
+
+
+def _stays(op: Operation, name: str, t: Tensor, source: Device, target: Device) -> bool:
+    """Whether an op takes a tensor where it is: on the same memory, or as a shape or axis that it reads on the host."""
+    return source is target or source.host and target.host or op.opdef.calls or t.dtype.base_dtype in _ON_HOST or \
+        source.host and name in op.opdef.host_inputs and t.dtype.is_integer

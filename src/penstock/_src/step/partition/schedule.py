@@ -1,0 +1,59 @@
+"""The order of a step on several devices, and which partitions are run by which thread.
+
+Kernels of a GPU run asynchronously: one thread, the caller's, drives the host and all GPUs, and loses no time as long as
+it launches all it can before it waits. So ops that wait for a value from a GPU come behind those that do not, and what waits
+for a queue comes last of all. Every further logical CPU has a thread of its own: that is what several CPUs are for. A step that
+needs no second thread is not cut (`joined.py`).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock._src.base import dtypes
+from penstock._src.graph.node import Operation
+from penstock._src.kernels.devices.device import Device
+from penstock._src.step.partition.split import Partition
+
+
+def ordered(ops: list[Operation], placed: dict[Operation, Device], fed: set[int]) -> list[Operation]:
+    """The same ops in an order in which what waits comes late. Inputs stay before their consumers."""
+    rank: dict[Operation, tuple[int, int]] = {}     # (how many blocking ops, how many waits for a device) are on the way
+    sent = (0, 0)                                   # of the sends to other tasks so far: no receive overtakes one
+    for op in ops:
+        blocks, waits = sent if op.opdef.transfer == "recv" else (0, 0)
+        for t in op._inputs:
+            if id(t) not in fed and t._op in rank:
+                b, w = rank[t._op]
+                blocks, waits = max(blocks, b), max(waits, w + _waits(t, placed[t._op], placed[op]))
+        for c in op._control_inputs:
+            if c in rank:
+                blocks, waits = max(blocks, rank[c][0]), max(waits, rank[c][1])
+        rank[op] = (blocks + op.opdef.blocking, waits)
+        if op.opdef.transfer == "send":
+            sent = max(sent, rank[op])
+    return sorted(ops, key=rank.__getitem__)
+
+
+def is_cut(ops: list[Operation], placed: dict[Operation, Device], host: Device, threads: int = 0) -> bool:
+    """Whether a step runs as partitions on several threads. What one thread can drive is one program over all its devices
+    (`joined.py`), and so is control flow."""
+    driven = {d if d.host else host for d in placed.values()}
+    return len(driven) > 1 and threads != 1 and not any(op.opdef.control_flow for op in ops)
+
+
+def _waits(t: object, source: Device, target: Device) -> bool:
+    return not source.host and target.host and t.dtype.base_dtype not in (dtypes.int32, dtypes.string)  # type: ignore[attr-defined]
+
+
+def lanes(partitions: Iterable[Partition], host: Device, threads: int = 0) -> list[list[Partition]]:
+    """Partitions by the thread that runs them, the caller's first; at most `threads` of them, if a number is given."""
+    found: dict[Device, list[Partition]] = {}
+    for part in partitions:
+        found.setdefault(part.device if part.device.host else host, []).append(part)
+    out = list(found.values())
+    if threads > 0:
+        merged = out[:threads]
+        for i, more in enumerate(out[threads:]):
+            merged[i % threads].extend(more)
+        out = merged
+    return out

@@ -1,0 +1,180 @@
+"""The cost-model placer: a greedy simulation of the step, as the white paper of 2015 describes it.
+
+Ops are taken in the order in which they could run, those on the longest way to the end first. Each goes to that device, of
+those its constraints allow, where it would be done soonest: when its inputs have arrived and the device is free, plus the time
+that it takes there. Constants, variables and their reads go with the first op that uses them.
+
+A session uses it when ConfigProto.placement_period is set: by estimates first, and after every so many runs of a step with the
+times that were measured. Constraints are the same as the simple placer's; state stays in the memory where it is.
+"""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.kernels.devices.device import Device
+from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.step.place.constraints import Group
+from penstock._src.step.place.costs import CostModel
+from penstock._src.step.place.placer import Placement, Placer
+
+_WARM = 2                           # measurements after which a step is not placed anew
+
+
+class CostPlacer(Placer):
+    """Places the ops of one graph by what they cost."""
+
+    def __init__(self, devices: DeviceSet, soft: bool = False, log: Callable[[str], None] | None = None,
+                 costs: CostModel | None = None):
+        super().__init__(devices, soft, log)
+        self.costs = costs or CostModel()
+
+    def anew(self) -> CostPlacer:
+        """A placer with the same costs that has placed nothing yet."""
+        return CostPlacer(self.devices, self.soft, costs=self.costs)
+
+    def learn(self, cost_graph: Any) -> None:
+        """Takes over measured costs."""
+        self.costs.learn(cost_graph, self.devices)
+
+    def is_cold(self, ops: list[Any]) -> bool:
+        """Whether the costs of some ops are not well known yet: they were measured less than twice."""
+        return any(self.costs.times_measured(op) < _WARM for op in ops)
+
+    def place(self, ops: list[Any]) -> Placement:
+        """A device for each op."""
+        self.constraints.extend(ops)
+        placed = _Simulation(self, ops).run()
+        if self._log is not None:
+            self._log_new(ops, placed)
+        return placed
+
+
+class _Simulation:
+    """One pass over the ops of a step."""
+
+    def __init__(self, placer: CostPlacer, ops: list[Any]):
+        self.placer, self.ops, self.costs = placer, ops, placer.costs
+        self.inside = set(ops)
+        self.placed: Placement = {}
+        self.chosen: dict[Group, Device] = {}              # what this pass has decided
+        self.lazy: set[Any] = set()                        # ops that go where the first that uses them goes
+        self.done: dict[Any, float] = {}                   # op -> when it is done
+        self.free: dict[Device, float] = dict.fromkeys(placer.devices.all, 0.0)
+        self.there: dict[tuple[int, Device], float] = {}   # (tensor, device) -> when it has arrived
+
+    def run(self) -> Placement:
+        rank = self._ranks()
+        waiting = {op: sum(1 for s in self._sources(op)) for op in self.ops}
+        consumers: dict[Any, list] = {op: [] for op in self.ops}
+        for op in self.ops:
+            for s in self._sources(op):
+                consumers[s].append(op)
+        number = {op: i for i, op in enumerate(self.ops)}
+        heap = [(-rank[op], number[op]) for op in self.ops if not waiting[op]]
+        heapq.heapify(heap)
+        while heap:
+            op = self.ops[heapq.heappop(heap)[1]]
+            if self._follows(op):
+                self.lazy.add(op)
+            else:
+                self._take(op)
+            for c in consumers[op]:
+                waiting[c] -= 1
+                if not waiting[c]:
+                    heapq.heappush(heap, (-rank[c], number[c]))
+        for op in self.ops:                                # what nobody used; and what is in a cycle
+            if op not in self.placed:
+                self._take(op)
+        return {op: self.placed[op] for op in self.ops}
+
+    def _follows(self, op: Any) -> bool:
+        """Whether an op only gives what is there (a constant, a variable, its value): it waits for one that uses it."""
+        return not op._control_inputs and all(t._op in self.lazy for t in op._inputs) and self.costs.gives(op)
+
+    def _sources(self, op: Any) -> set:
+        found = {t._op for t in op._inputs} | set(op._control_inputs)
+        return {s for s in found if s in self.inside and not s.opdef.back_edge}
+
+    def _ranks(self) -> dict[Any, float]:
+        """How long it is from an op to the end of the step, on the best device."""
+        best = self.placer.devices.best_first[0]
+        rank: dict[Any, float] = dict.fromkeys(self.ops, 0.0)
+        for op in reversed(self.ops):
+            rank[op] += self.costs.compute(op, best)
+            for s in self._sources(op):
+                rank[s] = max(rank[s], rank[op])
+        return rank
+
+    def _candidates(self, group: Group, op: Any) -> tuple[Device, ...]:
+        """The devices that a group may be on. State stays in the memory where it is; new state goes to the best kind."""
+        found = self.placer.candidates(group, op)
+        if not group.stateful:
+            return found
+        if group.device is not None:
+            return tuple(d for d in found if d.torch == group.device.torch) or found
+        return tuple(d for d in found if d.device_type == found[0].device_type)
+
+    def _take(self, op: Any) -> None:
+        """Puts an op, and those without inputs that only it has used so far, on a device."""
+        group = self.placer.constraints.group(op)
+        device = self.chosen.get(group)
+        if device is None:
+            candidates = self._candidates(group, op)
+            device = min(candidates, key=lambda d: self._finish(op, d))      # of equals, the best kind
+            self._choose(op, group, device, candidates)
+        self._sources_follow(op, device)
+        finish = self._finish(op, device)
+        self._note_arrivals(op, device)
+        self.placed[op], self.done[op], self.free[device] = device, finish, finish
+
+    def _choose(self, op: Any, group: Group, device: Device, candidates: tuple[Device, ...]) -> None:
+        self.chosen[group] = device
+        if group.stateful:
+            group.device = device
+        if len(candidates) == 1:
+            group.reason = self.placer._reason(group)
+        else:
+            group.reason = ("cost", op, f"is done soonest there, after {self._finish(op, device) * 1e6:.0f} µs, by "
+                            f"{'measured' if self.costs.measured else 'estimated'} costs")
+
+    def _sources_follow(self, op: Any, device: Device) -> None:
+        for t in op._inputs:
+            source = t._op
+            if source in self.placed or source not in self.lazy:
+                continue
+            self._sources_follow(source, device)
+            group = self.placer.constraints.group(source)
+            found = self.chosen.get(group)
+            if found is None:
+                candidates = self._candidates(group, source)
+                found = device if device in candidates else candidates[0]
+                self.chosen[group] = found
+                if group.stateful:
+                    group.device = found
+                group.reason = ("follows", op) if found is device and len(candidates) > 1 else self.placer._reason(group)
+            self.placed[source], self.done[source] = found, self.costs.compute(source, found)
+
+    def _finish(self, op: Any, device: Device) -> float:
+        """When an op would be done on a device."""
+        start = self.free[device]
+        for t in op._inputs:
+            source = t._op
+            if source in self.placed:
+                start = max(start, self._arrival(t, device))
+        for c in op._control_inputs:
+            start = max(start, self.done.get(c, 0.0))
+        return start + self.costs.compute(op, device)
+
+    def _arrival(self, t: Any, device: Device) -> float:
+        known = self.there.get((id(t), device))
+        if known is not None:
+            return known
+        return self.done[t._op] + self.costs.transfer(t, self.placed[t._op], device)
+
+    def _note_arrivals(self, op: Any, device: Device) -> None:
+        """A tensor that has been sent to a device is there for others too."""
+        for t in op._inputs:
+            if t._op in self.placed:
+                self.there[(id(t), device)] = self._arrival(t, device)

@@ -1,0 +1,36 @@
+"""The command line: finds the subcommands, and hands over to the one that is asked for."""
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+
+from penstock._src import tools
+from penstock._src.base import errors
+from penstock._src.base.version import __version__
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs `penstock SUBCOMMAND ...`; gives the exit status."""
+    parser = argparse.ArgumentParser(prog="penstock", description="TensorFlow's dataflow system, with PyTorch's kernels.")
+    parser.add_argument("--version", action="version", version=f"penstock {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for info in pkgutil.iter_modules(tools.__path__):
+        module = importlib.import_module(f"{tools.__name__}.{info.name}")
+        if not hasattr(module, "add_arguments"):
+            continue
+        text = (module.__doc__ or "").strip()
+        command = commands.add_parser(info.name, help=text.splitlines()[0], description=text,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] not in commands.choices and argv[0].endswith((".py", ".ipynb")):
+        argv = ["run", *argv]                        # `python -m penstock program.py`
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except (errors.OpError, OSError, ValueError, KeyError) as e:
+        print(f"penstock {args.command}: {e}", file=sys.stderr)
+        return 1

@@ -1,0 +1,1 @@
+"""Training: optimizers, hooks and sessions, summaries, profiles."""

@@ -1,0 +1,116 @@
+"""How many float operations an op takes, and how many parameters a variable has, from static shapes.
+
+The rules are the ones that TensorFlow's profiler counts by: one per element and elementary step, two (multiply, add) per
+product of a convolution or matrix product. An op whose shapes are not known counts nothing.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+Rule = Callable[[Any], int]
+
+
+class Unknown(Exception):
+    """A shape that a count needs is not known."""
+
+
+def _size(tensor: Any) -> int:
+    count = tensor.shape.num_elements()
+    if count is None:
+        raise Unknown
+    return count
+
+
+def _dims(tensor: Any) -> list[int]:
+    dims = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
+    if None in dims:
+        raise Unknown
+    return dims
+
+
+def _per_output(times: int = 1) -> Rule:
+    return lambda op: times * _size(op.outputs[0])
+
+
+def _reduction(finalize: int) -> Rule:
+    return lambda op: _size(op.inputs[0]) + (finalize - 1) * _size(op.outputs[0])
+
+
+def _matmul(op: Any) -> int:
+    inner = _dims(op.inputs[0])[-2 if op.get_attr("transpose_a") else -1]
+    return 2 * inner * _size(op.outputs[0])
+
+
+def _batch_matmul(op: Any) -> int:
+    inner = _dims(op.inputs[0])[-2 if op.get_attr("adj_x") else -1]
+    return 2 * inner * _size(op.outputs[0])
+
+
+def _convolution(op: Any) -> int:
+    return 2 * _size(op.outputs[0]) * math.prod(_dims(op.inputs[1])[:-1])
+
+
+def _depthwise(op: Any) -> int:
+    return 2 * _size(op.outputs[0]) * math.prod(_dims(op.inputs[1])[:2])
+
+
+def _backprop_input(op: Any) -> int:
+    strides = math.prod(op.get_attr("strides"))
+    return 2 * _size(op.outputs[0]) * _size(op.inputs[1]) // (_dims(op.outputs[0])[-1] * strides)
+
+
+def _backprop_filter(op: Any) -> int:
+    strides = math.prod(op.get_attr("strides"))
+    return 2 * _size(op.inputs[0]) * _size(op.outputs[0]) // (_dims(op.inputs[0])[-1] * strides)
+
+
+def _pool(op: Any) -> int:
+    return math.prod(op.get_attr("ksize")) * _size(op.outputs[0])
+
+
+def _pool_gradient(op: Any) -> int:
+    return math.prod(op.get_attr("ksize")) * _size(op.inputs[1]) * 2
+
+
+def _max_pool_gradient(op: Any) -> int:
+    return (math.prod(op.get_attr("ksize")) + 1) * _size(op.inputs[1])
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("Reciprocal", "Square", "Log", "Neg", "AssignSub", "AssignAdd", "Add", "AddV2", "Sub", "Mul", "RealDiv",
+                     "Maximum", "Minimum", "Pow", "GreaterEqual", "Greater", "LessEqual", "Less", "Equal", "NotEqual",
+                     "BiasAdd"), _per_output()),
+    **dict.fromkeys(("Rsqrt", "SquaredDifference"), _per_output(2)),
+    "RsqrtGrad": _per_output(4), "Softmax": _per_output(5), "Mean": _reduction(1),
+    **dict.fromkeys(("Sum", "ArgMax", "ArgMin", "BiasAddGrad"), _reduction(0)),
+    "L2Loss": lambda op: 3 * _size(op.inputs[0]) - 1,
+    "AddN": lambda op: _size(op.outputs[0]) * (len(op.inputs) - 1),
+    "MatMul": _matmul, "BatchMatMul": _batch_matmul, "BatchMatMulV2": _batch_matmul,
+    "Conv2D": _convolution, "Conv3D": _convolution, "DepthwiseConv2dNative": _depthwise,
+    "Conv2DBackpropInput": _backprop_input, "Conv2DBackpropFilter": _backprop_filter,
+    "AvgPool": _pool, "MaxPool": _pool, "AvgPoolGrad": _pool_gradient, "MaxPoolGrad": _max_pool_gradient,
+    "Dilation2D": lambda op: 2 * _size(op.outputs[0]) * math.prod(_dims(op.inputs[1])[:2]),
+}
+
+
+def float_operations(op: Any) -> int:
+    """How many float operations one run of an op takes; 0 if there is no rule or the shapes are not known."""
+    rule = RULES.get(op.type)
+    if rule is None:
+        return 0
+    try:
+        return rule(op)
+    except Unknown:
+        return 0
+
+
+def parameters(op: Any) -> int:
+    """How many numbers the variable that an op makes holds; 0 if it makes none."""
+    if op.type in ("Variable", "VariableV2"):
+        return op.outputs[0].shape.num_elements() or 0
+    if op.type == "VarHandleOp":
+        from penstock._src.base.static_shape import TensorShape
+        return TensorShape(op.get_attr("shape")).num_elements() or 0
+    return 0

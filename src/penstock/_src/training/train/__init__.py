@@ -1,0 +1,34 @@
+"""Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners
+and batches; monitored sessions and their hooks."""
+from penstock._src.base import api as _api
+from penstock._src.cluster import cluster, device_setter, server  # noqa: F401  (tf.train.Server)
+from penstock._src.state import checkpoint  # noqa: F401  (tf.train.Saver and its kin)
+from penstock._src.training.train import (  # noqa: F401
+    adadelta,
+    adagrad,
+    adagrad_da,
+    adam,
+    coordinator,
+    event_iterator,
+    ftrl,
+    global_step,
+    gradient_descent,
+    hooks,
+    input,
+    input_position,
+    learning_rate_decay,
+    loss_scale,
+    momentum,
+    monitored_session,
+    moving_averages,
+    proximal,
+    queue_runner,
+    rmsprop,
+    scaffold,
+    session_manager,
+    staleness,
+    supervisor,
+    sync_replicas,
+)
+
+_api.install(__name__, "v2", "train.")

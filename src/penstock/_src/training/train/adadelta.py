@@ -1,0 +1,27 @@
+"""Adadelta."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.training.train.optimizer import RuleOptimizer
+
+
+@export(v1=["train.AdadeltaOptimizer"])
+class AdadeltaOptimizer(RuleOptimizer):
+    """Steps as large as recent steps were, divided by the root of recent squared gradients."""
+
+    rule, slots = "Adadelta", ("accum", "accum_update")
+
+    def __init__(self, learning_rate: Any = 0.001, rho: Any = 0.95, epsilon: Any = 1e-8, use_locking: bool = False,
+                 name: str = "Adadelta"):
+        super().__init__(use_locking, name)
+        self._lr, self._rho, self._epsilon = learning_rate, rho, epsilon
+
+    def _create_slots(self, var_list: list) -> None:
+        for v in var_list:
+            self._zeros_slot(v, "accum", self._name)
+            self._zeros_slot(v, "accum_update", self._name)
+
+    def _hyper(self) -> dict[str, tuple[Any, str]]:
+        return {"lr": (self._lr, "lr"), "rho": (self._rho, "rho"), "epsilon": (self._epsilon, "epsilon")}

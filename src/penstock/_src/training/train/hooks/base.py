@@ -1,0 +1,83 @@
+"""Hooks: what happens around the steps of a monitored session.
+
+A hook is told when the graph is about to be built (`begin`), when there is a session (`after_create_session`), before and
+after each step, and at the end. Before a step it may ask for values and feed some; after it, it gets them, and may ask
+to stop.
+"""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock._src.base.api import export
+
+
+@export(v1=["train.SessionRunArgs", "estimator.SessionRunArgs"], v2=["estimator.SessionRunArgs"])
+class SessionRunArgs(NamedTuple):
+    """What a hook adds to a step."""
+    fetches: Any
+    feed_dict: Any = None
+    options: Any = None
+
+
+@export(v1=["train.SessionRunValues", "estimator.SessionRunValues"], v2=["estimator.SessionRunValues"])
+class SessionRunValues(NamedTuple):
+    """What a hook gets of a step: the values it asked for."""
+    results: Any
+    options: Any
+    run_metadata: Any
+
+
+@export(v1=["train.SessionRunContext", "estimator.SessionRunContext"], v2=["estimator.SessionRunContext"])
+class SessionRunContext:
+    """The step a hook is called for: what the caller asked for, and a way to make it the last one."""
+
+    def __init__(self, original_args: Any, session: Any):
+        self._original_args, self._session = original_args, session
+        self._stop_requested = False
+
+    @property
+    def original_args(self) -> Any:
+        """The fetches and feeds that the caller gave."""
+        return self._original_args
+
+    @property
+    def session(self) -> Any:
+        """The session that runs the step."""
+        return self._session
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether this is to be the last step."""
+        return self._stop_requested
+
+    def request_stop(self) -> None:
+        """Asks for the loop to end after this step."""
+        self._stop_requested = True
+
+
+@export(v1=["train.SessionRunHook", "estimator.SessionRunHook"], v2=["estimator.SessionRunHook"])
+class SessionRunHook:
+    """Does nothing: the base of hooks.
+
+    >>> class PrintLoss(tf.train.SessionRunHook):
+    ...     def before_run(self, run_context):
+    ...         return tf.train.SessionRunArgs(loss)
+    ...     def after_run(self, run_context, run_values):
+    ...         print(run_values.results)
+    """
+
+    def begin(self) -> None:
+        """Called once, before the session is made: the graph can still grow."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Called whenever a session was made, also after a failure: the graph is final."""
+
+    def before_run(self, run_context: Any) -> Any:
+        """Called before each step; gives a SessionRunArgs, or None."""
+        return None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Called after each step, with what before_run asked for."""
+
+    def end(self, session: Any) -> None:
+        """Called at the end, unless it is an error."""

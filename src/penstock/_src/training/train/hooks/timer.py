@@ -1,0 +1,77 @@
+"""When is it time again: every so many steps, or every so many seconds."""
+from __future__ import annotations
+
+import time
+
+from penstock._src.base.api import export
+
+
+class _HookTimer:
+    """Fires at the first step it is asked about; each kind says when it fires again."""
+
+    def __init__(self) -> None:
+        self._last_triggered_step: int | None = None
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._last_triggered_step = None
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether it is time."""
+        raise NotImplementedError
+
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
+        """Notes that it fired at `step`; gives the seconds and steps since the last time, or (None, None)."""
+        raise NotImplementedError
+
+    def last_triggered_step(self) -> int | None:
+        """The step at which it fired last."""
+        return self._last_triggered_step
+
+
+@export(v1=["train.SecondOrStepTimer", "estimator.SecondOrStepTimer"], v2=["estimator.SecondOrStepTimer"])
+class SecondOrStepTimer(_HookTimer):
+    """Fires every `every_secs` seconds or every `every_steps` steps."""
+
+    def __init__(self, every_secs: float | None = None, every_steps: int | None = None):
+        super().__init__()
+        if every_secs is None and every_steps is None:
+            raise ValueError("Either every_secs or every_steps should be provided.")
+        if every_secs is not None and every_steps is not None:
+            raise ValueError("Can not provide both every_secs and every_steps.")
+        self._every_secs, self._every_steps = every_secs, every_steps
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets when it fired."""
+        super().reset()
+        self._last_triggered_time: float | None = None
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """Whether it is time; never twice for one step."""
+        if self._last_triggered_step is None:
+            return True
+        if self._last_triggered_step == step:
+            return False
+        if self._every_secs is not None:
+            return time.time() >= self._last_triggered_time + self._every_secs       # type: ignore[operator]
+        return step >= self._last_triggered_step + self._every_steps                 # type: ignore[operator]
+
+    def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
+        """Notes the time; gives what went by."""
+        now, before = time.time(), self._last_triggered_time
+        passed = (None, None) if before is None else (now - before, step - self._last_triggered_step)   # type: ignore
+        self._last_triggered_time, self._last_triggered_step = now, step
+        return passed
+
+
+class NeverTriggerTimer(_HookTimer):
+    """Never fires."""
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        """False."""
+        return False
+
+    def update_last_triggered_step(self, step: int) -> tuple[None, None]:
+        """Nothing went by."""
+        return None, None

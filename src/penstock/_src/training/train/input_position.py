@@ -1,0 +1,201 @@
+"""The position in the input data, kept beside the model, so that a restarted worker goes on where it was.
+
+`InputPositionHook` writes the positions of a worker's iterators after every step, with the global step. A worker that
+begins again goes to the newest position; when the model went back to a checkpoint, it goes back to the position of that
+step. So no batch is left out, and at most the one of the step that was lost is read again. `CheckpointInputPipelineHook` is
+TensorFlow's: it saves positions as often as an estimator saves checkpoints.
+"""
+from __future__ import annotations
+
+import collections
+import os
+import struct
+from typing import Any
+
+from penstock._src.base import errors, tf_logging
+from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.io import paths
+from penstock._src.io.record import TFRecordWriter, tf_record_iterator
+from penstock._src.ops.core import group
+from penstock._src.ops.registry import get
+from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
+from penstock._src.training.train.hooks.checkpoint import CheckpointSaverHook
+from penstock._src.training.train.hooks.stopping import step_tensor
+
+ITERATORS = "iterators"             # the collection of iterators
+_HEAD = struct.Struct("<qI")        # the step, the number of positions
+
+
+def _iterators() -> list:
+    """The iterators of the graph that have a position of their own."""
+    found = {t.op.name: t for t in context.current_graph().get_collection(ITERATORS) if not t.op.inputs}
+    if not found:
+        raise ValueError("The graph has no iterators whose position could be kept.")
+    return [found[name] for name in sorted(found)]
+
+
+@export(v1=["train.experimental.InputPositionHook"])
+class InputPositionHook(SessionRunHook):
+    """Keeps the positions of this worker's iterators in a file of a folder.
+
+    `keep` is the number of steps that the model may go back, when it is restored, without reading batches again.
+
+    >>> hook = tf.train.experimental.InputPositionHook(folder, f"worker_{task_index}")
+    >>> with tf.train.MonitoredTrainingSession(hooks=[hook], ...) as sess: ...
+    """
+
+    def __init__(self, folder: str, name: str = "input", keep: int = 1000):
+        self._path, self._keep = os.path.join(folder, f"{name}.positions"), keep
+        self._known: collections.deque[tuple[int, list[bytes]]] = collections.deque(maxlen=keep)
+        self._writer: TFRecordWriter | None = None
+        self._written, self._fresh = 0, True
+
+    def begin(self) -> None:
+        """Builds the ops, and reads what an earlier worker has left."""
+        self._step = step_tensor("InputPositionHook")
+        iterators = _iterators()
+        self._positions = [get("IteratorPosition")(it) for it in iterators]
+        self._saved = [get("Placeholder")(dtype="string", shape=[]) for _ in iterators]
+        self._go = group(*(get("SetIteratorPosition")(it, s) for it, s in zip(iterators, self._saved, strict=True)))
+        paths.makedirs(os.path.dirname(self._path) or ".")
+        self._known.extend(_read(self._path, len(iterators)))
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Other hooks may initialize the iterators after this one: positions are restored before the first step."""
+        self._fresh = True
+
+    def before_run(self, run_context: Any) -> SessionRunArgs:
+        """Goes to the position where the model is, in a new session."""
+        if self._fresh:
+            self._restore(run_context.session)
+            self._fresh = False
+        return SessionRunArgs(self._step)
+
+    def _restore(self, session: Any) -> None:
+        step, now = self._look(session)
+        while self._known and self._known[-1][0] > step:
+            self._known.pop()
+        if self._known:
+            at, positions = self._known[-1]
+            tf_logging.info("The input goes on where it was at step %d.", at)
+            session.run(self._go, dict(zip(self._saved, positions, strict=True)))
+        else:
+            self._known.append((step, now))
+        self._rewrite()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Writes where the input is."""
+        self._known.append(self._look(run_context.session))
+        if self._written > 2 * self._keep:
+            self._rewrite()
+            return
+        self._write(*self._known[-1])
+        self._writer.flush()                                     # type: ignore[union-attr]
+
+    def _look(self, session: Any) -> tuple[int, list[bytes]]:
+        step, positions = session.run([self._step, self._positions])
+        return int(step), [bytes(p) for p in positions]
+
+    def _write(self, step: int, positions: list[bytes]) -> None:
+        sizes = struct.pack(f"<{len(positions)}Q", *map(len, positions))
+        self._writer.write(_HEAD.pack(step, len(positions)) + sizes + b"".join(positions))    # type: ignore[union-attr]
+        self._written += 1
+
+    def _rewrite(self) -> None:
+        """A new file with the positions that are kept: a reader finds the old file or the new one, whole."""
+        self._close()
+        temporary = f"{self._path}.{os.getpid()}.tmp"
+        self._writer, self._written = TFRecordWriter(temporary), 0
+        for step, positions in self._known:
+            self._write(step, positions)
+        self._writer.flush()
+        paths.rename(temporary, self._path)
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def end(self, session: Any) -> None:
+        """Closes the file."""
+        self._close()
+
+
+def _read(path: str, count: int) -> list[tuple[int, list[bytes]]]:
+    """The positions in a file, up to where its writer was interrupted."""
+    found: list = []
+    if not paths.exists(path):
+        return found
+    try:
+        for record in tf_record_iterator(path):
+            step, n = _HEAD.unpack_from(record)
+            if n != count:
+                raise errors.invalid(f"{path} has the positions of {n} iterators; the graph has {count}.")
+            sizes, at, positions = struct.unpack_from(f"<{n}Q", record, _HEAD.size), _HEAD.size + 8 * n, []
+            for size in sizes:
+                positions.append(record[at:at + size])
+                at += size
+            found.append((step, positions))
+    except errors.DataLossError:
+        pass
+    return found
+
+
+class CheckpointInputPipelineHook(SessionRunHook):
+    """Saves the positions of all iterators as often as an estimator saves checkpoints, beside these.
+
+    >>> estimator.train(input_fn, hooks=[tf.data.experimental.CheckpointInputPipelineHook(estimator)])
+    """
+
+    def __init__(self, estimator: Any, external_state_policy: Any = None):
+        config, prefix = estimator._config, "input"
+        if config.num_worker_replicas > 1:
+            prefix += f"_{config.task_type}_{config.task_id}"
+        # Not a subclass: estimators add a CheckpointSaverHook of their own unless they are given one.
+        self._checkpoint_saver_hook = CheckpointSaverHook(
+            estimator.model_dir, save_secs=config.save_checkpoints_secs, save_steps=config.save_checkpoints_steps,
+            checkpoint_basename=prefix + ".ckpt")
+        self._latest_filename, self._first_run = "checkpoint_" + prefix, True
+
+    def begin(self) -> None:
+        """Makes a Saver for the iterators."""
+        from penstock._src.data.datasets.saving import saveable
+        from penstock._src.state.checkpoint.saver import Saver
+        latest = self._latest_filename
+
+        class _Positions(Saver):
+            """A Saver with a state file of its own."""
+
+            def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
+                     **options: Any) -> Any:
+                return super().save(sess, save_path, global_step, latest_filename or latest, **options)
+        if self._checkpoint_saver_hook._saver is None:
+            self._checkpoint_saver_hook._saver = _Positions([saveable(t, t.name) for t in _iterators()])
+        self._checkpoint_saver_hook.begin()
+
+    def before_run(self, run_context: Any) -> Any:
+        """In a new session, goes to what was saved last, or saves the start."""
+        if self._first_run:
+            self._restore_or_save(run_context.session)
+            self._first_run = False
+        return self._checkpoint_saver_hook.before_run(run_context)
+
+    def _restore_or_save(self, session: Any) -> None:
+        from penstock._src.state.checkpoint.state import latest_checkpoint
+        hook = self._checkpoint_saver_hook
+        path = latest_checkpoint(hook._checkpoint_dir, self._latest_filename)
+        if path:
+            hook._get_saver().restore(session, path)
+            return
+        step = int(session.run(hook._global_step_tensor))
+        hook._save(session, step)
+        hook._timer.update_last_triggered_step(step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Saves when it is time."""
+        self._checkpoint_saver_hook.after_run(run_context, run_values)
+
+    def end(self, session: Any) -> None:
+        """Saves what was not saved yet."""
+        self._checkpoint_saver_hook.end(session)

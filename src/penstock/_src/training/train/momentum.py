@@ -1,0 +1,29 @@
+"""Gradient descent with momentum."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.training.train.optimizer import RuleOptimizer
+
+
+@export(v1=["train.MomentumOptimizer"])
+class MomentumOptimizer(RuleOptimizer):
+    """accum = momentum * accum + gradient; var -= learning_rate * accum (or Nesterov's look ahead)."""
+
+    rule, slots = "Momentum", ("momentum",)
+
+    def __init__(self, learning_rate: Any, momentum: Any, use_locking: bool = False, name: str = "Momentum",
+                 use_nesterov: bool = False):
+        super().__init__(use_locking, name)
+        self._learning_rate, self._momentum, self._use_nesterov = learning_rate, momentum, use_nesterov
+
+    def _create_slots(self, var_list: list) -> None:
+        for v in var_list:
+            self._zeros_slot(v, "momentum", self._name)
+
+    def _hyper(self) -> dict[str, tuple[Any, str]]:
+        return {"lr": (self._learning_rate, "learning_rate"), "momentum": (self._momentum, "momentum")}
+
+    def _options(self) -> dict[str, Any]:
+        return {"use_nesterov": self._use_nesterov}

@@ -1,2 +1,0 @@
-"""Checkpoints: savers by name, objects by their place in a graph of objects, and the state file of a directory."""
-from penstock.checkpoint import checkpoint, initialize, reader, saver, state, warming  # noqa: F401

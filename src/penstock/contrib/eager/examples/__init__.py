@@ -1,4 +1,0 @@
-"""The example models of tf.contrib.eager, which programs and benchmarks import as a library.
-
-`programs/reach_in.py` says which module here stands for which of `tensorflow.contrib.eager.python.examples`.
-"""

@@ -1,2 +1,0 @@
-"""tf.contrib.factorization: k-means, mixtures of Gaussians, and matrix factorization."""
-from penstock.contrib.factorization import means, mixtures, wals  # noqa: F401

@@ -1,2 +1,0 @@
-"""tf.contrib.framework: arguments by scope, variables by name, values from checkpoints."""
-from penstock.contrib.framework import arguments, checkpoints, tensors, variables  # noqa: F401

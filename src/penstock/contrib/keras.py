@@ -1,9 +1,0 @@
-"""tf.contrib.keras: the names of tf.keras, where they were before."""
-import penstock.keras  # noqa: F401
-from penstock import api
-
-api.load("keras", "v1")
-_table = api.TABLES["v1"]
-for _name, _value in list(_table.items()):
-    if _name.startswith("keras."):
-        _table.setdefault(f"contrib.{_name}", _value)

@@ -1,2 +1,0 @@
-"""tf.contrib.learn: data sets, preprocessing of text, and estimators with fit, evaluate and predict."""
-from penstock.contrib.learn import canned, datasets, estimators, experiment, modes, preprocessing  # noqa: F401

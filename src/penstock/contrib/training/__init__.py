@@ -1,6 +1,0 @@
-"""tf.contrib.training: hyperparameters, training and evaluation loops, buckets, samples, placement of variables."""
-from penstock.contrib import deeper
-from penstock.contrib.training import buckets, evaluation, hyperparameters, loops, placement, sampling  # noqa: F401
-
-deeper("training", "training.hparam", "training.evaluation", "training.training", "training.bucket_ops",
-       "training.device_setter", "training.resample", "training.sampling_ops")

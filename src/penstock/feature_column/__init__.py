@@ -1,2 +1,0 @@
-"""tf.feature_column: how the columns of a table become the inputs of a model."""
-from penstock.feature_column import categorical, combined, dense, layers, sequence  # noqa: F401

@@ -1,2 +1,0 @@
-"""Preprocessing layers: numbers, categories, text and images made ready for a model, as a part of it."""
-from penstock.keras.layers.preprocessing import augmentation, images, lookup, numeric, text

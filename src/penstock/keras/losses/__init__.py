@@ -1,5 +1,0 @@
-"""Losses of tf.keras: functions (`functions.py`), objects (`classes.py`), and how they become one number (`reduction.py`)."""
-from penstock.keras.losses import classes, functions, reduction  # noqa: F401
-from penstock.keras.losses.classes import Loss, LossFunctionWrapper  # noqa: F401
-from penstock.keras.losses.reduction import Reduction, compute_weighted_loss  # noqa: F401
-from penstock.keras.losses.serialization import deserialize, get, is_categorical_crossentropy, serialize  # noqa: F401

@@ -1,5 +1,0 @@
-"""tf.keras.wrappers: Keras models for other libraries."""
-from penstock import api as _api
-from penstock.keras.wrappers import scikit_learn
-
-_api.install(scikit_learn.__name__, "v2", "keras.wrappers.scikit_learn.")

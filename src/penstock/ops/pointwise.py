@@ -1,8 +1,0 @@
-"""Several ops on each element of arrays of one shape as one (optimize/pointwise.py)."""
-from __future__ import annotations
-
-from penstock.ops.registry import internal
-
-pointwise = internal("_Pointwise", "values: N * T -> results: M * T", "N: int, M: int, T: type")
-pointwise.kernel(lambda values, *, plan: plan.run(values))
-pointwise.prepare(lambda known: known.attrs["plan"].run)

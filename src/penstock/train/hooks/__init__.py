@@ -1,2 +1,0 @@
-"""Hooks: what happens around the steps of a monitored session, one file per purpose."""
-from penstock.train.hooks import base, checkpoint, reporting, stopping, timer  # noqa: F401

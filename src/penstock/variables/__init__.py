@@ -1,5 +1,0 @@
-"""Variables: the objects that programs hold, scopes that name and share them, initializers, and collections of them.
-
-The run-time side, where values live, is `penstock.ops.state`.
-"""
-from penstock.variables import collections, functions, initializers, orthogonal, partitioned, scope, template  # noqa: F401

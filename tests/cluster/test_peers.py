@@ -1,0 +1,181 @@
+"""Links between tasks at the moment when one of them is lost: what has ended is not used again, and nobody waits for it."""
+import os
+import select
+import socket
+import threading
+import time
+
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.cluster.cluster import ClusterSpec
+from penstock._src.cluster.link import Link
+from penstock._src.cluster.peers import Peers, task_name
+from penstock._src.cluster.pump import Pump
+from penstock._src.cluster.shared import LEAST, Outgoing
+from penstock._src.cluster.worker import Worker
+from tests.cluster.conftest import addresses
+
+pytestmark = pytest.mark.distributed
+PS = task_name("ps", 0)
+E = tf.errors
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """On a machine that is busy nobody is lost for being slow."""
+    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 30.0)
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Links that end are forgotten when the gate is opened."""
+    opened, forget = threading.Event(), Peers._forget
+    monkeypatch.setattr(Peers, "_forget", lambda self, link: (opened.wait(60), forget(self, link)))
+    yield opened
+    opened.set()
+
+
+def test_a_link_that_has_ended_is_not_found_though_it_is_not_forgotten(cluster, gate):
+    servers = cluster(ps=1, worker=1)
+    peers = servers["worker", 0]._peers
+    link = peers.reach(PS, 20.0)
+    ending = threading.Thread(target=link.end)
+    ending.start()
+    while link.error is None:
+        time.sleep(0.001)
+    with pytest.raises(E.UnavailableError, match="no connection"):
+        peers.get(PS)
+    again = peers.reach(PS, 20.0)
+    assert again is not link and again.error is None and again.incarnation == link.incarnation
+    gate.set()
+    ending.join(20)
+    assert peers.get(PS) is again
+
+
+def test_nobody_waits_longer_than_he_wants_behind_one_who_dials():
+    spec = addresses(ps=1, worker=1)
+    peers = Peers(task_name("worker", 0), 1, ClusterSpec(spec), lambda *_: None)
+    patient = threading.Thread(target=lambda: pytest.raises(E.UnavailableError, peers.reach, PS, 100.0))
+    patient.start()
+    while not any(lock.locked() for lock in list(peers._dialing.values())):
+        time.sleep(0.001)
+    began = time.monotonic()
+    with pytest.raises(E.UnavailableError, match=PS):
+        peers.reach(PS, 0.2)
+    assert time.monotonic() - began < 20
+    peers.close()
+    patient.join(20)
+    assert not patient.is_alive()
+
+
+def test_a_task_that_does_not_answer_is_unavailable_whatever_for(cluster, monkeypatch):
+    servers = cluster(ps=1, worker=1)
+    peers = servers["worker", 0]._peers
+    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.5)
+    incarnation = peers.reach(PS, 20.0).incarnation
+    peers.addresses[PS] = addresses(nobody=1)["nobody"][0]
+    with pytest.raises(E.UnavailableError, match=PS):
+        peers.borrow(PS, incarnation)
+
+
+def test_a_link_for_a_step_ends_with_what_it_lives_by(cluster, monkeypatch):
+    """The shared link may end while one for a step is opened: then its beats say nothing of this one."""
+    servers = cluster(ps=1, worker=1)
+    peers = servers["worker", 0]._peers
+    link, opened = peers.reach(PS, 20.0), Peers._open
+
+    def slowly(self, *args):
+        made = opened(self, *args)
+        link.end()
+        return made
+    monkeypatch.setattr(Peers, "_open", slowly)
+    borrowed = peers.borrow(PS, link.incarnation)
+    assert isinstance(borrowed.error, E.UnavailableError)
+    borrowed.close()
+
+
+def test_one_who_closes_joins_no_thread_that_has_not_started(monkeypatch):
+    peers = Peers(task_name("worker", 0), 1, ClusterSpec(addresses(worker=1)), lambda *_: None)
+    begun, raised = threading.Event(), []
+
+    class Slow(threading.Thread):
+        def start(self):
+            begun.set()
+            time.sleep(0.2)
+            super().start()
+
+    def close():
+        begun.wait(30)
+        try:
+            peers.close()
+        except RuntimeError as e:
+            raised.append(e)
+    closing = threading.Thread(target=close)
+    closing.start()
+    monkeypatch.setattr(threading, "Thread", Slow)
+    peers._start(lambda: None)
+    closing.join(30)
+    assert not raised
+
+
+def test_what_is_posted_to_one_who_has_gone():
+    """The end is found by whoever sends first, and is the same error as for all others."""
+    here, there = socket.socketpair()
+    link, ended = Link(here, PS, 1), []
+    link.on_end(ended.append)
+    there.close()
+    for _ in range(2):
+        with pytest.raises(E.UnavailableError, match=PS):
+            link.post({"do": "x"})
+    answers = []
+    link.call({"do": "y"}, None, lambda *answer: answers.append(answer))
+    assert ended == [link] and isinstance(answers[0][2], E.UnavailableError)
+    link.close()
+
+
+def test_shared_memory_that_was_given_up():
+    import torch
+    blocks, value = Outgoing(), torch.zeros(LEAST)
+    assert blocks.put(value) is not None
+    blocks.close()
+    assert blocks.put(value) is None
+
+
+def test_a_waker_that_was_set_halfway():
+    """`set` may be between its two steps when the pump wakes: no byte is left, which would keep the pump awake for ever."""
+    pump = Pump([], lambda *_: None, lambda *_: None)
+    os.write(pump._waker._in, b".")
+    pump.once(10.0)
+    assert not select.select([pump._waker.fd], [], [], 0)[0]
+    threading.Timer(0.05, pump.wake).start()
+    pump.once(30.0)
+
+
+def test_a_task_that_is_lost_while_parts_are_registered(cluster, monkeypatch):
+    """Nobody waits for the others, who may be trying to reach it."""
+    register, on, gate = Worker._register, [], threading.Event()
+
+    def slowly(self, link, header, values):
+        if not on or self.peers.task != PS:
+            return register(self, link, header, values)
+        for other in on[0].links():
+            if other.peer == task_name("worker", 1):
+                other.end()
+        gate.wait(60)
+        return register(self, link, header, values)
+    monkeypatch.setattr(Worker, "_register", slowly)
+    servers = cluster(ps=1, worker=2)
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            x = tf.random_uniform([])
+        with tf.device("/job:worker/task:1"):
+            y = x + 1.0
+        with tf.Session(servers["worker", 0].target) as sess:
+            sess.run(y)
+            on.append(servers["worker", 0]._peers)
+            began = time.monotonic()
+            with pytest.raises((E.UnavailableError, E.AbortedError)):
+                sess.run(y + x)
+            assert time.monotonic() - began < 30
+            gate.set()

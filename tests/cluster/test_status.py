@@ -1,0 +1,108 @@
+"""penstock status, and the page: what a cluster says of itself, and to whom."""
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.cluster import status
+from penstock._src.tools.main import main
+from tests.checks import eventually
+from tests.cluster.conftest import addresses
+
+pytestmark = pytest.mark.distributed
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def test_tasks_sessions_queues_and_waits(cluster, capsys):
+    servers = cluster(ps=1, worker=2)
+    with tf.device("/job:ps/task:0"):
+        queue = tf.FIFOQueue(5, tf.float32, shared_name="inbox")
+        other = tf.FIFOQueue(5, tf.float32, shared_name="nothing comes")
+    put, take = queue.enqueue(1.0), other.dequeue(name="hungry")
+    with tf.Session(servers["worker", 0].target) as sess:
+        for _ in range(3):
+            sess.run(put)
+        waiting = threading.Thread(target=lambda: pytest.raises(tf.errors.OpError, sess.run, take))
+        waiting.start()
+        target = servers["worker", 1].target                   # any task knows all
+        found = {}
+
+        def seen():
+            found.update({t["task"]: t for t in status.ask(target)["tasks"]})
+            return found["/job:ps/replica:0/task:0"]["waits"]
+        assert eventually(seen)
+        ps, worker = found["/job:ps/replica:0/task:0"], found["/job:worker/replica:0/task:0"]
+        sizes = {q["name"]: (q["size"], q["capacity"], q["waiting"]) for q in ps["queues"]}
+        assert sizes == {"inbox": (3, 5, 0), "nothing comes": (0, 5, 1)}
+        assert "hungry" in ps["waits"][0]["what"] and "nothing comes" in ps["waits"][0]["what"]
+        assert worker["sessions"] == [{"number": 1, "steps": 4, "running": 1}] and ps["steps"] >= 3
+        assert [d[0] for d in ps["devices"]] == ["/job:ps/replica:0/task:0/device:CPU:0"]
+        assert main(["status", target]) == 0
+        out = capsys.readouterr().out
+        for word in ("/job:worker/replica:0/task:1", "inbox", "hungry", "Sessions", "steps/s"):
+            assert word in out
+        assert main(["status", target, "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)) == 3
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
+def test_a_task_that_does_not_answer_is_listed(capsys, monkeypatch):
+    monkeypatch.setattr(status, "_PATIENCE", 0.3)
+    server = tf.train.Server(addresses(ps=1, worker=1), "worker", 0)
+    try:
+        dead, alive = status.ask(server.target)["tasks"]
+        assert "did not answer" in dead["error"] and alive["steps"] == 0
+        assert main(["status", server.target]) == 0 and "did not answer" in capsys.readouterr().out
+    finally:
+        server.stop()
+    assert main(["status", server.target, "--timeout", "0.2"]) == 1
+
+
+def test_the_page_wants_its_key(cluster, capsys):
+    server = cluster(ps=1)["ps", 0]
+    assert main(["status", server.target, "--page"]) == 0
+    url = capsys.readouterr().out.strip()
+
+    def read(address):
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return answer.read().decode()
+    assert "/job:ps/replica:0/task:0" in read(url)
+    assert json.loads(read(url.replace("/?", "/status.json?")))[0]["task"] == "/job:ps/replica:0/task:0"
+    for wrong in (url[:-1] + ("a" if url[-1] != "a" else "b"), url.partition("?")[0], url.replace("/?", "/etc/passwd?")):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            read(wrong)
+    assert status.ask(server.target, "page")["url"] == url     # there is one page
+    server.stop()
+    with pytest.raises(urllib.error.URLError):
+        read(url)
+
+
+def test_who_does_not_know_the_secret_sees_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("PENSTOCK_SECRET", "right")
+    server = tf.train.Server.create_local_server()
+    try:
+        monkeypatch.setenv("PENSTOCK_SECRET", "wrong")
+        for more in ([], ["--page"]):
+            assert main(["status", server.target, *more]) == 1
+        assert "secret" in capsys.readouterr().err
+    finally:
+        server.stop()
+
+
+def test_stragglers():
+    def task(name, rate, **tallies):
+        return {"task": name, "steps_per_second": rate, "queues": [{"tallies": tallies}] if tallies else []}
+    tasks = [task("/job:worker/replica:0/task:0", 10.0), task("/job:worker/replica:0/task:1", 11.0),
+             task("/job:worker/replica:0/task:2", 1.0), task("/job:ps/replica:0/task:0", 30.0, a=[90, 10], b=[5, 60]),
+             {"task": "/job:worker/replica:0/task:3", "error": "gone"}]
+    assert status.stragglers(tasks) == ["/job:worker/replica:0/task:2: 1.0 steps/s, where 10.0 are usual",
+                                        "b: 60 of 65 gradients came too late"]

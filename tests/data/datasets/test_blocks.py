@@ -1,0 +1,108 @@
+"""Functions over strings that are called on whole blocks give what they give element by element."""
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.base import errors
+from penstock._src.ops.data.dataset_base import Body
+
+D = tf.data.Dataset
+F, V = tf.io.FixedLenFeature, tf.io.VarLenFeature
+
+
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """Switches blocks off, to see what single elements give."""
+    def switch():
+        monkeypatch.setattr(Body, "vectorized", lambda self, ctx: None)
+    return switch
+
+
+@pytest.fixture
+def given_up(monkeypatch):
+    """How often a function could not be called on a block."""
+    times = []
+    usual = Body.give_up
+    monkeypatch.setattr(Body, "give_up", lambda self: (times.append(self), usual(self)))
+    return times
+
+
+def example(**values):
+    def feature(v):
+        if isinstance(v[0], bytes):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=v))
+        if isinstance(v[0], float):
+            return tf.train.Feature(float_list=tf.train.FloatList(value=v))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=v))
+    return tf.train.Example(features=tf.train.Features(feature={k: feature(v) for k, v in values.items()})).SerializeToString()
+
+
+ROWS = [example(x=[float(i), 2.0], n=[i], raw=[np.array([i, 7], np.int16).tobytes()], words=[b"w"] * (i % 3 + 1))
+        for i in range(50)]
+WANTED = {"x": F([2], tf.float32), "n": F([], tf.int64), "raw": F([], tf.string), "gone": F([], tf.int64, 5)}
+
+
+def parse(row):
+    return tf.io.parse_single_example(row, WANTED)
+
+
+def decode(row):
+    found = parse(row)
+    numbers = tf.cast(tf.io.decode_raw(found["raw"], tf.int16), tf.float32) / 2.0
+    return numbers + found["x"], found["n"] * 3, row, tf.constant(4)
+
+
+FUNCTIONS = {
+    "parse": (parse, ROWS), "decode": (decode, ROWS),
+    "csv": (lambda line: tf.io.decode_csv(line, [[0], [1.5], ["none"]]), [b"%d,%d.5,z" % (i, i) for i in range(40)] + [b"3,,"]),
+    "numbers": (lambda s: tf.strings.to_number(s, tf.int32) + tf.strings.length(s), [b"%d" % i ** 3 for i in range(40)]),
+    "hash": (lambda s: tf.strings.to_hash_bucket_fast(s, 100) % 7, [b"%d" % i for i in range(40)])}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_blocks_and_single_elements_agree(name, one_by_one, given_up):
+    function, rows = FUNCTIONS[name]
+    dataset = D.from_tensor_slices(rows).map(function)
+    whole, batches = list(dataset.as_numpy_iterator()), list(dataset.batch(16).as_numpy_iterator())
+    assert not given_up
+    one_by_one()
+    for found, expected in ((whole, dataset), (batches, dataset.batch(16))):
+        expected = list(expected.as_numpy_iterator())
+        assert len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            for x, y in zip(tf.nest.flatten(a), tf.nest.flatten(b), strict=True):
+                np.testing.assert_array_equal(x, y)
+                assert np.asarray(x).dtype == np.asarray(y).dtype
+
+
+@pytest.mark.parametrize("function", [
+    lambda row: tf.sparse.to_dense(tf.io.parse_single_example(row, {"words": V(tf.string)})["words"], b""),
+    lambda row: tf.io.decode_raw(row, tf.uint8),
+    lambda row: tf.strings.join([row, row])])
+def test_what_does_not_stack_is_called_one_by_one(function):
+    found = list(D.from_tensor_slices(ROWS).map(function).as_numpy_iterator())
+    for row, value in zip(ROWS, found, strict=True):
+        np.testing.assert_array_equal(value, function(tf.constant(row)).numpy())
+
+
+def test_a_captured_value_is_read_once_per_iterator():
+    scale = tf.constant([2.0, 3.0])
+    found = list(D.from_tensor_slices(ROWS).map(lambda r: parse(r)["x"] * scale).batch(25).as_numpy_iterator())
+    np.testing.assert_array_equal(np.concatenate(found), [[2.0 * i, 6.0] for i in range(50)])
+
+
+def test_a_broken_row_is_one_error(given_up):
+    rows = list(ROWS)
+    rows[20] = rows[20][:-3]
+    found, failed = [], 0
+    elements = iter(D.from_tensor_slices(rows).map(parse))
+    while True:
+        try:
+            found.append(int(next(elements)["n"]))
+        except errors.InvalidArgumentError:
+            failed += 1
+        except StopIteration:
+            break
+    assert failed == 1 and found == [i for i in range(50) if i != 20] and given_up
+    kept = D.from_tensor_slices(rows).map(parse).apply(tf.data.experimental.ignore_errors())
+    assert [int(e["n"]) for e in kept] == found

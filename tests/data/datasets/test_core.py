@@ -1,0 +1,275 @@
+"""Datasets and iterators: sources, transformations, the four kinds of iterators, errors, threads."""
+import threading
+
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+from penstock._src.base import errors
+
+Dataset = tf.data.Dataset
+
+
+def elements(ds):
+    return list(ds.as_numpy_iterator())
+
+
+def test_slices_map_batch_in_order():
+    x = np.arange(10, dtype=np.float32)
+    got = elements(Dataset.from_tensor_slices({"a": x, "b": np.stack([x, -x], 1)}).map(
+        lambda e: (e["a"] * 2, tf.reduce_sum(e["b"]))).batch(4))
+    np.testing.assert_array_equal(np.concatenate([g[0] for g in got]), x * 2)
+    assert [len(g[0]) for g in got] == [4, 4, 2]
+    assert all((g[1] == 0).all() for g in got)
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 100])
+def test_shuffle_is_a_permutation_that_the_seed_decides(size):
+    ds = Dataset.range(50).shuffle(size, seed=7, reshuffle_each_iteration=False)
+    first, again = elements(ds), elements(ds)
+    assert sorted(first) == list(range(50)) and first == again
+    assert (first == list(range(50))) == (size == 1)
+    assert all(v <= i + size for i, v in enumerate(first))          # nothing comes before it can be in the buffer
+
+
+def test_shuffle_gives_the_same_order_in_blocks_and_one_by_one():
+    by_block = np.concatenate(elements(Dataset.range(3000).shuffle(100, seed=3).batch(64)))
+    strings = elements(Dataset.range(3000).map(lambda x: tf.strings.as_string(x)).shuffle(100, seed=3))
+    assert by_block.tolist() == [int(s) for s in strings]
+
+
+def test_shuffle_draws_every_place():
+    firsts = {elements(Dataset.range(4).shuffle(4))[0] for _ in range(100)}
+    assert firsts == {0, 1, 2, 3}
+
+
+def test_repeat_reshuffles():
+    got = elements(Dataset.range(20).shuffle(20, seed=1).repeat(2))
+    assert sorted(got[:20]) == sorted(got[20:]) == list(range(20)) and got[:20] != got[20:]
+
+
+def test_nested_datasets():
+    assert elements(Dataset.range(4).flat_map(lambda n: Dataset.range(n))) == [0, 0, 1, 0, 1, 2]
+    assert elements(Dataset.range(1, 4).interleave(lambda n: Dataset.from_tensors(n).repeat(2), 2, 1)) == [1, 2, 1, 2, 3, 3]
+    windows = [elements(w) for w in Dataset.range(7).window(3, shift=2, drop_remainder=True)]
+    assert windows == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("calls", [None, 1, 3])
+def test_map_over_strings_keeps_the_order(calls):
+    ds = Dataset.range(50).map(lambda x: tf.strings.as_string(x), num_parallel_calls=calls)
+    assert elements(ds) == [str(i).encode() for i in range(50)]
+
+
+def test_choosing():
+    r = Dataset.range(10)
+    assert elements(r.take(3)) == [0, 1, 2] and elements(r.skip(8)) == [8, 9] and elements(r.take(-1)) == list(range(10))
+    assert elements(r.shard(3, 1)) == [1, 4, 7] and elements(r.filter(lambda x: x % 4 == 0)) == [0, 4, 8]
+    assert elements(r.take(2).concatenate(r.skip(9))) == [0, 1, 9]
+    assert elements(Dataset.zip((r, r.skip(7)))) == [(0, 7), (1, 8), (2, 9)]
+    assert elements(r.skip(8).enumerate(5)) == [(5, 8), (6, 9)]
+    assert elements(r.batch(4, drop_remainder=True).unbatch()) == list(range(8))
+    assert int(r.reduce(np.int64(0), lambda a, b: a + b)) == 45
+
+
+def test_padded_batch():
+    got = elements(Dataset.range(1, 4).map(lambda n: tf.fill([n], n)).padded_batch(3, [None], np.int64(-1)))
+    np.testing.assert_array_equal(got[0], [[1, -1, -1], [2, 2, -1], [3, 3, 3]])
+    with pytest.raises(errors.DataLossError):
+        elements(Dataset.range(1, 4).map(lambda n: tf.fill([n], n)).padded_batch(3, [2]))
+
+
+def test_cardinality():
+    r = Dataset.range(10)
+    many = (r, r.batch(3), r.batch(3, True), r.take(20), r.repeat(2), r.map(lambda x: x))
+    assert [len(d) for d in many] == [10, 4, 3, 10, 20, 10]
+    assert int(r.repeat().cardinality()) == tf.data.INFINITE_CARDINALITY
+    assert int(r.filter(lambda x: True).cardinality()) == tf.data.UNKNOWN_CARDINALITY
+
+
+def test_sparse_and_ragged_elements():
+    sp = tf.sparse.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 2])
+    rows = list(Dataset.from_tensor_slices(sp))
+    assert rows[0].indices.numpy().tolist() == [[1]] and rows[0].values.numpy().tolist() == [5]
+    back = next(iter(Dataset.from_tensor_slices(sp).batch(2)))
+    assert tf.sparse.to_dense(back).numpy().tolist() == [[0, 5], [6, 0]]
+    rt = tf.ragged.constant([[1, 2], [3], []])
+    assert next(iter(Dataset.from_tensors(rt))).to_list() == [[1, 2], [3], []]
+
+
+def test_an_error_is_one_element():
+    x = np.array([1., 2., np.nan, 4.], np.float32)
+    ds = Dataset.from_tensor_slices(x).map(lambda x: tf.debugging.check_numerics(x, "bad"))
+    it = iter(ds)
+    assert [float(next(it)), float(next(it))] == [1, 2]
+    with pytest.raises(errors.InvalidArgumentError, match="bad"):
+        next(it)
+    assert float(next(it)) == 4
+    with pytest.raises(StopIteration):
+        next(it)
+
+
+def test_errors_in_functions_name_the_users_line():
+    ds = Dataset.from_tensors([1., np.nan]).map(lambda x: tf.debugging.check_numerics(x, "bad"))
+    with pytest.raises(errors.InvalidArgumentError, match="test_core.py"):
+        next(iter(ds))
+
+
+def test_generator_is_read_lazily_and_called_anew():
+    calls = []
+
+    def generate(n):
+        calls.append(int(n))
+        yield from range(n)
+    ds = Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int32), args=(3,))
+    assert not calls
+    assert elements(ds) == elements(ds) == [0, 1, 2] and calls == [3, 3]
+    with pytest.raises(errors.InvalidArgumentError, match="yielded an element"):
+        elements(Dataset.from_generator(lambda: iter(["x"]), tf.int32))
+
+
+@pytest.mark.parametrize("bad", [lambda r: r.batch(0), lambda r: r.shuffle(0), lambda r: r.window(0), lambda r: r.shard(0, 0),
+                                 lambda r: r.batch(-5), lambda r: r.prefetch(-7), lambda r: Dataset.range(0, 5, 0)])
+def test_impossible_sizes_raise(bad):
+    with pytest.raises(errors.InvalidArgumentError):
+        elements(bad(Dataset.range(3)))
+
+
+def test_batches_of_different_shapes_raise():
+    with pytest.raises(errors.InvalidArgumentError, match="different shapes in component 0"):
+        elements(Dataset.range(3).map(lambda n: tf.zeros([n])).batch(3))
+
+
+# -- iterators of graphs --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def sess():
+    with tf1.Graph().as_default(), tf1.Session() as s:
+        yield s
+
+
+def drain(sess, fetch, **kwargs):
+    out = []
+    with pytest.raises(errors.OutOfRangeError):
+        while True:
+            out.append(sess.run(fetch, **kwargs))
+    return out
+
+
+def test_one_shot(sess):
+    x = tf1.data.make_one_shot_iterator(tf1.data.Dataset.range(3).map(lambda v: v + 1)).get_next()
+    assert drain(sess, x) == [1, 2, 3]
+    with tf1.Session() as other:
+        assert drain(other, x) == [1, 2, 3]
+
+
+def test_one_shot_refuses_state(sess):
+    v = tf1.Variable(1, name="myvar", dtype=tf.int64)
+    with pytest.raises(ValueError, match="capture stateful objects.+myvar"):
+        tf1.data.make_one_shot_iterator(tf1.data.Dataset.range(3).map(lambda x: x + v))
+
+
+def test_initializable_feeds_and_captures(sess):
+    n = tf1.placeholder(tf.int64, [])
+    v = tf1.get_variable("v", initializer=np.int64(10), use_resource=True)
+    it = tf1.data.make_initializable_iterator(tf1.data.Dataset.range(n).map(lambda x: x + v))
+    x = it.get_next()
+    with pytest.raises(errors.FailedPreconditionError, match="not been initialized"):
+        sess.run(x)
+    sess.run(v.initializer)
+    for k in (2, 3):
+        sess.run(it.initializer, {n: k})
+        assert drain(sess, x) == list(range(10, 10 + k))
+
+
+def test_reinitializable_and_feedable(sess):
+    a, b = tf1.data.Dataset.range(2), tf1.data.Dataset.range(5, 8)
+    it = tf1.data.Iterator.from_structure(a.output_types, a.output_shapes)
+    x = it.get_next()
+    for d, want in ((a, [0, 1]), (b, [5, 6, 7])):
+        sess.run(it.make_initializer(d))
+        assert drain(sess, x) == want
+    handles = [sess.run(tf1.data.make_one_shot_iterator(d).string_handle()) for d in (a, b)]
+    h = tf1.placeholder(tf.string, [])
+    y = tf1.data.Iterator.from_string_handle(h, tf.int64, []).get_next()
+    assert [sess.run(y, {h: handles[i]}) for i in (0, 1, 0, 1)] == [0, 5, 1, 6]
+    with pytest.raises(errors.InvalidArgumentError):
+        sess.run(tf1.data.Iterator.from_string_handle(h, tf.float32, []).get_next(), {h: handles[0]})
+
+
+def test_waiting_for_an_element_ends_with_the_session():
+    with tf1.Graph().as_default():
+        q = tf1.FIFOQueue(1, tf.int64)
+        it = tf1.data.make_initializable_iterator(tf1.data.Dataset.range(3).map(lambda x: x + q.dequeue()).prefetch(1))
+        x = it.get_next()
+        s = tf1.Session()
+        s.run(it.initializer)
+        raised = []
+
+        def wait():
+            try:
+                s.run(x)
+            except errors.OpError as e:
+                raised.append(e)
+        t = threading.Thread(target=wait)
+        t.start()
+        t.join(0.2)
+        assert t.is_alive()
+        s.close()
+        t.join(10)
+        assert not t.is_alive() and isinstance(raised[0], errors.CancelledError)
+
+
+def test_threads_end_with_the_iterator():
+    before = threading.active_count()
+    it = iter(Dataset.range(1000).map(lambda x: tf.strings.as_string(x), num_parallel_calls=3))
+    next(it)
+    assert threading.active_count() > before
+    del it
+    for t in threading.enumerate():
+        if t.name == "penstock pipeline":
+            t.join(10)
+    assert threading.active_count() == before
+
+
+def test_datasets_through_functions():
+    @tf.function
+    def total(ds):
+        return ds.reduce(np.int64(0), lambda a, b: a + b)
+    assert int(total(Dataset.range(4))) == 6 and int(total(Dataset.range(5))) == 10
+
+    @tf.function
+    def first():
+        return next(iter(Dataset.range(7, 9)))
+    assert int(first()) == int(first()) == 7
+
+
+def test_graphs_with_datasets_can_be_exchanged(sess):
+    it = tf1.data.make_initializable_iterator(tf1.data.Dataset.range(4).map(lambda x: x * x).batch(2))
+    x = tf1.identity(it.get_next(), name="x")
+    message = tf1.get_default_graph().as_graph_def()
+    with tf1.Graph().as_default(), tf1.Session() as other:
+        init, y = tf1.import_graph_def(message, return_elements=[it.initializer.name, x.name], name="")
+        other.run(init)
+        assert [v.tolist() for v in drain(other, y)] == [[0, 1], [4, 9]]
+
+
+def test_counts_are_scalars():
+    with tf1.Graph().as_default():
+        for make in (lambda d: d.take([1, 2]), lambda d: d.skip([1]), lambda d: d.repeat([1, 2])):
+            with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+                make(tf1.data.Dataset.range(3))
+
+
+def test_rows_of_a_sparse_tensor_are_its_parts():
+    rows = tf1.data.Dataset.from_sparse_tensor_slices(tf1.SparseTensor([[0, 0], [1, 1]], [4., 5.], [2, 3]))
+    found = [[part.numpy().tolist() for part in row] for row in rows]
+    assert found == [[[[0]], [4.], [3]], [[[1]], [5.], [3]]]
+
+
+def test_rows_in_batches_of_another_size():
+    batches = tf.data.Dataset.range(7).batch(3)
+    assert [b.tolist() for b in batches.rebatch(2).as_numpy_iterator()] == [[0, 1], [2, 3], [4, 5], [6]]
+    whole = batches.rebatch(2, drop_remainder=True)
+    assert [b.tolist() for b in whole.as_numpy_iterator()] == [[0, 1], [2, 3], [4, 5]]
+    assert whole.element_spec.shape.as_list() == [2] and batches.rebatch(2).element_spec.shape.as_list() == [None]

@@ -1,0 +1,149 @@
+"""Datasets over files: what they read, and that damaged and hostile files give typed errors in bounded time."""
+import gzip
+import zlib
+
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.base import errors
+
+D = tf.data.Dataset
+
+
+def elements(ds):
+    return list(ds.as_numpy_iterator())
+
+
+def write(path, data, kind=None):
+    path.write_bytes({"GZIP": gzip.compress, "ZLIB": zlib.compress, None: bytes}[kind](data))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", [None, "GZIP", "ZLIB"])
+@pytest.mark.parametrize("buffer", [None, 1, 7])
+def test_lines(tmp_path, kind, buffer):
+    files = [write(tmp_path / n, data, kind) for n, data in (("a", b"one\r\n\ntwo"), ("b", b""), ("c", b"x\n"))]
+    assert elements(tf.data.TextLineDataset(files, kind, buffer)) == [b"one", b"", b"two", b"x"]
+
+
+@pytest.mark.parametrize("kind", [None, "GZIP", "ZLIB"])
+def test_fixed_length(tmp_path, kind):
+    file = write(tmp_path / "a", b"HH" + bytes(range(12)) + b"F", kind)
+    got = elements(tf.data.FixedLengthRecordDataset(file, 4, 2, 1, compression_type=kind))
+    assert got == [bytes(range(i, i + 4)) for i in (0, 4, 8)]
+    with pytest.raises(errors.InvalidArgumentError, match="not an exact multiple"):
+        elements(tf.data.FixedLengthRecordDataset(file, 5, 2, 1, compression_type=kind))
+
+
+def test_missing_files_are_not_found(tmp_path):
+    for make in (tf.data.TextLineDataset, tf.data.TFRecordDataset, lambda f: tf.data.FixedLengthRecordDataset(f, 1)):
+        with pytest.raises(errors.NotFoundError):
+            elements(make(str(tmp_path / "none")))
+    with pytest.raises(errors.InvalidArgumentError, match="No files matched"):
+        elements(D.list_files(str(tmp_path / "*")))
+
+
+@pytest.mark.parametrize("bad", [lambda f: tf.data.TextLineDataset(f, "LZ"), lambda f: tf.data.TextLineDataset(f, None, -1),
+                                 lambda f: tf.data.FixedLengthRecordDataset(f, 0),
+                                 lambda f: tf.data.FixedLengthRecordDataset(f, 1, -1),
+                                 lambda f: tf.data.experimental.CsvDataset(f, [[0]], field_delim="::"),
+                                 lambda f: tf.data.experimental.CsvDataset(f, [[0]], select_cols=[-1]),
+                                 lambda f: tf.data.experimental.CsvDataset(f, [[0], [0]], select_cols=[1, 0])])
+def test_impossible_arguments(tmp_path, bad):
+    with pytest.raises(errors.InvalidArgumentError):
+        elements(bad(write(tmp_path / "a", b"1\n")))
+
+
+def test_reading_goes_on_behind_a_damaged_file(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "good")) as w:
+        w.write(b"x")
+    data = (tmp_path / "good").read_bytes()
+    bad = write(tmp_path / "bad", data + data[:-3] + b"zzz")
+    ds = tf.data.TFRecordDataset([bad, str(tmp_path / "good")])
+    with pytest.raises(errors.DataLossError):
+        elements(ds)
+    assert elements(ds.ignore_errors()) == [b"x", b"x"]
+
+
+@pytest.mark.parametrize("kind", ["records", "lines", "fixed", "csv", "GZIP", "ZLIB"])
+def test_damaged_files_give_typed_errors(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    with tf.io.TFRecordWriter(str(tmp_path / "r")) as w:
+        for i in range(8):
+            w.write(b"abc" * i)
+    whole = {"records": (tmp_path / "r").read_bytes(), "lines": b"a\nbb\n" * 9, "fixed": bytes(64),
+             "csv": b'1,"a ""q""",2.5\n' * 8, "GZIP": gzip.compress(b"line\n" * 50),
+             "ZLIB": zlib.compress(b"line\n" * 50)}[kind]
+    make = {"records": tf.data.TFRecordDataset, "lines": tf.data.TextLineDataset,
+            "fixed": lambda f: tf.data.FixedLengthRecordDataset(f, 8),
+            "csv": lambda f: tf.data.experimental.CsvDataset(f, [tf.int32, tf.string, tf.float32]),
+            "GZIP": lambda f: tf.data.TextLineDataset(f, "GZIP"), "ZLIB": lambda f: tf.data.TextLineDataset(f, "ZLIB")}[kind]
+    for i in range(60):
+        data = bytearray(whole)
+        for _ in range(rng.integers(1, 4)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        file = write(tmp_path / f"f{i}", bytes(data[:rng.integers(1, len(data) + 1)]))
+        try:
+            elements(make(file))
+        except errors.OpError:
+            pass
+
+
+def test_csv_fields(tmp_path):
+    file = write(tmp_path / "a.csv", b'x,y,z\r\n1, 2.5 ,"a ""b"",\n c"\r\n,NA,\n')
+    got = elements(tf.data.experimental.CsvDataset(file, [[7], [0.5], ["q"]], header=True, na_value="NA"))
+    assert got == [(1, 2.5, b'a "b",\n c'), (7, 0.5, b"q")]
+    assert elements(tf.data.experimental.CsvDataset(file, [["q"]], header=True, select_cols=[2])) == [(b'a "b",\n c',), (b"q",)]
+    with pytest.raises(errors.InvalidArgumentError, match="not a valid int32"):
+        elements(tf.data.experimental.CsvDataset(write(tmp_path / "b", b"99999999999\n"), [tf.int32]))
+
+
+def test_make_csv_dataset_finds_names_and_types(tmp_path):
+    file = write(tmp_path / "a.csv", b"i,l,f,s\n1,10000000000,0.5,x\n2,3,,y\n")
+    features, label = next(iter(tf.data.experimental.make_csv_dataset(file, 2, label_name="f", num_epochs=1, shuffle=False)))
+    assert {k: (v.dtype, v.numpy().tolist()) for k, v in features.items()} == {
+        "i": (tf.int32, [1, 2]), "l": (tf.int64, [10**10, 3]), "s": (tf.string, [b"x", b"y"])}
+    assert label.numpy().tolist() == [0.5, 0]
+
+
+def test_cache_files_are_written_once_and_whole(tmp_path):
+    calls = []
+    ds = D.range(4).map(lambda x: tf.numpy_function(lambda v: calls.append(v) or v, [x], tf.int64)).cache(str(tmp_path / "c"))
+    it = iter(ds)
+    next(it)
+    with pytest.raises(errors.AlreadyExistsError):
+        next(iter(ds))
+    del it
+    assert list(tmp_path.iterdir()) == []
+    assert elements(ds) == elements(ds) == [0, 1, 2, 3] and len(calls) == 5
+    file = next(tmp_path.iterdir())
+    file.write_bytes(file.read_bytes()[:-2])
+    with pytest.raises(errors.DataLossError):
+        elements(ds)
+
+
+def test_sql(tmp_path):
+    import sqlite3
+    with sqlite3.connect(tmp_path / "a.db") as db:
+        db.execute("CREATE TABLE t (name TEXT, age INTEGER, size REAL)")
+        db.executemany("INSERT INTO t VALUES (?, ?, ?)", [("a", 3, 0.5), ("b", None, 2.0)])
+    db.close()
+    make = tf.data.experimental.SqlDataset
+    got = elements(make("sqlite", str(tmp_path / "a.db"), "SELECT name, age, size FROM t", (tf.string, tf.int8, tf.float64)))
+    assert got == [(b"a", 3, 0.5), (b"b", 0, 2.0)]
+    with pytest.raises(errors.InvalidArgumentError, match="number of columns"):
+        elements(make("sqlite", str(tmp_path / "a.db"), "INSERT INTO t VALUES ('c', 1, 1.0)", (tf.string,)))
+    assert elements(make("sqlite", str(tmp_path / "a.db"), "SELECT count(*) FROM t", (tf.int32,))) == [(2,)]
+    with pytest.raises(errors.UnknownError):
+        elements(make("sqlite", str(tmp_path / "a.db"), "SELECT nothing FROM t", (tf.string,)))
+    with pytest.raises(errors.InvalidArgumentError):
+        elements(make("mysql", "x", "y", (tf.string,)))
+
+
+def test_record_writer_round_trip(tmp_path):
+    path = str(tmp_path / "r")
+    tf.data.experimental.TFRecordWriter(path, "GZIP").write(D.range(5).map(lambda x: tf.strings.as_string(x)))
+    assert elements(tf.data.TFRecordDataset(path, "GZIP")) == [b"0", b"1", b"2", b"3", b"4"]
+    assert elements(tf.data.TFRecordDataset([path] * 3, "GZIP", num_parallel_reads=3).batch(15))[0].tolist() == [
+        str(i).encode() for i in range(5) for _ in range(3)]

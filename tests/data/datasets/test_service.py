@@ -1,0 +1,103 @@
+"""Datasets that other servers compute: every element, once or once per worker, and consumers that share."""
+import collections
+
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+from penstock._src.base import errors
+
+service = tf.data.experimental.service
+
+
+@pytest.fixture
+def cluster():
+    """A dispatcher, and a function that adds workers."""
+    dispatcher, workers = service.DispatchServer(service.DispatcherConfig(port=0)), []
+
+    def add(count=1):
+        for _ in range(count):
+            workers.append(service.WorkerServer(service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])))
+        return dispatcher.target
+    add.dispatcher, add.workers = dispatcher, workers
+    yield add
+    for worker in workers:
+        worker.stop()
+    dispatcher.stop()
+
+
+def values(dataset):
+    return [x.numpy().tolist() for x in dataset]
+
+
+def test_one_worker_keeps_the_order_and_the_structure(cluster):
+    dataset = tf.data.Dataset.from_tensor_slices({"a": [1, 2, 3, 4], "b": ["w", "x", "y", "z"]})
+    dataset = dataset.map(lambda d: {"a": d["a"] * 10, "b": d["b"] + "!"}).batch(2)
+    dataset = dataset.apply(service.distribute("parallel_epochs", cluster()))
+    got = list(dataset)
+    assert [e["a"].numpy().tolist() for e in got] == [[10, 20], [30, 40]] and got[1]["b"].numpy().tolist() == [b"y!", b"z!"]
+    assert len(list(dataset)) == 2                                     # and again, as a new job
+
+
+def test_every_worker_or_each_its_part(cluster):
+    target = cluster(2)
+    assert cluster.dispatcher._num_workers() == 2
+    numbers = tf.data.Dataset.range(20).map(lambda x: x * x)
+    whole = values(numbers.apply(service.distribute("parallel_epochs", target)))
+    assert collections.Counter(whole) == {i * i: 2 for i in range(20)}
+    for mode in ("distributed_epoch", service.ShardingPolicy.DATA):
+        assert sorted(values(numbers.apply(service.distribute(mode, target)))) == [i * i for i in range(20)]
+
+
+def test_consumers_of_one_job_share_its_elements(cluster):
+    target = cluster()
+    shared = [tf.data.Dataset.range(30).apply(service.distribute("parallel_epochs", target, job_name="shared"))
+              for _ in range(2)]
+    first, second = iter(shared[0]), iter(shared[1])
+    seen = [next(first).numpy(), next(second).numpy()]
+    seen += [x.numpy() for x in first] + [x.numpy() for x in second]
+    assert sorted(seen) == list(range(30))
+
+
+def test_an_iteration_may_be_left_early(cluster):
+    dataset = tf.data.Dataset.range(10**9).apply(service.distribute("parallel_epochs", cluster()))
+    assert values(dataset.take(3)) == [0, 1, 2]
+
+
+def test_errors_of_a_worker_reach_the_consumer(cluster):
+    dataset = tf.data.Dataset.from_tensor_slices([1, 0]).map(lambda x: 6 // x)
+    dataset = dataset.apply(service.distribute("parallel_epochs", cluster()))
+    with pytest.raises(errors.OpError):
+        list(dataset)
+
+
+def test_registered_datasets(cluster):
+    target = cluster()
+    made = tf.data.Dataset.range(4).map(lambda x: x + 1)
+    name = service.register_dataset(target, made)
+    assert values(service.from_dataset_id("parallel_epochs", target, name, made.element_spec)) == [1, 2, 3, 4]
+    with pytest.raises(errors.NotFoundError, match="nobody"):
+        service.from_dataset_id("parallel_epochs", target, "nobody", made.element_spec)
+
+
+def test_graphs(cluster):
+    target = cluster()
+    with tf1.Graph().as_default():
+        dataset = tf1.data.Dataset.range(3).apply(service.distribute("parallel_epochs", target))
+        following = dataset.make_one_shot_iterator().get_next()
+        with tf1.Session() as session:
+            assert [session.run(following) for _ in range(3)] == [0, 1, 2]
+            with pytest.raises(errors.OutOfRangeError):
+                session.run(following)
+
+
+def test_a_worker_that_stops_is_forgotten_and_mistakes_are_named(cluster):
+    cluster(2)
+    cluster.workers[0].stop()
+    assert cluster.dispatcher._num_workers() == 1
+    with pytest.raises(ValueError, match="processing mode"):
+        service.distribute("sometimes", "grpc://localhost:1")
+    with pytest.raises(ValueError, match="<protocol>://<address>"):
+        tf.data.Dataset.range(2).apply(service.distribute("parallel_epochs", "localhost"))
+    with pytest.raises(ValueError, match="dispatcher_address"):
+        service.WorkerServer(service.WorkerConfig(""))

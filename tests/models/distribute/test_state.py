@@ -1,0 +1,154 @@
+"""Distributed variables, moving averages and summaries: what replicas write, and what is read across them."""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+
+def copies(v):
+    return [c.numpy().tolist() for c in v.values]
+
+
+def replica_id():
+    return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("aggregation, expected", [("SUM", 3.0), ("MEAN", 1.5), ("ONLY_FIRST_REPLICA", 1.0)])
+def test_writes_in_replicas_are_aggregated(mirrored, traced, aggregation, expected):
+    with mirrored.scope():
+        v = tf.Variable(10.0, aggregation=tf.VariableAggregation[aggregation])
+
+    def run(method):
+        def step():
+            getattr(v, method)(replica_id() + 1.0)
+            return v.read_value()
+        return mirrored.run(step)
+    run = tf.function(run) if traced else run
+    run("assign_add")
+    assert copies(v) == [10.0 + expected] * 2
+    run("assign_sub")
+    assert copies(v) == [10.0] * 2
+    inside = mirrored.experimental_local_results(run("assign"))
+    assert copies(v) == [expected] * 2 == [float(x) for x in inside]
+
+
+def test_writes_without_aggregation_are_refused(mirrored):
+    with mirrored.scope():
+        v = tf.Variable(1.0, name="v")
+    with pytest.raises(ValueError, match="You must specify an aggregation method.*assign_add of 'v:0'"):
+        mirrored.run(lambda: v.assign_add(1.0))
+    with pytest.raises(ValueError, match="`NONE` variable synchronization mode is not supported"), mirrored.scope():
+        tf.Variable(1.0, synchronization=tf.VariableSynchronization.NONE)
+
+
+def test_writes_across_replicas(mirrored):
+    with mirrored.scope():
+        v = tf.Variable([1.0, 2.0, 3.0])
+        v.assign_add([1.0, 1.0, 1.0])
+    assert copies(v) == [[2.0, 3.0, 4.0]] * 2
+    v.scatter_update(tf.IndexedSlices(tf.constant([9.0]), tf.constant([1])))
+    v[2:].assign([7.0])
+    tf1.scatter_add(v, [0], [1.0])
+    assert copies(v) == [[3.0, 9.0, 7.0]] * 2
+    mirrored.extended.update(v, lambda copy, x: copy.assign(x), args=(tf.zeros([3]),))
+    assert copies(v) == [[0.0] * 3] * 2 and v.numpy().tolist() == [0.0] * 3
+
+
+def test_sync_on_read(mirrored):
+    with mirrored.scope():
+        total, mean = (tf.Variable(0.0, synchronization=tf.VariableSynchronization.ON_READ,
+                                   aggregation=tf.VariableAggregation[a]) for a in ("SUM", "MEAN"))
+
+    def step():
+        total.assign_add(replica_id() + 1.0)
+        mean.assign(replica_id() + 1.0)
+        return total.read_value()
+    inside = mirrored.experimental_local_results(mirrored.run(step))
+    assert [float(x) for x in inside] == [1.0, 2.0]
+    assert float(total.read_value()) == 3.0 and float(mean.read_value()) == 1.5 and not total.trainable
+    total.assign(8.0)
+    assert copies(total) == [4.0, 4.0] and float(total.read_value()) == 8.0
+    with pytest.raises(ValueError, match="does not support `assign_add` in cross-replica context"):
+        total.assign_add(1.0)
+
+
+def test_all_replicas_must_make_the_same_variables(mirrored):
+    made = []
+
+    def step():
+        if tf.distribute.get_replica_context()._local_index == 0 or len(made) > 2:
+            made.append(tf.Variable(1.0, name="mine"))
+        else:
+            made.append(tf.Variable(1.0, name="other"))
+    with pytest.raises(RuntimeError, match="Tried to create variable other with mismatching name on device 1"):
+        mirrored.run(step)
+
+
+def test_get_variable_is_shared(mirrored):
+    with tf1.Graph().as_default(), mirrored.scope():
+        def step():
+            with tf1.variable_scope("layer"):
+                v = tf1.get_variable("w", [2], initializer=tf1.zeros_initializer())
+            return v.name, tf1.constant(1.0, name="c").op.name
+        names = mirrored.run(step)
+        assert mirrored.experimental_local_results(names[0]) == ("layer/w:0",) * 2 or names[0] == "layer/w:0"
+        assert mirrored.experimental_local_results(names[1]) == ("c", "replica_1/c")
+        assert [v.name for v in tf1.global_variables()] == ["layer/w:0"]
+
+
+def test_moving_average(mirrored):
+    with tf1.Graph().as_default(), mirrored.scope():
+        v = tf1.get_variable("v", initializer=0.0, use_resource=True)
+        from penstock._src.training.train.moving_averages import assign_moving_average
+
+        def step():
+            return assign_moving_average(v, replica_id() * 2.0 + 1.0, 0.5, zero_debias=False)
+        moved = mirrored.run(step)
+        with tf1.Session() as sess:
+            sess.run(tf1.global_variables_initializer())
+            sess.run(list(mirrored.experimental_local_results(moved)))
+            assert sess.run(list(v.values)) == [1.0, 1.0]
+
+
+def test_summaries_of_the_first_replica(mirrored, tmp_path):
+    with tf1.Graph().as_default(), mirrored.scope():
+        mirrored.run(lambda: tf1.summary.scalar("x", replica_id()))
+        assert len(tf1.get_collection(tf1.GraphKeys.SUMMARIES)) == 1
+    writer = tf.summary.create_file_writer(str(tmp_path))
+    with writer.as_default():
+        mirrored.run(lambda: tf.summary.scalar("y", replica_id() + 5.0, step=1))
+    writer.close()
+    (path,) = tmp_path.iterdir()
+    seen = [tf.make_ndarray(v.tensor) for e in tf1.train.summary_iterator(str(path)) for v in e.summary.value]
+    np.testing.assert_allclose(seen, [5.0])
+
+
+def test_batches_in_turn(mirrored):
+    """Datasets from a function: each replica takes a batch; the last ones get none, with no rows."""
+    made = mirrored.distribute_datasets_from_function(
+        lambda c: tf.data.Dataset.range(10).batch(c.get_per_replica_batch_size(8)))
+    seen = [[v.numpy().tolist() for v in mirrored.experimental_local_results(b)] for b in made]
+    assert seen == [[[0, 1, 2, 3], [4, 5, 6, 7]], [[8, 9], []]]
+    with pytest.raises(ValueError, match="7 is not divisible by `num_replicas_in_sync` 2"):
+        mirrored.distribute_datasets_from_function(lambda c: tf.data.Dataset.range(9).batch(c.get_per_replica_batch_size(7)))
+    with pytest.raises(ValueError, match="Perhaps your input dataset is not batched"):
+        mirrored.experimental_distribute_dataset(tf.data.Dataset.range(4))
+
+
+def test_loops_over_datasets_in_functions(mirrored):
+    with mirrored.scope():
+        count = tf.Variable(0.0, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+    @tf.function
+    def run(dataset):
+        total = tf.constant(0.0)
+        for batch in dataset:
+            mirrored.run(lambda x: count.assign_add(1.0), args=(batch,))
+            total += tf.cast(mirrored.reduce("SUM", batch, axis=0), tf.float32)
+        return total
+    cut = mirrored.experimental_distribute_dataset(tf.data.Dataset.range(9).batch(4))
+    turns = mirrored.distribute_datasets_from_function(lambda c: tf.data.Dataset.range(9).batch(2))
+    assert float(run(cut)) == 36.0 and float(count.read_value()) == 3.0
+    assert float(run(turns)) == 36.0 and float(count.read_value()) == 6.0

@@ -1,0 +1,145 @@
+"""Weights and models in files, and back."""
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.graph import messages
+from penstock.compat import v1 as tf1
+
+K = tf.keras
+X = np.random.default_rng(1).normal(size=(8, 6)).astype("float32")
+
+
+def model_of(keras):
+    x = keras.Input((6,), name="x")
+    h = keras.layers.BatchNormalization()(keras.layers.Dense(5, activation="relu")(x))
+    model = keras.Model(x, [keras.layers.Dense(2, name="a")(h), keras.layers.Dense(1, name="b")(h)])
+    model.compile("adam", {"a": "mse", "b": "mae"})
+    model.train_on_batch(X, [np.ones((8, 2)), np.ones((8, 1))])
+    return model
+
+
+def same(a, b):
+    return all(np.allclose(p, q, atol=1e-6) for p, q in zip(a.predict(X), b.predict(X)))
+
+
+@pytest.mark.parametrize("name", ["w.h5", "w.weights.h5", "w"])
+def test_weights(tmp_path, name):
+    model, other = model_of(K), model_of(K)
+    assert not same(model, other)
+    model.save_weights(str(tmp_path / name))
+    other.load_weights(str(tmp_path / name))
+    assert same(model, other)
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.keras", "m"])
+def test_whole_models_go_on_training(tmp_path, name):
+    model = model_of(K)
+    model.save(str(tmp_path / name))
+    again = K.models.load_model(str(tmp_path / name))
+    assert same(model, again) and type(again.optimizer).__name__ == "Adam"
+    y = [np.zeros((8, 2)), np.zeros((8, 1))]
+    assert np.allclose(model.train_on_batch(X, y), again.train_on_batch(X, y), rtol=1e-4)
+    assert np.allclose(model.train_on_batch(X, y), again.train_on_batch(X, y), rtol=1e-4)
+
+
+def test_descriptions_in_a_file_of_their_own(tmp_path):
+    """As tf.keras 2.4 to 2.15 writes them; `make oracle` reads real ones."""
+    model = K.Sequential([K.layers.InputLayer((3,)), K.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    model.save(str(tmp_path / "m"))
+    text = json.dumps({"class_name": "Sequential", "config": model.get_config(),
+                       "model_config": {"class_name": "Sequential", "config": {"name": "other", "layers": [
+                           {"class_name": "InputLayer", "config": {"batch_input_shape": {
+                               "class_name": "__tuple__", "items": [None, 3]}, "dtype": "float32", "optional": False}},
+                           {"class_name": "Dense", "config": {"units": 2, "name": "dense"}}]}},
+                       "training_config": {"loss": "mse", "optimizer_config": {
+                           "class_name": "Custom>SGD", "config": {"learning_rate": 0.5}}}})
+    described = messages.SavedMetadata()
+    described.nodes.add(node_id=0, identifier="_tf_keras_sequential", metadata=text)
+    (tmp_path / "m" / "keras_metadata.pb").write_bytes(described.SerializeToString())
+    again = K.models.load_model(str(tmp_path / "m"))
+    assert again.name == "other" and float(again.optimizer.learning_rate.numpy()) == 0.5
+    assert all((a == b).all() for a, b in zip(model.get_weights(), again.get_weights(), strict=True))
+    (tmp_path / "m" / "keras_metadata.pb").write_bytes(b"\xff" * 10)
+    with pytest.raises(OSError, match="keras_metadata.pb"):
+        K.models.load_model(str(tmp_path / "m"))
+
+
+def test_a_saved_model_as_a_layer(tmp_path):
+    model = K.Sequential([K.layers.InputLayer((3,)), K.layers.Dense(2)])
+    model.save(str(tmp_path / "m"))
+    x = np.ones((4, 3), np.float32)
+    layer = K.layers.TFSMLayer(str(tmp_path / "m"), call_endpoint="serving_default")
+    assert np.allclose(next(iter(layer(tf.constant(x)).values())).numpy(), model.predict(x))
+    again = K.layers.TFSMLayer.from_config(layer.get_config())
+    assert np.allclose(next(iter(again(tf.constant(x)).values())).numpy(), model.predict(x))
+    with pytest.raises(ValueError, match="no endpoint 'nothing'.*serving_default"):
+        K.layers.TFSMLayer(str(tmp_path / "m"), call_endpoint="nothing")
+
+
+def test_graph_mode(tmp_path):
+    with tf1.Graph().as_default():
+        tf1.keras.backend.set_session(None)
+        model = model_of(tf1.keras)
+        for name in ("g.h5", "g.keras", "g"):
+            model.save(str(tmp_path / name))
+            assert same(model, tf1.keras.models.load_model(str(tmp_path / name)))
+        model.save_weights(str(tmp_path / "checkpoint_of_objects"))
+        other = model_of(tf1.keras)
+        other.load_weights(str(tmp_path / "checkpoint_of_objects"))
+        assert same(model, other)
+
+
+def test_the_layout_of_hdf5_files_is_that_of_keras(tmp_path):
+    model = K.Sequential([K.layers.Dense(3, input_shape=(2,), name="one")])
+    model.save_weights(str(tmp_path / "w.h5"))
+    with h5py.File(tmp_path / "w.h5") as f:
+        assert list(f.attrs["layer_names"]) == [b"one"]
+        assert list(f["one"].attrs["weight_names"]) == [b"one/kernel:0", b"one/bias:0"]
+        assert f["one"]["one/kernel:0"].shape == (2, 3)
+
+
+def test_nothing_is_half_loaded(tmp_path):
+    K.Sequential([K.layers.Dense(3, input_shape=(2,)), K.layers.Dense(2)]).save_weights(str(tmp_path / "w.h5"))
+    other = K.Sequential([K.layers.Dense(3, input_shape=(2,)), K.layers.Dense(4)])
+    before = other.get_weights()
+    with pytest.raises(ValueError, match=r"shape \(3, 4\).*\(3, 2\)"):
+        other.load_weights(str(tmp_path / "w.h5"))
+    assert all(np.array_equal(a, b) for a, b in zip(before, other.get_weights()))
+    with pytest.raises(ValueError, match="2 layers into a model with 1"):
+        K.Sequential([K.layers.Dense(3, input_shape=(2,))]).load_weights(str(tmp_path / "w.h5"))
+    with pytest.raises(OSError):
+        other.load_weights(str(tmp_path / "none.h5"))
+
+
+def test_custom_objects(tmp_path):
+    class Twice(K.layers.Layer):
+        def call(self, x):
+            return 2 * x
+    model = K.Sequential([Twice(input_shape=(6,)), K.layers.Dense(1)])
+    model.save(str(tmp_path / "m.h5"))
+    with pytest.raises(ValueError, match="Twice"):
+        K.models.load_model(str(tmp_path / "m.h5"))
+    again = K.models.load_model(str(tmp_path / "m.h5"), custom_objects={"Twice": Twice})
+    assert np.allclose(again.predict(X), model.predict(X))
+
+
+def test_descriptions_and_copies():
+    model = model_of(K)
+    again = K.models.model_from_json(model.to_json())
+    again.set_weights(model.get_weights())
+    assert same(model, again)
+    copy = K.models.clone_model(model)
+    assert not same(model, copy) and [v.name for v in copy.layers] == [v.name for v in model.layers]
+
+
+def test_a_saved_model_can_be_called_without_keras(tmp_path):
+    model = model_of(K)
+    model.save(str(tmp_path / "m"))
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    served = loaded.signatures["serving_default"](x=tf.constant(X))
+    assert set(served) == {"a", "b"} and np.allclose(served["a"], model.predict(X)[0], atol=1e-6)

@@ -1,0 +1,182 @@
+"""tf.train.Checkpoint: objects by their places, restored now or when they are made; containers; optimizers; managers."""
+import os
+
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as v1
+from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper
+from penstock._src.state.checkpoint.object_graph import PythonState
+
+
+class Dense(tf.Module):
+    def __init__(self, n=2):
+        super().__init__()
+        self.kernel = tf.Variable(np.arange(float(n)), name="kernel")
+        self.parts = [tf.Variable(1.0), {"x": tf.Variable(2.0)}]
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    layer = Dense()
+    path = tf.train.Checkpoint(layer=layer, n=tf.Variable(7)).save(str(tmp_path / "c"))
+    assert [n for n, _ in tf.train.list_variables(path)] == [
+        "_CHECKPOINTABLE_OBJECT_GRAPH", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE", "layer/parts/0/.ATTRIBUTES/VARIABLE_VALUE",
+        "layer/parts/1/x/.ATTRIBUTES/VARIABLE_VALUE", "n/.ATTRIBUTES/VARIABLE_VALUE",
+        "save_counter/.ATTRIBUTES/VARIABLE_VALUE"]
+    other = Dense()
+    other.kernel.assign([9.0, 9.0])
+    other.parts[1]["x"].assign(0.0)
+    checkpoint = tf.train.Checkpoint(layer=other, n=tf.Variable(0))
+    checkpoint.restore(path).assert_consumed()
+    assert other.kernel.numpy().tolist() == [0, 1] and other.parts[1]["x"].numpy() == 2.0 and checkpoint.n.numpy() == 7
+    assert tf.train.latest_checkpoint(str(tmp_path)) == path
+
+
+def test_objects_made_after_the_restore_get_their_values(tmp_path):
+    path = tf.train.Checkpoint(layer=Dense(3)).save(str(tmp_path / "c"))
+    root = tf.train.Checkpoint()
+    status = root.restore(path)
+    with pytest.raises(AssertionError, match="Unresolved object"):
+        status.assert_consumed()
+    layer = Dense(3)
+    layer.kernel.assign([5.0, 5.0, 5.0])
+    root.layer = layer
+    assert layer.kernel.numpy().tolist() == [0, 1, 2]
+    status.assert_consumed()
+
+
+def test_nothing_in_common_is_noticed(tmp_path):
+    path = tf.train.Checkpoint(a=tf.Variable(1.0)).write(str(tmp_path / "c"))
+    status = tf.train.Checkpoint(b=tf.Variable(1.0)).read(path)
+    with pytest.raises(AssertionError):
+        status.assert_existing_objects_matched()
+    with pytest.raises(AssertionError, match="Nothing except the root"):
+        status.assert_nontrivial_match()
+    status.expect_partial()
+
+
+def test_slots_of_optimizers(tmp_path):
+    def trained(steps):
+        v, opt = tf.Variable([1.0, 2.0]), v1.train.AdamOptimizer(0.1)
+        for _ in range(steps):
+            opt.minimize(lambda: tf.reduce_sum(v * v), var_list=[v])
+        return v, opt
+    v, opt = trained(3)
+    path = tf.train.Checkpoint(v=v, opt=opt).save(str(tmp_path / "c"))
+    names = [n for n, _ in tf.train.list_variables(path)]
+    assert "v/.OPTIMIZER_SLOT/opt/m/.ATTRIBUTES/VARIABLE_VALUE" in names
+    w, other = tf.Variable([0.0, 0.0]), v1.train.AdamOptimizer(0.1)
+    status = tf.train.Checkpoint(v=w, opt=other).restore(path)
+    other.minimize(lambda: tf.reduce_sum(w * w), var_list=[w])
+    opt.minimize(lambda: tf.reduce_sum(v * v), var_list=[v])
+    status.assert_consumed()
+    np.testing.assert_allclose(w.numpy(), v.numpy())
+
+
+def test_in_graphs(tmp_path):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v = v1.get_variable("v", initializer=3.0, use_resource=True)
+        opt = v1.train.MomentumOptimizer(0.1, 0.9)
+        train = opt.minimize(v * v)
+        checkpoint = v1.train.Checkpoint(v=v, opt=opt)
+        sess.run(v1.global_variables_initializer())
+        sess.run(train)
+        path = checkpoint.save(str(tmp_path / "c"), session=sess)
+        before = sess.run(v)
+        sess.run(train)
+        size = len(sess.graph.get_operations())
+        checkpoint.save(str(tmp_path / "c"), session=sess)
+        assert len(sess.graph.get_operations()) == size          # ops are made once
+        checkpoint.restore(path).assert_consumed().run_restore_ops(sess)
+        assert sess.run(v) == before
+    w = tf.Variable(0.0)
+    tf.train.Checkpoint(v=w).restore(path).expect_partial()
+    assert w.numpy() == before
+
+
+def test_checkpoints_of_savers_are_restored_by_name(tmp_path):
+    v = tf.Variable(4.0, name="v")
+    path = v1.train.Saver([v]).save(None, str(tmp_path / "m"))
+    w = tf.Variable(0.0, name="v")
+    tf.train.Checkpoint(anything=w).restore(path)
+    assert w.numpy() == 4.0
+
+
+def test_savers_restore_checkpoints_of_objects_by_name(tmp_path):
+    path = tf.train.Checkpoint(anything=tf.Variable(4.0, name="v")).save(str(tmp_path / "m"))
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v = v1.get_variable("v", [])
+        v1.train.Saver().restore(sess, path)
+        assert sess.run(v) == 4.0
+
+
+def test_lists_that_were_changed_refuse(tmp_path):
+    root = tf.train.Checkpoint()
+    root.items = [tf.Variable(1.0)]
+    root.items.append(tf.Variable(2.0))
+    assert isinstance(root.items, ListWrapper) and isinstance(root.items, list) and len(root.items) == 2
+    root.save(str(tmp_path / "c"))
+    root.items[0] = tf.Variable(3.0)
+    with pytest.raises(ValueError, match="element was replaced"):
+        root.save(str(tmp_path / "c"))
+
+
+def test_dictionaries_are_seen_through(tmp_path):
+    root, inner = tf.train.Checkpoint(), {"a": tf.Variable(1.0)}
+    root.d = inner
+    assert isinstance(root.d, dict) and isinstance(root.d, DictWrapper) and root.d == inner
+    assert [v.numpy() for v in tf.nest.flatten(root.d)] == [1.0]
+    root.d["b"] = tf.Variable(2.0)
+    root.save(str(tmp_path / "c"))
+    inner["c"] = tf.Variable(3.0)
+    with pytest.raises(ValueError, match="modified outside"):
+        root.save(str(tmp_path / "c"))
+    root.d = {1: tf.Variable(1.0)}
+    with pytest.raises(ValueError, match="non-string key"):
+        root.save(str(tmp_path / "c"))
+
+
+def test_tuples_are_tracked():
+    root = tf.train.Checkpoint()
+    root.t = (1, tf.Variable(2.0))
+    assert root.t == (1, root.t[1]) and [n for n, _ in root.t._checkpoint_dependencies] == ["1"]
+
+
+def test_python_state(tmp_path):
+    class Counter(PythonState):
+        n = 0
+
+        def serialize(self):
+            return str(self.n)
+
+        def deserialize(self, string_value):
+            self.n = int(string_value)
+    counter = Counter()
+    counter.n = 5
+    checkpoint = tf.train.Checkpoint(counter=counter)
+    path = checkpoint.save(str(tmp_path / "c"))
+    counter.n = 0
+    checkpoint.restore(path).assert_consumed()
+    assert counter.n == 5
+
+
+def test_managers_keep_the_newest(tmp_path):
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(checkpoint, str(tmp_path), max_to_keep=2)
+    made = [manager.save() for _ in range(4)]
+    assert manager.checkpoints == made[-2:] and manager.latest_checkpoint == made[-1]
+    assert sorted(f for f in os.listdir(tmp_path) if f.endswith(".index")) == ["ckpt-3.index", "ckpt-4.index"]
+    again = tf.train.CheckpointManager(checkpoint, str(tmp_path), max_to_keep=2)
+    assert again.checkpoints == made[-2:]
+    assert again.save(checkpoint_number=9).endswith("ckpt-9") and again.checkpoints[0] == made[-1]
+
+
+def test_modules():
+    layer = Dense()
+    layer.inner = Dense()
+    layer.fixed = tf.Variable(1.0, trainable=False)
+    assert layer.name == "dense" and layer.submodules == (layer.inner,)
+    assert len(layer.variables) == 7 and len(layer.trainable_variables) == 6
+    with pytest.raises(ValueError, match="not a valid module name"):
+        tf.Module(name="a b")

@@ -1,0 +1,89 @@
+"""Steps on a GPU, replayed as CUDA graphs: the same numbers as on the CPU, and no replay where it would be wrong."""
+import numpy as np
+import pytest
+import torch
+
+import penstock.compat.v1 as tf
+from penstock._src.kernels.devices import cuda
+from penstock._src.step.compile.cuda_graph import Replayed, can_replay
+
+OPTIMIZERS = {
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.01),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+}
+
+
+@pytest.fixture
+def full_precision():
+    cuda.allow_tf32(False)
+    yield
+    cuda.allow_tf32(True)
+
+
+def losses(device, optimizer, use_resource):
+    """Six steps of a small network on fed batches: losses, the last global step, and the program of the step."""
+    draw = np.random.RandomState(0)
+    with tf.Graph().as_default(), tf.device(device):
+        x, y = tf.placeholder(tf.float32, [8, 16, 16, 3]), tf.placeholder(tf.int32, [8])
+        w, b, d = (tf.Variable(v.astype(np.float32), use_resource=use_resource) for v in (
+            draw.randn(3, 3, 3, 8) * 0.2, np.zeros(8), draw.randn(512, 10) * 0.05))
+        h = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), b))
+        h = tf.nn.max_pool(h, [1, 3, 3, 1], [1, 2, 2, 1], "SAME")
+        logits = tf.matmul(tf.reshape(h, [8, -1]), d)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
+        step = tf.train.get_or_create_global_step()
+        train = optimizer().minimize(loss, global_step=step)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            values = [sess.run([train, loss], {x: draw.randn(8, 16, 16, 3), y: draw.randint(0, 10, 8)})[1] for _ in range(6)]
+            return values, sess.run(step), [s.runnable for s in sess._programs.values()][1]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_training_agrees_with_the_cpu_and_is_replayed(optimizer, use_resource, full_precision):
+    expected, steps, _ = losses("/cpu:0", OPTIMIZERS[optimizer], use_resource)
+    found, gpu_steps, program = losses("/gpu:0", OPTIMIZERS[optimizer], use_resource)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert steps == gpu_steps == 6
+    assert isinstance(program, Replayed) and len(program._recordings) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_variable_that_moved_is_found_again():
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        v = tf.Variable([1.0, 2.0])
+        y = tf.sqrt(tf.exp(v * 2.0) + 1.0) * 3.0
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for value in ([1.0, 2.0], [3.0, 4.0]):
+                v.load(value, sess)
+                for _ in range(5):
+                    np.testing.assert_allclose(sess.run(y), np.sqrt(np.exp(np.float32(value) * 2) + 1) * 3, rtol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_feeds_of_several_shapes():
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        x = tf.placeholder(tf.float32, [None])
+        y = tf.sqrt(tf.exp(x * 2.0) + 1.0) * 3.0
+        with tf.Session() as sess:
+            for i in range(12):
+                value = np.arange(1 + i % 3, dtype=np.float32) + i
+                np.testing.assert_allclose(sess.run(y, {x: value}), np.sqrt(np.exp(value * 2) + 1) * 3, rtol=1e-5)
+
+
+def test_what_keeps_state_on_the_host_is_not_replayed():
+    with tf.Graph().as_default() as g:
+        v = tf.Variable(1.0)
+        tf.assign_add(v, 2.0)
+        assert can_replay(g.get_operations())
+        tf.random.normal([2])
+        assert not can_replay(g.get_operations())

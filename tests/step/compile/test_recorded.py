@@ -1,0 +1,214 @@
+"""Steps without the interpreter between kernels: the same numbers and errors, and no recording where it would be wrong."""
+import threading
+
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.base import errors
+from penstock._src.step.compile import recorded
+from penstock._src.step.compile.recorded import Recorded
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(recorded, "_AFTER", 2)
+    monkeypatch.setattr(recorded, "_FEWEST", 1)
+    monkeypatch.setattr(recorded, "_LONGEST", 60)
+
+
+OFF = tf.ConfigProto(graph_options=tf.GraphOptions(optimizer_options=tf.OptimizerOptions(opt_level=-1)))
+OPTIMIZERS = {
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.01),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adam": lambda: tf.train.AdamOptimizer(0.01),
+    "falling rate": lambda: tf.train.GradientDescentOptimizer(tf.train.exponential_decay(0.1, tf.Variable(2.0), 2, 0.5)),
+}
+
+
+def programs(sess):
+    """The programs of a session that may be recorded."""
+    found = [p for s in sess._programs.values() for p in (s.runnable, *(s.variants._made.values() if s.variants else ()))]
+    return [p for p in found if isinstance(p, Recorded)]
+
+
+def recordings(sess):
+    return [p for p in programs(sess) if p.alone is not None]
+
+
+class Network:
+    """A small classifier in a session of its own."""
+
+    def __init__(self, optimizer=OPTIMIZERS["descent"], use_resource=True, config=None):
+        draw = np.random.RandomState(0)
+        with tf.Graph().as_default():
+            self.x, self.y = tf.placeholder(tf.float32, [None, 6]), tf.placeholder(tf.int64, [None])
+            w, b, v = (tf.Variable(n.astype(np.float32), use_resource=use_resource)
+                       for n in (draw.randn(6, 5), np.zeros(5), draw.randn(5, 3)))
+            logits = tf.matmul(tf.nn.relu(tf.matmul(self.x, w) + b), v)
+            self.loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=self.y, logits=logits))
+            self.train, self.variables = optimizer().minimize(self.loss), [w, b, v]
+            self.sess = tf.Session(config=config)
+            self.sess.run(tf.global_variables_initializer())
+
+    def step(self, seed, rows=4):
+        draw = np.random.RandomState(seed)
+        return self.sess.run([self.train, self.loss], {self.x: draw.randn(rows, 6), self.y: draw.randint(0, 3, rows)})[1]
+
+    def values(self):
+        return self.sess.run(self.variables)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_training_is_the_same(optimizer, use_resource):
+    one, other = Network(OPTIMIZERS[optimizer], use_resource), Network(OPTIMIZERS[optimizer], use_resource, OFF)
+    np.testing.assert_allclose([one.step(i) for i in range(12)], [other.step(i) for i in range(12)], rtol=1e-5)
+    for a, b in zip(one.values(), other.values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert recordings(one.sess) and not programs(other.sess)
+
+
+def test_another_batch_size_is_not_the_recorded_one():
+    one, other = Network(), Network(config=OFF)
+    sizes = [4] * 8 + [7, 4, 1, 4, 7]
+    np.testing.assert_allclose([one.step(i, n) for i, n in enumerate(sizes)], [other.step(i, n) for i, n in enumerate(sizes)],
+                               rtol=1e-5)
+
+
+def test_a_wrong_label_is_the_same_error_and_changes_nothing():
+    net = Network()
+    for i in range(8):
+        net.step(i)
+    before = net.values()
+    with pytest.raises(errors.InvalidArgumentError, match=r"label value of 9.*valid range of \[0, 3\)") as found:
+        net.sess.run(net.train, {net.x: np.zeros((4, 6)), net.y: [0, 9, 1, 2]})
+    assert found.value.op.type == "SparseSoftmaxCrossEntropyWithLogits"
+    with pytest.raises(errors.InvalidArgumentError, match="label value of 9"):
+        net.sess.run([net.train, net.loss], {net.x: np.zeros((4, 6)), net.y: [0, 9, 1, 2]})
+    for a, b in zip(before, net.values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_variable_with_another_shape_is_seen():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(np.ones(3, np.float32), validate_shape=False, use_resource=True, shape=tf.TensorShape(None))
+        new = tf.placeholder(tf.float32, None)
+        assign, doubled = v.assign(new, read_value=False), tf.reduce_sum(v * 2.0 + 1.0)
+        sess.run(v.initializer)
+        for n in (3, 3, 3, 3, 5, 5, 2):
+            sess.run(assign, {new: np.ones(n)})
+            assert sess.run(doubled) == 3.0 * n
+
+
+def test_updates_and_reads_keep_their_order():
+    def run(config):
+        with tf.Graph().as_default(), tf.Session(config=config) as sess:
+            v = tf.Variable(1.0, use_resource=True)
+            first = v.read_value() * 2.0
+            with tf.control_dependencies([first]):
+                add = v.assign_add(first)
+            with tf.control_dependencies([add]):
+                second = v.read_value() + 0.5
+            with tf.control_dependencies([second]):
+                third = v.assign(second * second, read_value=False)
+            sess.run(v.initializer)
+            seen = [sess.run([first, second, third])[:2] for _ in range(5)]
+            return seen, len(recordings(sess))
+    assert run(None) == (run(OFF)[0], 1)
+
+
+def test_random_numbers_and_values_that_python_looks_at_stay_as_they_are():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [4])
+        drawn = tf.reduce_sum(tf.random_uniform([4]) + x)
+        where = tf.reduce_sum(tf.cast(tf.where(x > 0.0), tf.float32) * 1.0)
+        rows = tf.gather(x * 2.0, tf.argmax(x)) + 1.0
+        feeds = [np.random.RandomState(i).randn(4) for i in range(10)]
+        assert len({float(sess.run(drawn, {x: f})) for f in feeds}) == 10
+        for f in feeds:
+            assert sess.run(where, {x: f}) == np.flatnonzero(f > 0).sum()
+            assert sess.run(rows, {x: f}) == pytest.approx(f.max() * 2 + 1, rel=1e-6)
+
+
+def test_fed_numbers_and_shapes_are_not_constants():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        rate, dims = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [2])
+        v = tf.Variable(np.zeros(6, np.float32), use_resource=True)
+        down = tf.train.GradientDescentOptimizer(rate).minimize(tf.reduce_sum(v * 3.0))
+        shaped = tf.reduce_sum(tf.reshape(tf.range(6.0) + 1.0, dims), 0)
+        sess.run(v.initializer)
+        for i in range(6):
+            sess.run(down, {rate: float(i)})
+        np.testing.assert_allclose(sess.run(v), -3.0 * sum(range(6)), rtol=1e-6)
+        for d in ([2, 3], [3, 2], [1, 6], [6, 1]) * 2:
+            np.testing.assert_array_equal(sess.run(shaped, {dims: d}), (np.arange(6.0) + 1).reshape(d).sum(0))
+
+
+def test_no_update_of_a_thread_is_lost():
+    """A sum of whole numbers: each step of each thread adds exactly one to each element."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [8, 4])
+        v, b = (tf.Variable(np.zeros(dims, np.float32), use_resource=True) for dims in ((4, 4), 4))
+        loss = tf.reduce_sum(tf.matmul(x, v) + b) / 8.0
+        train = tf.train.GradientDescentOptimizer(-1.0).minimize(loss)
+        sess.run(tf.global_variables_initializer())
+        ones = np.ones((8, 4), np.float32)
+
+        def work():
+            for _ in range(100):
+                sess.run(train, {x: ones})
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(50)
+        assert recordings(sess)
+        for found in sess.run([v, b]):
+            np.testing.assert_array_equal(found, 400.0)
+
+
+def test_what_is_added_to_two_variables_is_not_used_up():
+    """One gradient for two variables, which is fetched as well, while a read holds both: all see the same numbers."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [4, 3])
+        v, w = (tf.Variable(np.zeros((4, 3), np.float32), use_resource=True) for _ in range(2))
+        step = tf.nn.relu(tf.exp(tf.tanh(x) * 2.0) + tf.sin(x)) * 3.0
+        before = [tf.identity(u.read_value()) * 1.0 for u in (v, w)]
+        with tf.control_dependencies(before):
+            updates = tf.train.GradientDescentOptimizer(-1.0).apply_gradients([(step, v), (step, w)])
+        sess.run(tf.global_variables_initializer())
+        right = np.zeros((4, 3), np.float32)
+        for i in range(60):
+            given = np.linspace(-1, i % 5, 12, dtype=np.float32).reshape(4, 3)
+            _, fetched = sess.run([updates, step], {x: given})
+            expected = np.maximum(np.exp(np.tanh(given) * 2) + np.sin(given), 0) * 3
+            np.testing.assert_allclose(fetched, expected, rtol=1e-5)
+            right += expected
+        assert recordings(sess)
+        for found in sess.run([v, w]):
+            np.testing.assert_allclose(found, right, rtol=1e-4)
+
+
+def test_a_value_once_fetched_does_not_change():
+    net = Network()
+    for i in range(8):
+        net.step(i)
+    fetched = net.values()
+    kept = [f.copy() for f in fetched]
+    for i in range(8):
+        net.step(i)
+    for a, b in zip(fetched, kept, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_recording_can_be_read():
+    net = Network()
+    for i in range(8):
+        net.step(i)
+    found = recordings(net.sess)[-1]
+    assert ".add_product(" in found.alone.source and ".add_all([" in found.shared.source
+    script = next(v for k, v in found.alone.scope.items() if k.startswith("script"))
+    assert "aten::addmm" in str(script.graph)

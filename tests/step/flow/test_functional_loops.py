@@ -1,0 +1,176 @@
+"""Functional loops: variables that nobody needs, what stays the same, and sums over iterations, against loops of v1."""
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.graph import context
+from penstock._src.step.compile import loop as loops
+
+RNG = np.random.RandomState(2)
+X, W = RNG.normal(size=(5, 4, 3)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The sources of the loops that are compiled."""
+    found, write = [], loops.write_loop
+
+    def noting(*args):
+        program = write(*args)
+        found.append(program.source)
+        return program
+    monkeypatch.setattr(loops, "write_loop", noting)
+    return found
+
+
+def values(build, functional, n):
+    """What `build(n)` gives, for some counts of iterations."""
+    context.process.v2_control_flow = functional
+    out = []
+    with tf.Graph().as_default(), tf.Session() as sess:
+        count = tf.placeholder(tf.int32, [])
+        fetches = build(count)
+        sess.run(tf.global_variables_initializer())
+        for k in n:
+            out.append(sess.run(fetches, {count: k}))
+    return out
+
+
+def agree(build, n=(0, 1, 5, 23)):
+    """Builds the loop both ways, and compares."""
+    for a, b in zip(values(build, True, n), values(build, False, n), strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-5)
+
+
+def recurrent(count):
+    """A recurrent network: its result, and the gradients of its matrix and its bias."""
+    w, b = tf.get_variable("w", initializer=W), tf.get_variable("b", initializer=np.float32([0.1, -0.2, 0.3]))
+    w, b = tf.identity(w), tf.identity(b)
+    xs = tf.TensorArray(tf.float32, 5, clear_after_read=False).unstack(X)
+
+    def body(i, h):
+        return i + 1, tf.tanh(tf.matmul(tf.concat([xs.read(i % 5), h], 1), w) + b)
+    _, h = tf.while_loop(lambda i, h: i < count, body, [tf.constant(0), tf.zeros([4, 3])])
+    return [h, *tf.gradients(tf.reduce_sum(h * h), [w, b])]
+
+
+def test_a_recurrent_network_and_its_gradients(written):
+    agree(recurrent)
+    forward, backward = written[-2:]
+    assert "OuterSum" in backward and "RowSum" in backward
+    before, _, inside = backward.partition("while True")
+    assert "_Turned" in before and "_Turned" not in inside
+
+
+def test_sums_in_small_pieces(monkeypatch):
+    from penstock._src.step.compile import outer_sum
+    monkeypatch.setattr(outer_sum, "_ROWS", 9)
+    agree(recurrent, (23,))
+
+
+def test_a_gradient_that_nobody_asked_for_is_not_computed(written):
+    def build(count):
+        x, w = tf.constant(X[0]), tf.get_variable("w", initializer=W[:3])
+        _, h = tf.while_loop(lambda i, h: i < count, lambda i, h: (i + 1, tf.sin(h * x) + tf.matmul(h, w)),
+                             [tf.constant(0), tf.ones([4, 3])])
+        return tf.gradients(tf.reduce_sum(h), [w])
+    agree(build, (1, 4))
+    assert "Sin" in written[-2] and written[-1].count(": Cos") == 1
+
+
+def test_variables_that_only_feed_themselves_are_dropped(written):
+    def build(count):
+        _, a, _, _ = tf.while_loop(lambda i, a, b, c: i < count, lambda i, a, b, c: (i + 1, a * 2.0, b * 3.0 + c, c - 1.0),
+                                   [tf.constant(0), tf.constant(1.0), tf.constant(1.0), tf.constant(5.0)])
+        return [a]
+    agree(build)
+    source = written[-1]
+    assert source.count("Mul") == 1 and "Sub" not in source
+
+
+def test_variables_that_the_test_or_an_effect_needs_stay():
+    def by_test(count):
+        _, a, _ = tf.while_loop(lambda i, a, b: b < 40.0, lambda i, a, b: [i + 1, a + 1.0, b * 2.0],
+                                [tf.constant(0), tf.constant(0.0), tf.constant(1.0)], maximum_iterations=count)
+        return [a]
+    agree(by_test)
+
+    def by_effect(count):
+        v = tf.get_variable("v", initializer=0.0, use_resource=True)
+
+        def body(i, a, b):
+            with tf.control_dependencies([v.assign_add(b)]):
+                return i + 1, a + 1.0, b * 2.0
+        _, a, _ = tf.while_loop(lambda i, a, b: i < count, body, [tf.constant(0), tf.constant(0.0), tf.constant(1.0)])
+        with tf.control_dependencies([a]):
+            return [tf.identity(a), v.read_value()]
+    agree(by_effect, (0, 3))
+
+
+def test_variables_that_change_places():
+    def build(count):
+        _, a, _, _ = tf.while_loop(lambda i, a, b, c: i < count, lambda i, a, b, c: (i + 1, b, c, a + 1.0),
+                                   [tf.constant(0), tf.constant(1.0), tf.constant(2.0), tf.constant(3.0)])
+        return [a]
+    agree(build, (0, 1, 2, 3, 7))
+
+
+def test_what_stays_the_same_is_computed_once(written):
+    def build(count):
+        x = tf.get_variable("x", initializer=np.linspace(0, 1, 3000, dtype=np.float32))
+        _, a = tf.while_loop(lambda i, a: i < count, lambda i, a: (i + 1, a + tf.exp(x)), [tf.constant(0), tf.zeros([3000])])
+        return [a]
+    agree(build)
+    before, _, inside = written[-1].partition("while True")
+    assert "Exp" in before and "Exp" not in inside
+
+
+def test_loops_in_functions_and_in_loops():
+    def build(count):
+        w = tf.get_variable("w", initializer=W[:3])
+
+        def outer(i, h, unused):
+            _, g, _ = tf.while_loop(lambda j, g, u: j < 2, lambda j, g, u: (j + 1, tf.tanh(tf.matmul(g, w)), u + g),
+                                    [tf.constant(0), h, h])
+            return i + 1, g, unused + 1.0
+        _, h, _ = tf.while_loop(lambda i, h, u: i < count, outer, [tf.constant(0), tf.constant(X[0]), tf.constant(0.0)])
+        return [h, *tf.gradients(tf.reduce_sum(h), [w])]
+    agree(build, (0, 1, 4))
+
+
+def test_a_traced_loop():
+    def run(x, n):
+        import penstock as tf2
+
+        @tf2.function
+        def f(x, n):
+            h, unused, i = x, x, 0
+            while i < n:
+                h, unused = tf2.tanh(tf2.matmul(h, W[:3]) + 1.0), unused * 2.0
+                i += 1
+            return h
+        return f(tf2.constant(x), tf2.constant(n)).numpy()
+    before = tf.executing_eagerly()
+    if not before:
+        tf.enable_eager_execution()
+    h = X[0]
+    for _ in range(3):
+        h = np.tanh(h @ W[:3] + 1.0)
+    np.testing.assert_allclose(run(X[0], 3), h, rtol=1e-4)
+
+
+
+def test_functions_that_a_body_calls_are_looked_through(written):
+    import penstock as tf2
+
+    @tf2.function
+    def both(a, b):
+        return a * 2.0, tf2.sin(b) + a
+
+    def build(count):
+        _, a, _ = tf.while_loop(lambda i, a, b: i < count, lambda i, a, b: (i + 1, *both(a, b)),
+                                [tf.constant(0), tf.constant(X[0]), tf.constant(X[1])])
+        return [a]
+    agree(build, (0, 3))
+    assert ": Sin" not in written[-1] and "Call" not in written[-1]

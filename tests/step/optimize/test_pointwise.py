@@ -1,0 +1,231 @@
+"""Pointwise ops of loops as one."""
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.kernels import pointwise
+
+from .steps import config, numbers
+
+pytestmark = pytest.mark.skipif(not pointwise.available(), reason="penstock was installed without a compiler")
+N, B, H = 4, 3, 5
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    tf.disable_control_flow_v2()
+    with tf.Graph().as_default():
+        yield
+
+
+def looped(body, *start, n=N):
+    """The last values of a loop over tensors."""
+    loop = tf.while_loop(lambda i, *_: i < n, lambda i, *v: (i + 1, *body(*v)), [tf.constant(0), *map(tf.constant, start)])
+    return list(loop[1:])
+
+
+def source(fetches, **switches):
+    with tf.Session(config=config(**switches)) as sess:
+        return sess.explain(fetches)
+
+
+def joined(fetches):
+    """How many ops stand for several; asserts that values are the same without them, and that the switch turns them off."""
+    found = []
+    for on in (True, False):
+        with tf.Session(config=config(remapping=on)) as sess:
+            found.append(sess.run(fetches))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+    assert "_Pointwise" not in source(fetches, remapping=False)
+    return source(fetches).count("_Pointwise ->")
+
+
+def gated(w):
+    """A recurrent cell with an update gate and a reset gate."""
+    def body(h):
+        r, u = tf.split(tf.sigmoid(tf.matmul(h, w)), 2, 1)
+        candidate = tf.tanh(h * r)
+        return [u * h + (1 - u) * candidate]
+    return body
+
+
+def test_a_cell_and_its_gradient():
+    w = tf.constant(numbers(1, H, 2 * H))
+    h, = looped(gated(w), numbers(2, B, H))
+    loss = tf.reduce_sum(tf.square(h))
+    assert joined([h]) == 1
+    assert joined([loss, *tf.gradients(loss, [w])]) >= 2
+
+
+def test_parts_of_an_array_are_read_where_they_are():
+    w = tf.constant(numbers(1, H, 4 * H))
+
+    def body(h):
+        a, b, c, d = tf.split(tf.matmul(h, w), 4, axis=-1)
+        return [tf.tanh(a) * b - c / (2.0 + tf.square(d))]
+    out = looped(body, numbers(2, B, H))
+    assert joined(out) == 1 and ": Split ->" not in source(out)
+
+
+def test_a_bias_is_added_where_its_sum_is_used():
+    w, b = tf.constant(numbers(1, H, 2 * H)), tf.constant(numbers(2, 2 * H))
+
+    def body(seen):
+        def step(h, s):
+            z = tf.matmul(h, w) + b
+            u, v = tf.split(z, 2, axis=1)
+            return [tf.sigmoid(u) * tf.tanh(v), s + tf.reduce_sum(z) if seen else s]
+        return step
+    alone, others_look = (looped(body(seen), numbers(3, B, H), np.float32(0)) for seen in (False, True))
+    assert joined(alone) == 1 and "_FusedMatMul" not in source(alone)
+    assert joined(others_look) == 1 and "_FusedMatMul" in source(others_look)
+
+
+def test_parts_along_another_axis_are_cut():
+    def body(h):
+        a, b = tf.split(h, 2, axis=0)
+        return [tf.concat([tf.tanh(a) * b, a - b], 0)]
+    out = looped(body, numbers(2, 2 * B, H))
+    assert joined(out) == 1 and ": Split ->" in source(out) and ": ConcatV2 ->" in source(out)
+
+
+def test_results_side_by_side():
+    def body(h):
+        a, b = tf.split(h, 2, axis=1)
+        s = tf.sigmoid(a) - b
+        return [tf.concat([s, -s], 1)]
+    out = looped(body, numbers(2, B, 2 * H))
+    assert joined(out) == 1 and ": ConcatV2 ->" not in source(out)
+
+
+def test_rows_for_all_rows_and_sums_of_several():
+    row, other = tf.constant(numbers(1, H)), tf.constant(numbers(2, 1, H))
+
+    def body(x, y):
+        return [tf.add_n([x * row, y, x - other]), tf.tanh(x)]
+    assert joined(looped(body, numbers(3, 2, B, H), numbers(4, 2, B, H))) >= 1
+
+
+def test_other_shapes_and_types_stay():
+    def body(x, y):
+        return [tf.tanh(x) * tf.reduce_sum(y, 1, keepdims=True), tf.tanh(y) + 1]
+    assert joined(looped(body, numbers(1, B, H), numbers(2, B, 2))) == 1               # columns are not rows; y alone
+    assert joined(looped(lambda x: [tf.tanh(x) * x + x], numbers(3, B, H, dtype=np.float64))) == 0
+    assert joined(looped(lambda x: [tf.tanh(x) * x + x], numbers(3, 0, H))) == 0
+
+
+def test_an_op_between_keeps_others_apart():
+    def body(x):
+        y = tf.tanh(x) * 2.0
+        z = tf.cumsum(y, 1)                        # takes the one, and gives to the other
+        return [y * 0.1 + tf.sigmoid(z) * y]
+    assert joined(looped(body, numbers(1, B, H))) == 2
+
+
+def test_more_ops_than_one_takes():
+    def body(x, y):
+        first = x
+        for i in range(70):
+            x = [x * 0.9 + y, tf.tanh(x) - first, tf.sigmoid(x) * x, first - x][i % 4]
+        return [x, tf.tanh(y)]
+    assert joined(looped(body, numbers(1, B, H), numbers(2, B, H))) >= 4
+
+
+def test_an_op_that_is_waited_for_stays():
+    def body(x):
+        y = -x
+        with tf.control_dependencies([y]):
+            z = tf.identity(x * 0.5)
+        return [tf.tanh(y) * z + z]
+    out = looped(body, numbers(1, B, H))
+    assert joined(out) >= 1
+
+
+def test_conditionals_stay_as_they_are():
+    def body(x):
+        s = tf.reduce_sum(x)
+        return [tf.cond(s > 0, lambda: tf.tanh(x) * x - 1.0, lambda: tf.sigmoid(x) + x * 2.0)]
+    assert joined(looped(body, numbers(1, B, H))) == 0
+
+
+def test_outside_of_loops_nothing_changes():
+    x = tf.constant(numbers(1, 50, 60)) + tf.random_uniform([])
+    assert "_Pointwise" not in source([tf.tanh(x) * x + tf.sigmoid(x)])
+
+
+def test_the_same_values_with_shapes_that_only_a_run_knows():
+    x = tf.placeholder(tf.float32, [None, H])
+    out = tf.while_loop(lambda v: tf.reduce_sum(v) < 1e3, lambda v: [tf.sigmoid(v) * 2.0 + v], [x])
+    found = []
+    for on in (True, False):
+        with tf.Session(config=config(remapping=on)) as sess:
+            found.append([sess.run(out, {x: numbers(1, rows, H)}) for rows in (2, 3, 3, 3, 3, 3, 2)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_functional_loops(monkeypatch):
+    runs = []
+    run = pointwise.Plan.run
+    monkeypatch.setattr(pointwise.Plan, "run", lambda self, values: runs.append(self) or run(self, values))
+    tf.enable_control_flow_v2()
+    w = tf.constant(numbers(1, H, 2 * H))
+    h, = looped(gated(w), numbers(2, B, H))
+    loss = tf.reduce_sum(tf.square(h))
+    found = []
+    fetches = [h, loss, *tf.gradients(loss, [w])]
+    for on in (True, False):
+        with tf.Session(config=config(all=on)) as sess:
+            found.append(sess.run(fetches))
+    assert len(runs) >= 2 * N
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def test_saved_values_that_belong_together_are_one_array():
+    w = tf.constant(numbers(1, H, 4 * H))
+
+    def body(c, h):
+        i, j, f, o = tf.split(tf.matmul(h, w), 4, axis=1)
+        c = c * tf.sigmoid(f) + tf.sigmoid(i) * tf.tanh(j)
+        return [c, tf.tanh(c) * tf.sigmoid(o)]
+    _, h = looped(body, numbers(2, B, H), numbers(3, B, H))
+    loss = tf.reduce_sum(tf.square(h))
+    fetches = [loss, *tf.gradients(loss, [w])]
+    assert joined(fetches) >= 2
+    text, apart = source(fetches), source(fetches, remapping=False)
+    assert "StackPopV2 -> float32[5,3,5]" in text                           # four gates and tanh(c)
+    assert text.count("StackPushV2 ->") == 3 < apart.count("StackPushV2 ->")     # these, the old c, and h
+    with tf.Session(config=config(loop_optimization=False)) as off, tf.Session() as on:
+        for a, b in zip(on.run(fetches), off.run(fetches), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def drawn(draw, values, w):
+    """Some more values from those of a body, all of shape [B, H]: pointwise ops, and others that keep them apart."""
+    for _ in range(draw.randint(4, 16)):
+        a, b, c = (values[i] for i in draw.randint(0, len(values), 3))
+        values.append([
+            lambda a, b, c: a + b, lambda a, b, c: a - 0.5 * b, lambda a, b, c: tf.tanh(a) * b, lambda a, b, c: tf.sigmoid(a),
+            lambda a, b, c: a * b + c, lambda a, b, c: tf.add_n([a, b, c]) / (2.0 + tf.square(b)), lambda a, b, c: -a,
+            lambda a, b, c: a + b[0], lambda a, b, c: tf.tanh(tf.matmul(a, w) + c[0]), lambda a, b, c: tf.cumsum(a, 1) * 0.3,
+            lambda a, b, c: tf.split(tf.concat([a * b, tf.tanh(c)], 1), 2, 1)[1],
+            lambda a, b, c: tf.add(*tf.split(tf.matmul(tf.concat([a, b], 1), tf.concat([tf.concat([w, w], 0)] * 2, 1)), 2, 1)),
+        ][draw.randint(12)](a, b, c))
+    return [tf.tanh(values[-1] + tf.matmul(values[0], w)), tf.tanh(values[-2])]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_bodies_and_their_gradients(seed):
+    w = tf.constant(numbers(seed, H, H))
+    starts = [numbers(seed + i, B, H) for i in (1, 2)]
+    out = looped(lambda *v: drawn(np.random.RandomState(seed), list(v), w), *starts, n=3)
+    fetches = [*out, *tf.gradients(out, [w])]
+    found = []
+    for switches in ({}, {"remapping": False}, {"loop_optimization": False}, {"all": False}):
+        with tf.Session(config=config(**switches)) as sess:
+            found.append(sess.run(fetches))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
