@@ -18,12 +18,12 @@ from penstock._src.base.version import __version__ as __version__
 if "OMP_WAIT_POLICY" not in _os.environ:
     _os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
-# The modules that export public names and are light enough to load at once; ops declares every op.
+# The modules that export public names and are light enough to load at once; ops.families declares every op.
 _MODULES = (
     "base.text", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "kernels.devices.device_spec",
     "session.session",
-    "eager.tape", "eager.forward", "eager.function", "eager.wrap_function", "kernels.devices.device_config", "ops",
+    "eager.tape", "eager.forward", "eager.function", "eager.wrap_function", "kernels.devices.device_config", "ops.families",
     "state.variables", "base.tf_logging",
     "library.ragged", "state.module", "data.datasets",
 )

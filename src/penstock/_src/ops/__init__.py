@@ -1,7 +1,4 @@
-"""What can be computed: one folder per family of ops, one file per block of it, all of them in the registry after this
-import."""
-import importlib as _importlib
-import pkgutil as _pkgutil
+"""What can be computed: one folder per family of ops, one file per block. `families` declares all of them.
 
-for _module in sorted(m.name for m in _pkgutil.walk_packages(__path__, f"{__name__}.")):
-    _importlib.import_module(_module)
+Importing a module of this package, such as the registry, loads no family: the layers below the families need the registry.
+"""
