@@ -17,6 +17,8 @@ from penstock._src.kernels.devices import device_config
 _SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH")]))
 
+os.environ["PENSTOCK_OFFLINE"] = "1"             # tests download nothing but what a server of theirs has
+
 # On a loaded machine drawing is slow now and then: that is no fault of what is tested.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")

@@ -133,8 +133,9 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "datasets"
 
 
-def test_datasets_say_where_files_belong(home):
-    with pytest.raises(FileNotFoundError, match=r"datasets/mnist.npz.*penstock downloads nothing"):
+def test_datasets_say_where_files_belong(home, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_OFFLINE", "1")
+    with pytest.raises(ConnectionError, match=r"PENSTOCK_OFFLINE.*save it as .*datasets/mnist.npz"):
         K.datasets.mnist.load_data()
 
 

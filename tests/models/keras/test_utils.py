@@ -56,8 +56,9 @@ def test_batches_are_read_ahead_in_order():
     assert threading.active_count() <= before + 1
 
 
-def test_files_come_from_the_cache(tmp_path):
-    with pytest.raises(FileNotFoundError, match="put it there"):
+def test_files_come_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_OFFLINE", "1")
+    with pytest.raises(ConnectionError, match="PENSTOCK_OFFLINE.*save it as"):
         K.utils.get_file("a.txt", "https://example.com/a.txt", cache_dir=str(tmp_path))
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "a.txt").write_text("hello")

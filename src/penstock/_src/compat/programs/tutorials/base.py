@@ -5,7 +5,6 @@ import csv
 import os
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock._src.compat.contrib.learn.datasets import Dataset, Datasets  # noqa: F401
-
-TIMEOUT = 60                    # seconds that a server may be silent
+from penstock._src.io.download import download
 
 
 def load_csv_with_header(filename: Any, target_dtype: Any, features_dtype: Any, target_column: int = -1) -> Dataset:
@@ -68,13 +66,10 @@ def retry(initial_delay: float, max_delay: float, factor: float = 2.0, jitter: f
 
 
 def urlretrieve_with_retry(url: str, filename: str | None = None) -> tuple[str, Any]:
-    """Fetches a file; gives its name and the headers."""
+    """Downloads a file; returns its path and headers, which are empty: the download may have taken several connections."""
     target = filename or os.path.join(tempfile.mkdtemp(), os.path.basename(url))
-    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(target + ".part", "wb") as file:
-        while block := answer.read(1 << 20):
-            file.write(block)
-    os.replace(target + ".part", target)
-    return target, answer.headers
+    download(url, target)
+    return target, {}
 
 
 def maybe_download(filename: str, work_directory: str, source_url: str) -> str:

@@ -1,4 +1,7 @@
-"""Datasets of numpy files at the usual cache place (`~/.keras/datasets`). Nothing is downloaded: see `get_file`."""
+"""Datasets of numpy files in the cache (`~/.keras/datasets`), downloaded when they are missing.
+
+What is downloaded has to have its known checksum. A file that somebody put there is used as it is.
+"""
 from __future__ import annotations
 
 import gzip
@@ -11,10 +14,26 @@ import numpy as np
 from penstock._src.base.api import export
 from penstock._src.models.keras.backend.config import keras_home
 from penstock._src.models.keras.preprocessing.sequence import _remove_long_seq
-from penstock._src.models.keras.utils.data_utils import get_file
+from penstock._src.models.keras.utils.file_cache import fetch, get_file
 
 _ORIGIN = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
+_CHECKSUMS = {
+    "mnist.npz": "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
+    "boston_housing.npz": "f553886a1f8d56431e820c5b82552d9d95cfcb96d1e678153f8839538947dff5",
+    "imdb.npz": "69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
+    "imdb_word_index.json": "bfafd718b763782e994055a2d397834f",
+    "reuters.npz": "d6586e694ee56d7a4e65172e12b3e987c03096cb01eab99753921ef915959916",
+    "reuters_word_index.json": "4d44cc38712099c9e383dc6e5f11a921",
+}
 Split = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _file(path: str, name: str) -> str:
+    """The path of a dataset's file in the cache, downloaded if it is missing."""
+    found = os.path.join(keras_home(), "datasets", path)
+    if not os.path.exists(found):
+        fetch(_ORIGIN + name, found, _CHECKSUMS[name])
+    return found
 
 
 @export("keras.datasets.mnist.load_data")
@@ -23,7 +42,7 @@ def mnist(path: str = "mnist.npz") -> Split:
 
     >>> (x_train, y_train), (x_test, y_test) = tf.keras.datasets.mnist.load_data()
     """
-    with np.load(get_file(path, _ORIGIN + "mnist.npz"), allow_pickle=False) as f:
+    with np.load(_file(path, "mnist.npz"), allow_pickle=False) as f:
         return (f["x_train"], f["y_train"]), (f["x_test"], f["y_test"])
 
 
@@ -46,7 +65,7 @@ def boston_housing(path: str = "boston_housing.npz", test_split: float = 0.2, se
     """House prices in Boston in the 1970s: 13 attributes and a price per district."""
     if not 0 <= test_split < 1:
         raise ValueError(f"test_split must be in [0, 1). Received: {test_split}")
-    with np.load(get_file(path, _ORIGIN + "boston_housing.npz"), allow_pickle=False) as f:
+    with np.load(_file(path, "boston_housing.npz"), allow_pickle=False) as f:
         x, y = f["x"], f["y"]
     order = np.random.RandomState(seed).permutation(len(x))
     x, y = x[order], y[order]
@@ -139,7 +158,7 @@ def imdb(path: str = "imdb.npz", num_words: int | None = None, skip_top: int = 0
     """Film reviews as numbers of words, with labels 0 and 1."""
     if kwargs:
         raise TypeError(f"Unrecognized keyword arguments: {kwargs}")
-    x_train, y_train, x_test, y_test = _ragged_rows(get_file(path, _ORIGIN + "imdb.npz"),
+    x_train, y_train, x_test, y_test = _ragged_rows(_file(path, "imdb.npz"),
                                                     ("x_train", "y_train", "x_test", "y_test"))
     rng = np.random.RandomState(seed)
     xs: list = []
@@ -161,7 +180,7 @@ def reuters(path: str = "reuters.npz", num_words: int | None = None, skip_top: i
     """Newswires as numbers of words, in 46 topics."""
     if kwargs:
         raise TypeError(f"Unrecognized keyword arguments: {kwargs}")
-    xs, ys = _ragged_rows(get_file(path, _ORIGIN + "reuters.npz"), ("x", "y"))
+    xs, ys = _ragged_rows(_file(path, "reuters.npz"), ("x", "y"))
     order = np.arange(len(xs))
     np.random.RandomState(seed).shuffle(order)
     xs, ys = _chosen([xs[i] for i in order], [ys[i] for i in order], num_words, skip_top, maxlen, start_char, oov_char,
@@ -170,21 +189,21 @@ def reuters(path: str = "reuters.npz", num_words: int | None = None, skip_top: i
     return (_objects(xs[:cut]), np.array(ys[:cut])), (_objects(xs[cut:]), np.array(ys[cut:]))
 
 
-def _word_index(path: str) -> dict[str, int]:
-    with open(get_file(path, _ORIGIN + path)) as f:
+def _word_index(path: str, name: str) -> dict[str, int]:
+    with open(_file(path, name)) as f:
         return json.load(f)
 
 
 @export("keras.datasets.imdb.get_word_index")
 def imdb_word_index(path: str = "imdb_word_index.json") -> dict[str, int]:
     """The numbers of the words of the reviews."""
-    return _word_index(path)
+    return _word_index(path, "imdb_word_index.json")
 
 
 @export("keras.datasets.reuters.get_word_index")
 def reuters_word_index(path: str = "reuters_word_index.json") -> dict[str, int]:
     """The numbers of the words of the newswires."""
-    return _word_index(path)
+    return _word_index(path, "reuters_word_index.json")
 
 
 @export("keras.datasets.digits.load_data")

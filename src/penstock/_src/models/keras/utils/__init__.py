@@ -2,6 +2,7 @@
 from penstock._src.models.keras.utils import (  # noqa: F401
     data_utils,
     dataset_creator,
+    file_cache,
     generic_utils,
     hdf5_matrix,
     layer_utils,

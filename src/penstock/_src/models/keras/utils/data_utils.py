@@ -1,20 +1,11 @@
-"""Sequences of batches and what reads them ahead, and files from the cache.
-
-An enqueuer starts threads that fill a queue; `stop` ends them. Nothing is downloaded: `get_file` finds files at the usual
-cache place and says where to put one that is missing.
-"""
+"""Sequences of batches and what reads them ahead. An enqueuer starts threads that fill a queue; `stop` ends them."""
 from __future__ import annotations
 
 import abc
 import contextlib
-import hashlib
-import os
 import queue
 import random
-import shutil
-import tarfile
 import threading
-import zipfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -22,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
-from penstock._src.models.keras.backend.config import keras_home
 
 
 @export("keras.utils.Sequence", v2=["keras.utils.PyDataset"])
@@ -195,62 +185,3 @@ class GeneratorEnqueuer(SequenceEnqueuer):
                 raise
             if batch is not None:
                 yield batch
-
-
-@export("keras.utils.get_file")
-def get_file(fname: str | None = None, origin: str | None = None, untar: bool = False, md5_hash: str | None = None,
-             file_hash: str | None = None, cache_subdir: str = "datasets", hash_algorithm: str = "auto", extract: bool = False,
-             archive_format: Any = "auto", cache_dir: Any = None, force_download: bool = False) -> str:
-    """The path of a file in the cache (`~/.keras/datasets/<fname>`), unpacked if asked for.
-
-    Files are not downloaded, but from `file://`. One that is missing is a FileNotFoundError that says where to put it.
-    """
-    if fname is None:
-        if not origin:
-            raise ValueError("Please specify the \"fname\" or the \"origin\" argument.")
-        fname = os.path.basename(origin.rstrip("/"))
-    file_hash = file_hash if file_hash is not None or md5_hash is None else md5_hash
-    folder = os.path.join(os.fspath(cache_dir) if cache_dir else str(keras_home()), cache_subdir)
-    path = os.path.join(folder, fname + ".tar.gz" if untar and not fname.endswith((".tar.gz", ".tgz", ".tar")) else fname)
-    if origin and origin.startswith("file://") and (force_download or not os.path.exists(path)):
-        os.makedirs(folder, exist_ok=True)
-        shutil.copy(origin[len("file://"):], path)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"{path} is not there, and penstock downloads nothing. Get the file"
-                                + (f" from {origin}" if origin else "") + f" and put it there, as {path}.")
-    if file_hash is not None and not validate_file(path, file_hash, hash_algorithm):
-        raise ValueError(f"{path} is incomplete or outdated: its {hash_algorithm} hash is not {file_hash}. Get it again"
-                         + (f" from {origin}." if origin else "."))
-    if untar or extract:
-        _extract(path, folder, "tar" if untar else archive_format)
-    return os.path.join(folder, fname) if untar else path
-
-
-def _extract(path: str, folder: str, archive_format: Any) -> bool:
-    """Unpacks an archive, without paths that lead out of the folder; False if it is none."""
-    kinds = [] if archive_format is None else ["tar", "zip"] if archive_format == "auto" else np.atleast_1d(archive_format)
-    for kind in kinds:
-        if kind == "tar" and tarfile.is_tarfile(path):
-            with tarfile.open(path) as archive:
-                archive.extractall(folder, filter="data")
-            return True
-        if kind == "zip" and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                archive.extractall(folder)
-            return True
-    return False
-
-
-def _hash_file(path: Any, algorithm: str = "sha256", chunk_size: int = 65535) -> str:
-    """The hash of a file; `auto` is sha256."""
-    made = hashlib.md5(usedforsecurity=False) if algorithm == "md5" else hashlib.sha256()
-    with open(path, "rb") as f:
-        while chunk := f.read(chunk_size):
-            made.update(chunk)
-    return made.hexdigest()
-
-
-def validate_file(path: Any, file_hash: str, algorithm: str = "auto", chunk_size: int = 65535) -> bool:
-    """Whether a file has a hash; `auto` goes by the length of it."""
-    kind = "sha256" if algorithm == "sha256" or (algorithm == "auto" and len(file_hash) == 64) else "md5"
-    return _hash_file(path, kind, chunk_size) == str(file_hash)
