@@ -19,7 +19,7 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint oracle models conformance bench chaos clean
+.PHONY: help wheel demo test test-slow lint oracle models conformance bench chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -31,9 +31,10 @@ help:
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
+	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
 	@echo "make clean        remove the environments and what tools left behind"
 
-$(READY): pyproject.toml constraints.txt src/penstock/_src/io/_scanner.c src/penstock/_src/kernels/_images.c \
+$(READY): pyproject.toml setup.py constraints.txt src/penstock/_src/io/_scanner.c src/penstock/_src/kernels/_images.c \
 	src/penstock/_src/kernels/_pointwise.c src/penstock/_src/kernels/_pointwise_lanes.h src/penstock/_src/kernels/_threads.h
 	@$(PYTHON) -c 'import sys; sys.exit("penstock needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	@echo "[1/3] making $(VENV)"
@@ -80,6 +81,11 @@ bench: $(READY) $(ORACLE_READY)
 
 chaos: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)
+
+wheel:
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
+	@PENSTOCK_PURE=1 $(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
+	@ls dist
 
 clean:
 	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info

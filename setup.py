@@ -1,0 +1,28 @@
+"""The C kernels, which are optional: without a compiler ATen and numpy do their work.
+
+Without a compiler, or with PENSTOCK_PURE=1, the wheel has no compiled parts and installs on every platform.
+"""
+import os
+import shlex
+import shutil
+import sysconfig
+
+from setuptools import Extension, setup
+
+KERNELS = "src/penstock/_src/kernels"
+
+
+def has_compiler() -> bool:
+    """Whether the C compiler that Python would call is installed."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    return shutil.which(command[0]) is not None
+
+
+EXTENSIONS = [
+    Extension("penstock._src.io._scanner", ["src/penstock/_src/io/_scanner.c"], optional=True),
+    Extension("penstock._src.kernels._images", [f"{KERNELS}/_images.c"], depends=[f"{KERNELS}/_threads.h"],
+              extra_compile_args=["-O3"], optional=True),
+    Extension("penstock._src.kernels._pointwise", [f"{KERNELS}/_pointwise.c"],
+              depends=[f"{KERNELS}/_pointwise_lanes.h", f"{KERNELS}/_threads.h"], extra_compile_args=["-O3"], optional=True),
+]
+setup(ext_modules=EXTENSIONS if has_compiler() and os.environ.get("PENSTOCK_PURE") != "1" else [])
