@@ -16,7 +16,7 @@ REGISTRY = {"ops.registry", "ops.signature"}       # how ops are declared; graph
 PUBLIC = {"penstock"}                              # the public names, for what is written in terms of them
 CORE = REGISTRY | {"base", "graph", "session.fetches", "io"}
 LIBRARY = CORE | PUBLIC | {"ops", "library.weights"}
-STEP = {"step.place", "step.optimize", "step.partition", "step.compile"}
+STEP = {"step"}
 
 # A part is the longest of these names that a module's name begins with.
 MAY_IMPORT = {
@@ -32,10 +32,14 @@ MAY_IMPORT = {
     "collective": {"base"},
     "ops": CORE | PUBLIC | {"collective", "session.feeds", "kernels", "data.queues", "data.pipelines"},
     "step.place": {"base", "kernels.devices"},
-    "step.optimize": CORE | {"kernels"},
+    "step.runnable": {"graph"},
+    "step.spec": {"graph", "step.place", "step.optimize.options"},
+    "step.compiler": {"graph", "step", "execute"},
+    "step.optimize": CORE | {"kernels", "step.runnable"},
     "step.partition": CORE | {"kernels.devices", "step.place"},
-    "step.compile": CORE | {"kernels", "step.place"},
-    "execute": CORE | {"step.compile", "step.partition", "step.place", "kernels.devices", "kernels.host_threads"},
+    "step.compile": CORE | {"kernels", "step.place", "step.runnable"},
+    "execute": CORE | {"step.compile", "step.partition", "step.place", "step.runnable",
+                       "kernels.devices", "kernels.host_threads"},
     "eager": CORE | {"kernels", "step.compile", "step.place", "execute"},
     "eager.autograph": CORE | {"ops"},
     "session": CORE | STEP | {"session.feeds", "session.config", "kernels", "execute"},

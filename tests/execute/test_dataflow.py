@@ -14,7 +14,7 @@ from penstock._src.execute.dataflow import Executor
 from penstock._src.graph import context
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import get
-from penstock._src.step.compile.program import Program, compile_program
+from penstock._src.step.compile.program import Program, write_program
 
 
 @pytest.fixture(autouse=True, params=["program", "executor"])
@@ -22,7 +22,7 @@ def graph(request, monkeypatch):
     """A v1 graph; whatever can be a program is one, or nothing with control flow is."""
     context.process.v2_control_flow = False
     if request.param == "executor":
-        monkeypatch.setattr("penstock._src.step.compile.structured.write_structured", lambda *_: None)
+        monkeypatch.setattr("penstock._src.step.compiler.write_structured", lambda *_: None)
     with tf.Graph().as_default() as g:
         yield g
 
@@ -43,7 +43,7 @@ def test_same_answers_as_a_program():
     fetches = [tf.concat([a * b, a], 0), tf.shape(b), a]
     ops = needed(fetches, [], {id(x)})
     value = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    program = compile_program(ops, fetches, [x], step())
+    program = write_program(ops, fetches, [x], step())
     assert isinstance(program, Program)
     for p, e in zip(program.run(step(), value), executor(fetches, [x]).run(step(), value), strict=True):
         np.testing.assert_array_equal(p.numpy(), e.numpy())

@@ -25,7 +25,7 @@ class Mode:
         if self.name in ("eager", "function"):
             return self._eager(tf.function(f) if self.name == "function" else f, arrays, grads)
         context.process.v2_control_flow = self.name == "v2"
-        executor = mock.patch("penstock._src.step.compile.structured.write_structured", lambda *_: None)
+        executor = mock.patch("penstock._src.step.compiler.write_structured", lambda *_: None)
         with tf.Graph().as_default(), executor if self.name == "executor" else contextlib.nullcontext():
             xs = [tf.placeholder(np.asarray(a).dtype, np.shape(a)) for a in arrays]
             y = f(*xs)

@@ -20,7 +20,7 @@ def both(fetches, feeds):
     with tf.Session() as sess:
         program = sess.explain(fetches, feeds)
         first = sess.run(fetches, feeds)
-    with mock.patch("penstock._src.step.compile.structured.write_structured", lambda *_: None), tf.Session() as sess:
+    with mock.patch("penstock._src.step.compiler.write_structured", lambda *_: None), tf.Session() as sess:
         second = sess.run(fetches, feeds)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -32,7 +32,7 @@ def values(g, n, w, count):
     feeds = {n: count, w: W}
     with tf.Session() as sess:
         source, found = sess.explain(g, feeds), sess.run(g, feeds)
-    with mock.patch("penstock._src.step.compile.structured.write_structured", lambda *_: None), tf.Session() as sess:
+    with mock.patch("penstock._src.step.compiler.write_structured", lambda *_: None), tf.Session() as sess:
         return source, found, sess.run(g, feeds)
 
 

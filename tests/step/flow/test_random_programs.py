@@ -63,7 +63,7 @@ drawn = {"deadline": None, "derandomize": True, "suppress_health_check": list(He
 
 # -- running ----------------------------------------------------------------------------------------------------------
 def on_executor(program, given_inputs):
-    with mock.patch("penstock._src.step.compile.structured.write_structured", lambda *_: None):
+    with mock.patch("penstock._src.step.compiler.write_structured", lambda *_: None):
         return run_v1(tf, program, given_inputs)
 
 

@@ -7,6 +7,7 @@ import torch
 
 import penstock.compat.v1 as tf
 from penstock._src.kernels import reuse
+from penstock._src.step.optimize.variants import Variants
 
 MEGABYTE = 1 << 20
 
@@ -55,8 +56,8 @@ def test_a_long_loop_of_steps_keeps_nothing():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         before = steps(200)
         assert steps(800) - before < 24 * MEGABYTE
-        step, = [s for s in sess._programs.values() if s.variants is not None]
-        assert len(step.variants._made) <= 4 and len(step.variants._seen) <= 64
+        step, = [s for s in sess._programs.values() if isinstance(s.runnable, Variants)]
+        assert len(step.runnable._made) <= 4 and len(step.runnable._seen) <= 64
 
 
 def test_a_dying_temporary_is_written_over_and_others_are_not():

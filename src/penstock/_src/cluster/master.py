@@ -37,6 +37,7 @@ from penstock._src.session.session import _Step
 from penstock._src.step.compile.program import wait_for_each_other
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.partition.tasks import by_task
+from penstock._src.step.runnable import Runnable
 
 _JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
 _AGAIN_SECONDS = 0.1                # between two attempts to reach a task
@@ -135,8 +136,8 @@ class _RemotePart:
         self.feeds, self.fetches = sorted(i for i, _ in part.feeds), sorted(i for i, _ in part.fetches)
 
 
-class TaskStep:
-    """A step that several tasks run together; looks like any other runnable."""
+class TaskStep(Runnable):
+    """A step that several tasks run together."""
 
     def __init__(self, session: ClusterSession, own: tuple[Part, list[int], list[int]] | None, others: list[_RemotePart],
                  fetches: int):
@@ -151,8 +152,7 @@ class TaskStep:
         return None
 
     def __str__(self) -> str:
-        own = [f"# {self._session.tasks.own}\n{getattr(self._own[0].runnable, 'source', None) or self._own[0].runnable}"] \
-            if self._own is not None else []
+        own = [f"# {self._session.tasks.own}\n{self._own[0].runnable.text()}"] if self._own is not None else []
         return "\n".join([*own, *(f"# {p.task}: part {p.number}" for p in self._others)])
 
 

@@ -7,24 +7,21 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.execute import waiting
 from penstock._src.execute.context import ResourceManager, StepContext
-from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.failure import typed
-from penstock._src.execute.lanes import compile_lanes
 from penstock._src.execute.trace import TracedRun
-from penstock._src.graph import verify
 from penstock._src.graph.graph import Graph
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops.registry import OPS
 from penstock._src.session.session import Session
-from penstock._src.step.compile.program import Program, compile_lane
-from penstock._src.step.optimize.pipeline import optimize, paused_collector
-from penstock._src.step.partition.joined import join
-from penstock._src.step.partition.schedule import is_cut, lanes, ordered
-from penstock._src.step.partition.split import Partition, partition, received
+from penstock._src.step.compiler import compile_step
+from penstock._src.step.optimize.pipeline import paused_collector
+from penstock._src.step.partition.split import Partition, received
 from penstock._src.step.place.cost_placer import CostPlacer
 from penstock._src.step.place.placer import Placer, to_stderr
+from penstock._src.step.runnable import Runnable
+from penstock._src.step.spec import StepEnv, StepSpec
 
 
 def refuse_client_code(nodes: Any) -> None:
@@ -40,12 +37,13 @@ def refuse_client_code(nodes: Any) -> None:
 class Part:
     """What a task runs of a step that other tasks take part in."""
 
-    def __init__(self, runnable: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], session: TaskSession):
+    def __init__(self, runnable: Runnable, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor],
+                 session: TaskSession):
         self.runnable, self._ops, self._fetches, self._feeds, self._session = runnable, ops, fetches, feeds, session
         self.feeds = len(feeds)
-        self.on_one_thread = isinstance(runnable, Program) and not any(op.opdef.calls for op in ops)
+        self.on_one_thread = runnable.on_one_thread and not any(op.opdef.calls for op in ops)
         self.blocks = any(op.opdef.blocking for op in ops)
-        self.joins, self.begins_lightly = _joined(list(runnable.lines.values())) if self.on_one_thread else (frozenset(), False)
+        self.joins, self.begins_lightly = _joined(runnable.sequence) if self.on_one_thread else (frozenset(), False)
         self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
         self.seconds = 1.0                           # that a run takes, about; the first one says nothing
         self.runs = 0
@@ -129,18 +127,8 @@ class TaskSession(Session):
             placed = {op: self._device_named(op) for op in ops}
         else:
             placed = None
-        made = optimize(ops, fetches, keep, feeds, self._passes, placed)
-        verify.runnable_order(made.ops, made.fed, "optimize")
-        ctx = self.step_context(None)
-        where, host = made.placed, self._devices.host
-        if where is not None and is_cut(made.ops, where, host, self._inter_op):
-            parts = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
-            verify.partitioned(parts)
-            run: Any = compile_lanes(lanes(parts, host, self._inter_op), ctx, self._threads, by_tokens=True)
-        else:
-            where = join(made, where, host) if where is not None and self._devices.mixed else None
-            by_tokens = by_tokens or any(op.opdef.control_flow for op in made.ops)
-            run = (Executor if by_tokens else compile_lane)(made.ops, made.fetches, made.feeds, ctx, where)
+        env = StepEnv(self.step_context(None), self._passes, self._threads, self._inter_op, in_order=True, by_tokens=by_tokens)
+        run = compile_step(StepSpec(ops, fetches, keep, feeds, placed), env)
         return Part(run, ops, fetches, feeds, self)
 
     def _device_named(self, op: Operation) -> Any:

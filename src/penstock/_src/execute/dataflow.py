@@ -26,6 +26,7 @@ from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import Kernel
 from penstock._src.step.compile.adapt import adapted
+from penstock._src.step.runnable import Runnable
 
 NORMAL, CONSTANT, SWITCH, MERGE, ENTER, EXIT, NEXT, TRIGGER, FETCH, SEND, RECV = range(11)
 ROOT = ""
@@ -94,7 +95,7 @@ class _Frame:
         self.dead_exits: list[_Node] = []
 
 
-class Executor:
+class Executor(Runnable):
     """Runs pruned ops by tokens. `run(ctx, *feeds)` gives the fetched values; any number of threads may call it."""
 
     def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None):

@@ -18,6 +18,7 @@ from penstock._src.execute.rendezvous import LocalRendezvous
 from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import compile_lane, wait_for_each_other
 from penstock._src.step.partition.split import Partition
+from penstock._src.step.runnable import Runnable
 
 IDLE_SECONDS = 10.0                 # after which a thread ends, if its session was left open
 
@@ -72,7 +73,7 @@ class Lane:
 
     __slots__ = ("runnable", "feeds", "fetches")
 
-    def __init__(self, runnable: Any, feeds: list[int], fetches: list[int]):
+    def __init__(self, runnable: Runnable, feeds: list[int], fetches: list[int]):
         self.runnable, self.feeds, self.fetches = runnable, feeds, fetches
 
     def run(self, ctx: Any, values: tuple, results: list) -> None:
@@ -118,7 +119,7 @@ class _Joint:
                 self.fail(e)
 
 
-class LanesRun:
+class LanesRun(Runnable):
     """A step of several partitions. `run(ctx, *feeds)` gives the fetched values; any number of threads may call it."""
 
     def __init__(self, lanes: list[Lane], threads: Threads):
@@ -155,8 +156,7 @@ class LanesRun:
         return next((op for op in (lane.runnable.failing_op(traceback) for lane in self.lanes) if op is not None), None)
 
     def __str__(self) -> str:
-        texts = [getattr(lane.runnable, "source", None) or str(lane.runnable) for lane in self.lanes]
-        return "\n".join(f"# lane {i}\n{text}" for i, text in enumerate(texts))
+        return "\n".join(f"# lane {i}\n{lane.runnable.text()}" for i, lane in enumerate(self.lanes))
 
 
 def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_tokens: bool = False) -> LanesRun:

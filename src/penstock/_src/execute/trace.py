@@ -15,6 +15,7 @@ import torch
 from penstock._src.execute.dataflow import CONSTANT, NORMAL, Executor
 from penstock._src.execute.failure import typed
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.runnable import Runnable
 
 
 class TracedRun:
@@ -92,17 +93,21 @@ def _sizes(out: Any) -> list[int]:
     return [] if out is None else [out.nbytes if isinstance(out, torch.Tensor) else 0]
 
 
-class Measured:
+class Measured(Runnable):
     """A runnable that is measured once, after some runs: then it is to be placed anew, and this one is not used again."""
 
-    def __init__(self, runnable: Any, period: int, measure: Callable[[Any, list], tuple]):
+    def __init__(self, runnable: Runnable, period: int, measure: Callable[[Any, list], tuple]):
         self.runnable, self._measure = runnable, measure
         self._left = itertools.count(period, -1)
-        self.failing_op = runnable.failing_op
 
     def run(self, ctx: Any, *values: Any) -> tuple:
         """One step, or the step that is measured."""
         return self._measure(ctx, list(values)) if next(self._left) == 0 else self.runnable.run(ctx, *values)
 
-    def __str__(self) -> str:
-        return getattr(self.runnable, "source", None) or str(self.runnable)
+    def failing_op(self, traceback: Any) -> Operation | None:
+        """The op that raised."""
+        return self.runnable.failing_op(traceback)
+
+    def text(self) -> str:
+        """The step that is measured."""
+        return self.runnable.text()

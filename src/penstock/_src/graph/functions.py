@@ -6,7 +6,6 @@ the graph), a FunctionDef that was imported, or any object with a `graph_functio
 """
 from __future__ import annotations
 
-import dataclasses
 import re
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,11 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph, unique_id
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.graph.prune import needed
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.function_pb2 import FunctionDef
+
+    from penstock._src.step.runnable import Runnable
 
 
 class GraphFunction:
@@ -73,24 +73,20 @@ class GraphFunction:
         return self._narrowed[key]
 
     # -- running ------------------------------------------------------------------------------------------------
-    def program(self, ctx: Any) -> Any:
+    def program(self, ctx: Any) -> Runnable:
         """The compiled body, kept per set of resources (a session's, or the process's)."""
         found = self._programs.get(ctx.resources)
         if found is None:
-            from penstock._src.step.compile.program import compile_program
-            step = self.optimized(ctx)
-            found = self._programs[ctx.resources] = compile_program(step.ops, step.fetches, step.feeds, ctx, step.placed)
+            from penstock._src.step.compiler import compile_step
+            from penstock._src.step.spec import body_of
+            found = self._programs[ctx.resources] = compile_step(*body_of(self, ctx))
         return found
 
     def optimized(self, ctx: Any, inline: bool = False) -> Any:
-        """The body as a step: what has to run, in order, after the optimizer's passes; with what it calls, if `inline`."""
-        from penstock._src.step.optimize.options import ALL, jit_everywhere
-        from penstock._src.step.optimize.pipeline import optimize
-        from penstock._src.step.place.placer import inside
-        ops = needed(self.outputs, self.graph.control_outputs, {id(t) for t in self.inputs})
-        options = dataclasses.replace(ALL, jit=self.graph.jit or jit_everywhere[0])
-        placed = inside(ops, ctx.devices)
-        return optimize(ops, self.outputs, self.graph.control_outputs, self.inputs, options, placed, inline=inline)
+        """The body as a StepGraph: what has to run, in order, after the optimizer's passes; with what it calls, if `inline`."""
+        from penstock._src.step.compiler import optimized
+        from penstock._src.step.spec import body_of
+        return optimized(*body_of(self, ctx, inline))
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
         """The program of a loop with this function as its body; None if it cannot be one."""
@@ -121,7 +117,7 @@ class GraphFunction:
         return f"<function {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
 
 
-def raise_typed(error: Exception, *programs: Any) -> None:
+def raise_typed(error: Exception, *programs: Runnable) -> None:
     """Raises the typed error that names the op of one of the programs which failed; returns if it has its name already."""
     from penstock._src.execute.failure import typed
     op = next((op for op in (p.failing_op(error.__traceback__) for p in programs) if op is not None), None)

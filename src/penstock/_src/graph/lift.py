@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.func_graph import FuncGraph
-from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.prune import needed
 
@@ -23,11 +22,12 @@ def evaluated(value: Tensor, graph: FuncGraph, tensors: list) -> Any:
     for t in inputs:
         if not hasattr(known[id(t)], "_value"):
             raise _unliftable(value, t)
-    f = GraphFunction(graph, None, inputs, [value])
-    ops = needed([value], [], {id(t) for t in inputs})
-    from penstock._src.step.compile.program import compile_program
-    ctx = eager_context()
-    out, = compile_program(ops, f.outputs, f.inputs, ctx).run(ctx, *(known[id(t)]._value for t in inputs))
+    from penstock._src.step.compiler import compile_step
+    from penstock._src.step.optimize.options import NONE
+    from penstock._src.step.spec import StepEnv, StepSpec
+    ctx, ops = eager_context(), needed([value], [], {id(t) for t in inputs})
+    run = compile_step(StepSpec(ops, [value], [], inputs), StepEnv(ctx, NONE)).run      # once: passes would not pay
+    out, = run(ctx, *(known[id(t)]._value for t in inputs))
     return EagerTensor(out, value.dtype.base_dtype)
 
 

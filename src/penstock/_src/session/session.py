@@ -21,7 +21,7 @@ from penstock._src.base.tracebacks import shorten
 from penstock._src.execute import sharing
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.failure import typed
-from penstock._src.execute.lanes import Threads, compile_lanes
+from penstock._src.execute.lanes import Threads
 from penstock._src.execute.trace import Measured, TracedRun
 from penstock._src.graph import context, verify
 from penstock._src.graph.node import Operation, Tensor
@@ -33,17 +33,14 @@ from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.session.config import session_config
 from penstock._src.session.feeds import fed_value
 from penstock._src.session.fetches import Plan, expand_feed, plan_fetches
-from penstock._src.step.compile.explain import explained
-from penstock._src.step.compile.program import Program, compile_program
+from penstock._src.step.compiler import compile_step
 from penstock._src.step.optimize.options import options_of
-from penstock._src.step.optimize.pipeline import optimize, paused_collector
-from penstock._src.step.optimize.step import StepGraph
-from penstock._src.step.optimize.variants import Variants
-from penstock._src.step.partition.joined import join
-from penstock._src.step.partition.schedule import is_cut, lanes, ordered
+from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.partition.split import partition
 from penstock._src.step.place.cost_placer import CostPlacer
 from penstock._src.step.place.placer import Placement, Placer, to_stderr
+from penstock._src.step.runnable import Runnable
+from penstock._src.step.spec import StepEnv, StepSpec
 
 _stack = threading.local()
 _GROWTHS = 50                       # steps that found the graph grown before it is reported
@@ -84,20 +81,13 @@ class _Default:
 class _Step:
     """A compiled (fetches, feeds) pair; keeps what its key names alive."""
 
-    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "variants", "waits")
+    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "waits")
 
-    def __init__(self, runnable: Any, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement,
-                 variants: Any = None):
+    def __init__(self, runnable: Runnable, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
         self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
-        self.variants = variants             # programs for shapes that are fed again and again
         self.waits = any(op.opdef.blocking for op in placed)
         self.wraps = [(i, e._op.opdef.fetched_as) for i, e in enumerate(elements)
                       if isinstance(e, Tensor) and e._op.opdef.fetched_as is not None]
-
-
-def _open_shapes(feeds: list[Tensor]) -> bool:
-    """Whether the shapes of feeds, all of them arrays, are partly left open by the graph."""
-    return all(t._dtype.torch is not None for t in feeds) and any(t._dims is None or None in t._dims for t in feeds)
 
 
 _SCHEME = b"grpc://"
@@ -241,12 +231,12 @@ class BaseSession:
         step = self._programs.get(key)
         if step is None or self._version != self._graph._version:
             step = self._compile(key, elements, feeds)
-        runnable = step.runnable if step.variants is None else step.variants.pick(values)
+        runnable = step.runnable.pick(values)
         ctx = self._context(options)
         token = id(ctx)
         self._running[token] = ctx
         if not step.waits:
-            sharing.begin(token, getattr(runnable, "alone", None) is None)
+            sharing.begin(token, not runnable.unlocked)
         try:
             if metadata is not None:
                 raw = self._run_described(step, ctx, values, options, metadata)
@@ -323,32 +313,12 @@ class BaseSession:
         placed = self._place(ops)
         verify.placed(ops, placed)
         ctx = StepContext(self._resources, self, devices=self._devices)
-
-        def build(dims: list | None = None) -> Any:
-            return self._built(optimize(ops, fetched, targets, feeds, self._passes,
-                                        placed if len(self._devices) > 1 else None, dims), ctx)
-        general = build()
-        variants = Variants(general, build) if self._passes.shape_optimization and _open_shapes(feeds) else None
-        step = _Step(general, elements, feeds, slots, placed, variants)
+        runnable = compile_step(StepSpec(ops, fetched, targets, feeds, placed if len(self._devices) > 1 else None),
+                                StepEnv(ctx, self._passes, self._threads, self._inter_op, whole=True))
+        step = _Step(runnable, elements, feeds, slots, placed)
         if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops):
-            step.runnable = Measured(general, self._period, lambda ctx, values: self._measure(step, ctx, values))
-            step.variants = None
+            step.runnable = Measured(runnable, self._period, lambda ctx, values: self._measure(step, ctx, values))
         return step
-
-    def _built(self, made: StepGraph, ctx: StepContext) -> Any:
-        """What runs an optimized step: one program, or one for each device with what they send to each other."""
-        verify.runnable_order(made.ops, made.fed, "optimize")
-        where = made.placed
-        if where is not None and is_cut(made.ops, where, self._devices.host, self._inter_op):
-            partitions = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
-            verify.partitioned(partitions)
-            return compile_lanes(lanes(partitions, self._devices.host, self._inter_op), ctx, self._threads)
-        where = join(made, where, self._devices.host) if where is not None and self._devices.mixed else None
-        program = compile_program(made.ops, made.fetches, made.feeds, ctx, where)
-        if where is not None or not self._passes.recording or self._passes.jit:
-            return program
-        from penstock._src.step.compile.recorded import recordable
-        return recordable(program, made.ops, made.feeds, sharing.crowded)
 
     def _measure(self, step: _Step, ctx: StepContext, values: list) -> tuple:
         """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed anew."""
@@ -440,9 +410,7 @@ class BaseSession:
         plan = plan_fetches(self._graph, fetches)
         feeds = [self._graph.as_graph_element(k, allow_operation=False) for k in feed_dict or ()]
         step = self._compile((*map(id, plan.elements), None, *map(id, feeds)), plan.elements, feeds)
-        if not isinstance(step.runnable, Program):
-            return str(step.runnable)
-        return explained(step.runnable, feeds, self._device_of if len(self._devices) > 1 else lambda op: "")
+        return step.runnable.explained(feeds, self._device_of if len(self._devices) > 1 else lambda op: "")
 
     # -- other ways to run --------------------------------------------------------------------------------------
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.step.compile.program import Program
+
+if TYPE_CHECKING:
+    from penstock._src.step.compile.program import Program
 
 _KERNEL, _CONSTANT = re.compile(r"\bk\d+\("), re.compile(r"\bc\d+\b")
 _COLUMN = 56             # where remarks begin

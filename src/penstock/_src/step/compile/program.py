@@ -27,16 +27,20 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import reuse
 from penstock._src.ops.registry import Kernel, Known
 from penstock._src.step.compile.adapt import adapted
+from penstock._src.step.compile.explain import explained
 from penstock._src.step.compile.filters import arrange_filters
 from penstock._src.step.compile.numbers import tensor_maker
+from penstock._src.step.runnable import Runnable
 
 _counter = itertools.count()
 FILENAME = "<penstock step "
 CHECK_NUMERICS = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"      # look for NaNs after every op; slow
 
 
-class Program:
-    """A compiled step: `run(ctx, *feeds)` gives the fetched values in order."""
+class Program(Runnable):
+    """A step as Python source: `run(ctx, *feeds)` returns the fetched values in order."""
+
+    on_one_thread = True
 
     def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation]):
         self.source, self.lines, self.scope = source, lines, scope
@@ -54,6 +58,19 @@ class Program:
                 found = self.lines.get(traceback.tb_lineno)
             traceback = traceback.tb_next
         return found
+
+    @property
+    def sequence(self) -> list[Operation]:
+        """The ops in the order in which they run."""
+        return list(self.lines.values())
+
+    def text(self) -> str:
+        """The source."""
+        return self.source
+
+    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+        """The source with kernels by the names of their ops, constants by their values, and shapes."""
+        return explained(self, feeds, device)
 
 
 _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
@@ -300,31 +317,13 @@ def _nested(op: Operation, names: list[str]) -> list[str]:
     return out
 
 
-def compile_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
-    """A runnable for pruned ops. `placed` has their devices, where values may be in memory other than the host's.
-
-    A program: straight-line, or with `if` and `while` for control flow that is made of whole conditionals and loops. The
-    dataflow executor takes all other control flow, and steps in which several ops may wait for each other.
-    """
-    blocking = [op for op in ops if op.opdef.blocking]
-    several_block = wait_for_each_other(blocking)
-    if not several_block and not any(op.opdef.control_flow for op in ops):
-        if blocking:
-            ops = _after_the_rest(ops, blocking, {id(t) for t in feeds})
-        writer = _writer(ops, ctx, placed)
-        program = writer.write(ops, fetches, feeds)
-        arrange_filters(ops, writer.constants())
-        if placed is None:
-            return program
-        from penstock._src.step.compile.cuda_graph import replayed
-        return replayed(program, ops, feeds, placed)
-    if not several_block:
-        from penstock._src.step.compile.structured import write_structured
-        structured = write_structured(ops, fetches, feeds, ctx, placed)
-        if structured is not None:
-            return structured
-    from penstock._src.execute.dataflow import Executor
-    return Executor(ops, fetches, feeds, ctx, placed)
+def write_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Program:
+    """The straight program of ops without control flow. `placed` has their devices, where values may be in memory other than
+    the host's."""
+    writer = _writer(ops, ctx, placed)
+    program = writer.write(ops, fetches, feeds)
+    arrange_filters(ops, writer.constants())
+    return program
 
 
 def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
@@ -347,13 +346,16 @@ def wait_for_each_other(ops: Iterable[Operation]) -> bool:
     return len(blocking) > 1 and any(op.opdef.frees for op in blocking)
 
 
-def _after_the_rest(ops: list[Operation], waiting: list[Operation], fed: set[int]) -> list[Operation]:
-    """The same ops with those `waiting` and what depends on them last: nothing else has to wait for them."""
-    late = set(waiting)
+def after_the_rest(ops: list[Operation], fed: set[int]) -> list[Operation]:
+    """The same ops with those that block, and what depends on them, last: nothing else has to wait for them."""
+    late = {op for op in ops if op.opdef.blocking}
+    if not late:
+        return ops
     for op in ops:
         if any(t._op in late and id(t) not in fed for t in op._inputs) or any(c in late for c in op._control_inputs):
             late.add(op)
     return [op for op in ops if op not in late] + [op for op in ops if op in late]
 
 
-__all__ = ["Program", "Writer", "compile_lane", "compile_program", "group_inputs", "kernel_of", "wait_for_each_other"]
+__all__ = ["Program", "Writer", "after_the_rest", "compile_lane", "group_inputs", "kernel_of", "wait_for_each_other",
+           "write_program"]

@@ -79,6 +79,11 @@ class Recorded(Program):
                 return self._last_before(ctx, feeds)
         return self.program.run(ctx, *feeds)
 
+    @property
+    def unlocked(self) -> bool:     # type: ignore[override]
+        """Whether it runs as a recording by now."""
+        return self.alone is not None
+
     def failing_op(self, traceback: Any) -> Operation | None:
         """The op whose statement raised."""
         return self.program.failing_op(traceback)

@@ -6,30 +6,49 @@ a few such programs are kept, and compiled only when they are likely to be used.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.runnable import Runnable
 
 _AFTER = 2           # runs with the same shapes before they get a program
 _MOST = 4            # programs of one step
 _REMEMBERED = 64     # shapes that are counted
 
 
-class Variants:
+class Variants(Runnable):
     """The programs of a step by the shapes of its feeds; `general` is the one for all others."""
 
-    __slots__ = ("general", "_build", "_made", "_seen")
-
-    def __init__(self, general: Any, build: Callable[[list], Any]):
+    def __init__(self, general: Runnable, build: Callable[[list], Runnable]):
         self.general, self._build = general, build
-        self._made: dict[tuple, Any] = {}
+        self._made: dict[tuple, Runnable] = {}
         self._seen: dict[tuple, int] = {}
 
-    def pick(self, values: list) -> Any:
+    def run(self, ctx: Any, *feeds: Any) -> tuple:
+        """One step."""
+        return self.pick(feeds).run(ctx, *feeds)
+
+    def pick(self, values: Sequence[Any]) -> Runnable:
         """The program for fed values."""
         key = tuple([v.shape for v in values])
         return self._made.get(key) or self._other(key)
 
-    def _other(self, key: tuple) -> Any:
+    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+        """The op that raised, in one of the programs."""
+        programs = (self.general, *list(self._made.values()))
+        return next((op for p in programs if (op := p.failing_op(traceback)) is not None), None)
+
+    def text(self) -> str:
+        """The program for all shapes."""
+        return self.general.text()
+
+    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+        """The program for all shapes."""
+        return self.general.explained(feeds, device)
+
+    def _other(self, key: tuple) -> Runnable:
         times = self._seen.get(key, 0)
         if times < _AFTER or len(self._made) >= _MOST:
             if len(self._seen) >= _REMEMBERED:
