@@ -1,9 +1,14 @@
 """A program that saves in a loop until it is killed; run in a process of its own by test_crash.py."""
 from __future__ import annotations
 
+import signal
+
 import numpy as np
+import torch
 
 import penstock.compat.v1 as tf
+from penstock._src.base import dtypes
+from penstock._src.io import bundle
 
 SIZES = [(1,), (300, 70), (1000,), (64, 64, 3)]
 
@@ -50,3 +55,38 @@ def save_forever(folder, sharded, asynchronous, same_name, started):
                 saver.save(sess, f"{folder}/same", write_meta_graph=False, asynchronous=asynchronous)
             else:
                 saver.save(sess, f"{folder}/model", global_step=i, write_meta_graph=False, asynchronous=asynchronous)
+
+
+def save_often(folder, how, value, times):
+    """Saves variables that all hold `value` to the prefix `m` of a folder, where others do the same."""
+    tf.disable_v2_behavior()
+    if how == "weights":
+        _save_weights_often(folder, value, times)
+        return
+    graph, _, step, update, init, saver = build(how == "shards")
+    version = tf.train.SaverDef.V1 if how == "old" else tf.train.SaverDef.V2
+    with graph.as_default(), tf.Session() as sess:
+        saver = tf.train.Saver(write_version=version) if how == "old" else saver
+        sess.run(init)
+        sess.run(update, {step: value})
+        for i in range(times):
+            saver.save(sess, f"{folder}/m", write_meta_graph=False, write_state=False, asynchronous=how == "shards" and i % 2)
+        saver.wait()
+
+
+def _save_weights_often(folder, value, times):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(5, input_shape=(4,)), tf.keras.layers.Dense(2)])
+    model.set_weights([np.full_like(w, value) for w in model.get_weights()])
+    for _ in range(times):
+        model.save_weights(f"{folder}/m.weights.h5")
+
+
+def hold_a_save(folder, sharded, ready):
+    """Writes the data of a checkpoint, and stops before it is there."""
+    prefix = f"{folder}/m_temp_{'0123456789abcdef' * 2}/part-00000-of-00002" if sharded else f"{folder}/m"
+    writer = bundle.BundleWriter(prefix)
+    writer.add("v", torch.ones(100), dtypes.float32)
+    if sharded:
+        writer.finish()
+    ready.set()
+    signal.pause()

@@ -1,8 +1,14 @@
 """Tensor bundles: V2 checkpoints. `PREFIX.index` is a table of what is where; `PREFIX.data-00000-of-00001` … hold the bytes.
 
-`BundleWriter` writes one data file; `merge` makes one bundle of several. The index is renamed into place last and is what
-makes a bundle exist: a crash before leaves the bundle that was there, if any, as it was. For that, data files of an
-existing bundle are never written over: the new ones are numbered otherwise, and the old ones removed afterwards.
+`BundleWriter` writes one data file; `merge` makes one bundle of several. Data are written to temporary files. `_publish` then
+takes the lock of the folder, renames them to numbers that no file has, renames the index into place, and removes the data
+of the index that was replaced. The index is what makes a bundle exist. So there is a whole bundle at every moment, whichever
+writer is killed, and however many threads and processes write one prefix: the last index wins, with its own data. A reader
+opens the data files while the index it has read is still in place, and keeps them.
+
+Temporary files and `_temp_` folders are locked by their writers (`locks.py`); the next save removes those of killed ones. Data
+files that no index names (a writer was killed between two renames) go after an hour. On other file systems ("s3://") data are
+written to unique names at once, and the lock holds within the process.
 
 `BundleReader` checks every size against the file before it allocates, and every checksum; damage is a DataLossError that
 names the tensor. Values are run-time values: torch tensors, and numpy arrays of bytes for strings.
@@ -11,9 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import io
 import math
 import os
+import re
+import secrets
 import struct
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,13 +32,15 @@ import torch
 from google.protobuf.message import DecodeError
 
 from penstock._src.base import dtypes, errors
-from penstock._src.io import crc, paths, slices
+from penstock._src.io import crc, locks, paths, slices
 from penstock._src.io.messages import BundleEntryProto, BundleHeaderProto
 from penstock._src.io.table import Table, TableWriter, get_varint, put_varint
 from penstock._src.kernels import strings
 
 _VERSION = 1
 _PIECE, _STEP = 1 << 23, 1 << 20                    # bytes that are written, and that are summed, at a time
+_UNNAMED_FOR = 3600 * 10**9                         # nanoseconds after which data that no index names are removed
+_REPLACED_MEANWHILE = 100                           # times that a reader begins again because the bundle was replaced
 
 
 def index_name(prefix: str) -> str:
@@ -89,10 +101,17 @@ class BundleWriter:
     def __init__(self, prefix: str):
         self.prefix = prefix
         self._entries: dict[bytes, Any] = {}
-        self._total = _free_total(prefix, 1)
-        self._stack = contextlib.ExitStack()
-        self._data = self._stack.enter_context(paths.atomic(data_name(prefix, self._total - 1, self._total)))
         self._offset = 0
+        paths.makedirs(os.path.dirname(prefix) or ".")
+        with paths.typed(prefix):
+            if paths.remote(prefix) is None:
+                place = data_name(prefix, 0, 1)
+                locks.remove_abandoned(place)
+                self._data, self._path = locks.create_temporary(place)
+            else:
+                total = _free_total(prefix, 1)
+                self._path = data_name(prefix, total - 1, total)
+                self._data = paths.open_file(self._path, "wb")
 
     def add(self, name: str | bytes, value: Any, dtype: Any) -> None:
         """Adds a tensor."""
@@ -106,7 +125,7 @@ class BundleWriter:
         else:
             raise errors.UnimplementedError(None, None, f"Saving data type {dtype.name} not yet supported: "
                                             f"{strings.show(key)}")
-        entry = self._entries[key] = BundleEntryProto(dtype=dtype.base_dtype.enum, shard_id=self._total - 1,
+        entry = self._entries[key] = BundleEntryProto(dtype=dtype.base_dtype.enum, shard_id=0,
                                                       offset=self._offset, size=sum(len(p) for p in pieces))
         entry.shape.SetInParent()
         for d in value.shape:
@@ -148,26 +167,89 @@ class BundleWriter:
         self.add(slices.key(name, part), value, dtype)
 
     def finish(self) -> None:
-        """Makes the bundle appear."""
-        self._stack.close()
-        _write_index(self.prefix, self._total, self._entries)
+        """Makes the bundle appear; if that fails, nothing is left behind."""
+        try:
+            with paths.typed(self.prefix):
+                self._data.flush()
+                if paths.remote(self.prefix) is None:
+                    os.fsync(self._data.fileno())
+                else:
+                    self._data.close()
+            _publish(self.prefix, [self._path], self._entries)
+        except BaseException:
+            self.abandon()
+            raise
+        _keep_or_close(os.path.dirname(self.prefix), self._data)
 
     def abandon(self) -> None:
         """Leaves nothing behind."""
-        with contextlib.suppress(_Abandoned):
-            self._stack.__exit__(_Abandoned, _Abandoned(), None)
+        with contextlib.suppress(OSError, errors.OpError):
+            self._data.close()
+        with contextlib.suppress(errors.OpError):
+            paths.remove(self._path)
 
 
-class _Abandoned(Exception):
-    """Ends the temporary file of a writer that gave up."""
+def _publish(prefix: str, sources: list[str], entries: dict[bytes, Any]) -> None:
+    """Makes data files and an index the bundle of a prefix; `shard_id` of an entry is the place of its file in `sources`."""
+    folder = os.path.dirname(prefix) or "."
+    paths.makedirs(folder)
+    with locks.folder_lock(folder):
+        replaced = _data_files(prefix)
+        total, first = _numbers(prefix, sources)
+        for entry in entries.values():
+            if not entry.slices:
+                entry.shard_id += first
+        placed: list[str] = []
+        try:
+            for i, source in enumerate(sources):
+                placed.append(data_name(prefix, first + i, total))
+                if source != placed[-1]:
+                    paths.rename(source, placed[-1])
+            _write_index(prefix, total, entries)
+        except BaseException:
+            for path in set(placed) - set(_data_files(prefix)):
+                with contextlib.suppress(errors.OpError):
+                    paths.remove(path)
+            raise
+        _remove_old(prefix, set(replaced) - set(placed), set(placed))
+
+
+def _numbers(prefix: str, sources: list[str]) -> tuple[int, int]:
+    """How many shards to announce, and the number of the first one of ours."""
+    total = _total_of(prefix, sources[0]) if sources else None
+    if total is None:
+        total = _free_total(prefix, max(len(sources), 1))
+    return total, total - max(len(sources), 1)
+
+
+def _total_of(prefix: str, path: str) -> int | None:
+    """The number of shards that the name of a file announces; None if it is not a data file of this prefix."""
+    found = re.fullmatch(r"\.data-\d{5}-of-(\d{5})", path[len(prefix):]) if path.startswith(prefix) else None
+    return int(found[1]) if found else None
 
 
 def _free_total(prefix: str, shards: int) -> int:
-    """The number of shards to announce: one under which no data file exists."""
+    """A number of shards to announce under which no data file exists; elsewhere, one that no other process chooses."""
+    if paths.remote(prefix) is not None:
+        return shards + 1 + secrets.randbelow(99_998 - shards)
     total = shards
     while any(paths.exists(data_name(prefix, i, total)) for i in range(total)):
         total += 1
     return total
+
+
+def _data_files(prefix: str) -> list[str]:
+    """The data files of the bundle that is there now."""
+    try:
+        total = _header(prefix).num_shards
+    except errors.OpError:
+        return []
+    return paths.glob(f"{_escaped(prefix)}.data-?????-of-{total:05d}")
+
+
+def _header(prefix: str) -> Any:
+    with BundleReader(prefix, data=False) as reader:
+        return reader.header
 
 
 def _write_index(prefix: str, total: int, entries: dict[bytes, Any]) -> None:
@@ -179,11 +261,81 @@ def _write_index(prefix: str, total: int, entries: dict[bytes, Any]) -> None:
         for key in sorted(entries):
             table.add(key, entries[key].SerializeToString(deterministic=True))
         table.finish()
-    if total > 1:
-        ours = f"-of-{total:05d}"
-        for old in paths.glob(f"{_escaped(prefix)}.data-?????-of-?????"):
-            if not old.endswith(ours):
-                paths.remove(old)
+
+
+def remove(prefix: str) -> None:
+    """Removes a bundle, while no other writer publishes one. The index goes first: without it the rest is no bundle."""
+    folder = os.path.dirname(prefix) or "."
+    if not paths.isdir(folder):
+        return
+    with locks.folder_lock(folder):
+        for pattern in (index_name(prefix), prefix + ".data-?????-of-?????"):
+            for path in paths.glob(pattern):
+                paths.remove(path)
+
+
+# -- what is not needed any longer -----------------------------------------------------------------------------------
+def _remove_old(prefix: str, replaced: set[str], ours: set[str]) -> None:
+    """Removes the data of the bundle that was replaced, and what killed writers of this prefix left."""
+    for path in replaced:
+        with contextlib.suppress(errors.OpError):
+            paths.remove(path)
+    if paths.remote(prefix) is not None:
+        return
+    now = paths.stat(index_name(prefix)).mtime_nsec             # by the clock of the file system
+    for path in set(paths.glob(f"{_escaped(prefix)}.data-?????-of-?????")) - ours:
+        with contextlib.suppress(errors.OpError):
+            if now - paths.stat(path).mtime_nsec > _UNNAMED_FOR:
+                paths.remove(path)
+    for folder in paths.glob(f"{_escaped(prefix)}_temp_*"):
+        if _is_temporary(folder):
+            _remove_parts(folder)
+
+
+def _is_temporary(folder: str) -> bool:
+    return re.search(r"_temp_[0-9a-f]{32}$", folder) is not None
+
+
+def _remove_parts(folder: str) -> None:
+    """Removes a folder of parts that nobody will merge: none of its files has a living writer."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        files = [e.path for e in entries]
+        data = [f for f in files if ".data-" in f]
+        if all([locks.remove_if_abandoned(f) for f in data]):
+            for f in set(files) - set(data):
+                locks.remove_if_abandoned(f)
+            os.rmdir(folder)
+
+
+_held: dict[str, list[Any]] = {}            # open, locked data files of parts that wait to be merged, by their folders
+_held_lock = threading.Lock()
+
+
+def _keep_or_close(folder: str, file: Any) -> None:
+    """Closes a data file; one that waits to be merged stays locked, which shows that its writer is alive."""
+    with _held_lock:
+        gone = [f for name in list(_held) if not os.path.isdir(name) for f in _held.pop(name)]
+        if _is_temporary(folder) and "://" not in folder:
+            _held.setdefault(folder, []).append(file)
+        else:
+            gone.append(file)
+    for f in gone:
+        f.close()
+
+
+def release_parts(folder: str) -> None:
+    """Gives up the parts that this process has written to a folder: they were merged, or will never be."""
+    with _held_lock:
+        files = _held.pop(folder, [])
+    for f in files:
+        f.close()
+
+
+def drop_parts(folder: str) -> None:
+    """Removes the folder of parts of a save that has failed."""
+    release_parts(folder)
+    if "://" not in folder:
+        _remove_parts(folder)
 
 
 def _escaped(prefix: str) -> str:
@@ -211,28 +363,48 @@ def merge(prefixes: list[str], target: str) -> None:
                         files.append(file)
                     entry.shard_id = files.index(file)
                 entries[key] = entry
-    total = _free_total(target, max(len(files), 1))
-    for i, file in enumerate(files):
-        paths.makedirs(os.path.dirname(target) or ".")
-        paths.rename(file, data_name(target, i, total))
-    _write_index(target, total, entries)
+    _publish(target, files, entries)
     for prefix in prefixes:
         with contextlib.suppress(errors.OpError):
             paths.remove(index_name(prefix))
+    for folder in {os.path.dirname(p) for p in prefixes}:
+        release_parts(folder)
+
+
+def _still_there(file: Any, path: str) -> bool:
+    """Whether a path names the file that is open."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except OSError:
+        return False
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 class BundleReader:
-    """What is in a bundle. Use it in a `with` block, or close it."""
+    """What is in a bundle. Use it in a `with` block, or close it.
 
-    def __init__(self, prefix: str):
+    It is of one moment: the data files are opened while the index is in place, and stay readable when the bundle is replaced.
+    """
+
+    def __init__(self, prefix: str, data: bool = True):
         self.prefix = prefix
-        name = index_name(prefix)
         self._files: dict[int, tuple[Any, int]] = {}
-        data = paths.read_bytes(name)
-        import io
+        local = paths.remote(prefix) is None
+        for _ in range(_REPLACED_MEANWHILE):
+            with paths.open_file(index_name(prefix), "rb") as index, paths.typed(prefix):
+                self._read_index(index.read())
+                if not (data and local):
+                    return
+                self._open_data()
+                if _still_there(index, index_name(prefix)):
+                    return
+            self.close()
+        raise errors.AbortedError(None, None, f"{index_name(prefix)} was replaced {_REPLACED_MEANWHILE} times while being read")
+
+    def _read_index(self, data: bytes) -> None:
+        name = index_name(self.prefix)
         self._table = Table(io.BytesIO(data), len(data), name)
-        header = BundleHeaderProto()
+        header = self.header = BundleHeaderProto()
         found = self._table.get(b"")
         try:
             if found is None:
@@ -245,6 +417,13 @@ class BundleReader:
         if header.version.min_consumer > _VERSION:
             raise errors.invalid(f"Checkpoint min consumer version {header.version.min_consumer} above current version "
                                  f"{_VERSION}: {name}")
+
+    def _open_data(self) -> None:
+        """Opens the data files that are there; one that is missing is an error when a tensor in it is read."""
+        for path in paths.glob(f"{_escaped(self.prefix)}.data-?????-of-{self._total:05d}"):
+            with contextlib.suppress(errors.NotFoundError):
+                file = paths.open_file(path, "rb")
+                self._files[int(path[-14:-9])] = file, os.fstat(file.fileno()).st_size
 
     def __enter__(self) -> BundleReader:
         return self

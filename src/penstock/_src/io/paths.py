@@ -10,12 +10,12 @@ import functools
 import glob as _glob
 import io
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock._src.base import errors
+from penstock._src.io import locks
 
 _KINDS: dict[type, type] = {
     FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
@@ -233,21 +233,42 @@ def atomic(path: Any) -> Iterator[Any]:
         with typed(path), far[0].open(far[1], "wb") as f:
             yield f
         return
-    folder, name = os.path.split(path)
+    with beside(path) as (file, temporary):
+        yield file
+        publish(file, temporary, path)
+
+
+@contextlib.contextmanager
+def atomic_name(path: Any) -> Iterator[str]:
+    """The name of an empty local file to write, which takes its place at the end; for libraries that open files themselves."""
+    path = as_text(path)
+    with beside(path) as (file, temporary):
+        yield temporary
+        publish(file, temporary, path)
+
+
+@contextlib.contextmanager
+def beside(path: str) -> Iterator[tuple[Any, str]]:
+    """A temporary file beside a local path; those of writers that were killed are removed first."""
     with typed(path):
-        _make_local(folder or ".")
-        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        _make_local(os.path.dirname(path) or ".")
+        locks.remove_abandoned(path)
+        file, temporary = locks.create_temporary(path)
         try:
-            with open(temporary, "xb") as f:
-                yield f
-                f.flush()
-                os.fsync(f.fileno())
-            os.replace(temporary, path)
+            with file:
+                yield file, temporary
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-    sync_folder(folder or ".")
+
+
+def publish(file: Any, temporary: str, path: str) -> None:
+    """Renames a complete temporary file, which is still locked, to its place."""
+    file.flush()
+    os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(os.path.dirname(path) or ".")
 
 
 def begin_sync(file: Any) -> None:

@@ -13,7 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device
 from penstock._src.graph.trackable import OBJECT_GRAPH_PROTO_KEY, AutoTrackable, Trackable
-from penstock._src.io import paths
+from penstock._src.io import bundle, paths
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 from penstock._src.state.checkpoint import state
@@ -339,8 +339,7 @@ class CheckpointManager:
             if hours and when - hours * 3600.0 >= self._last_preserved_timestamp:
                 self._last_preserved_timestamp = when
                 continue
-            state.remove_matching(path + ".index")
-            state.remove_matching(path + ".data-?????-of-?????")
+            bundle.remove(path)
 
     def _record_state(self) -> None:
         state.write_state(self._directory, self._latest_checkpoint, list(self._maybe_delete), relative=True,  # type: ignore[arg-type]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from penstock._src.graph.meta_graph import (
     read_meta_graph_file,
 )
 from penstock._src.graph.scopes import prepend_name_scope, strip_name_scope
-from penstock._src.io import paths
+from penstock._src.io import bundle, paths
 from penstock._src.kernels import bridge
 from penstock._src.ops.io.save_restore import background
 from penstock._src.ops.state.state import VariableResource
@@ -77,6 +79,7 @@ class Saver:
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
         self._object_restore_saver: Any = None
         self._writing: _Writing | None = None
+        self._saving = threading.RLock()                 # threads that share a saver save one after the other
         if context.executing_eagerly():
             self._next_checkpoint_time = time.time() + keep_checkpoint_every_n_hours * 3600
         elif not defer_build:
@@ -200,7 +203,14 @@ class Saver:
         With `asynchronous`, the files are written by a thread after the return; `wait()` waits for it, and the next save
         does. With `consistent`, all variables are saved as they were at one point in time, also while other threads train.
         """
-        self.wait()
+        with self._saving:
+            self.wait()
+            return self._save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state,
+                              strip_default_attrs, save_debug_info, asynchronous, consistent)
+
+    def _save(self, sess: Any, save_path: Any, global_step: Any, latest_filename: str | None, meta_graph_suffix: str,
+              write_meta_graph: bool, write_state: bool, strip_default_attrs: bool, save_debug_info: bool, asynchronous: bool,
+              consistent: bool) -> str | None:
         if not self._is_built and not context.executing_eagerly():
             raise RuntimeError("`build()` should be called before save if defer_build==True")
         save_path = paths.as_text(save_path)
@@ -238,13 +248,18 @@ class Saver:
     def _saved(self, sess: Any, prefix: str, save_path: str, asynchronous: bool, consistent: bool, recorded: Any) -> str:
         """Runs the save op; what comes after is done now, or by the thread that writes."""
         try:
+            parts = _new_parts()
             if not asynchronous:
-                path = self._run_save(sess, prefix, consistent)
+                try:
+                    path = self._run_save(sess, prefix, consistent, parts)
+                except BaseException:
+                    _drop_parts(prefix, parts)
+                    raise
                 recorded(path)
                 return path
             with background() as jobs:
-                path = self._run_save(sess, prefix, consistent)
-            self._writing = _Writing([*jobs, lambda: recorded(path)])
+                path = self._run_save(sess, prefix, consistent, parts)
+            self._writing = _Writing([*jobs, lambda: recorded(path)], lambda: _drop_parts(prefix, parts))
             return path
         except (errors.FailedPreconditionError, errors.NotFoundError):
             folder = os.path.dirname(save_path)
@@ -252,11 +267,14 @@ class Saver:
                 raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from None
             raise
 
-    def _run_save(self, sess: Any, prefix: str, consistent: bool) -> str:
+    def _run_save(self, sess: Any, prefix: str, consistent: bool, parts: str) -> str:
         if context.executing_eagerly():
             self._build(prefix, True, False)
             return self.saver_def.save_tensor_name
-        feeds = {self.saver_def.filename_tensor_name: prefix}
+        feeds: dict[Any, Any] = {self.saver_def.filename_tensor_name: prefix}
+        folder = _parts_tensor(sess.graph, self.saver_def.save_tensor_name)
+        if folder is not None:
+            feeds[folder] = parts
         if consistent:
             feeds.update(_snapshot(sess, self.saver_def.save_tensor_name))
         return sess.run(self.saver_def.save_tensor_name, feeds).decode()
@@ -319,11 +337,36 @@ def _explained(e: errors.OpError, why: str) -> errors.OpError:
     return type(e)(e.node_def, e.op, text)      # type: ignore[call-arg]
 
 
+def _new_parts() -> str:
+    """Where the parts of one save are put, behind its prefix."""
+    return f"_temp_{uuid.uuid4().hex}/part"
+
+
+def _drop_parts(prefix: str, parts: str) -> None:
+    bundle.drop_parts(os.path.dirname(prefix + parts))
+
+
+def _parts_tensor(graph: Any, save_tensor_name: str) -> Any:
+    """The constant of a sharded saver that names the folder of its parts; None if there is none.
+
+    A graph has one such name, and processes that import the graph share it. Each save feeds another, so that several savers
+    of one prefix do not write each other's parts.
+    """
+    saved = graph.get_tensor_by_name(save_tensor_name).op
+    op = next((c for c in saved.control_inputs if c.type == "MergeV2Checkpoints"), None)
+    while op is not None and op.type in ("MergeV2Checkpoints", "Pack", "ShardedFilename"):
+        op = op.inputs[0].op
+    if op is None or op.type != "StringJoin" or len(op.inputs) != 2 or op.inputs[1].op.type != "Const":
+        return None
+    return op.inputs[1]
+
+
 class _Writing:
     """A save that is being written by a thread."""
 
-    def __init__(self, jobs: list):
+    def __init__(self, jobs: list, failed: Callable[[], None]):
         self._error: BaseException | None = None
+        self._failed = failed
         self._thread = threading.Thread(target=self._run, args=(jobs,), name="penstock-save")
         self._thread.start()
 
@@ -332,6 +375,7 @@ class _Writing:
             while jobs:
                 jobs.pop(0)()
         except BaseException as e:
+            self._failed()
             self._error = e
 
     def wait(self) -> None:

@@ -133,11 +133,10 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Any) -> list[float]:
 @export(v1=["train.remove_checkpoint"])
 def remove_checkpoint(checkpoint_prefix: Any, checkpoint_format_version: int = SaverDef.V2,
                       meta_graph_suffix: str = "meta") -> None:
-    """Removes the files of a checkpoint. The index goes first: without it the rest is no checkpoint."""
+    """Removes the files of a checkpoint."""
     prefix = paths.as_text(checkpoint_prefix)
     if checkpoint_format_version == SaverDef.V2:
-        remove_matching(bundle.index_name(prefix))
-        remove_matching(prefix + ".data-?????-of-?????")
+        bundle.remove(prefix)
     else:
         remove_matching(prefix)
     remove_matching(meta_graph_filename(prefix, meta_graph_suffix))

@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
+from penstock._src.io import paths
 from penstock._src.models.keras.engine.base_layer import Layer, to_snake_case
 from penstock._src.models.keras.saving import keras3
 from penstock._src.models.keras.saving.model_files import plain_json
@@ -112,7 +113,7 @@ def _collect(obj: Any, group: Any, seen: set[int], pairs: list, problems: list, 
 
 
 def _write_weights(model: Any, file: Any, include_optimizer: bool) -> None:
-    with h5py.File(file, "w") as f:
+    with h5py.File(file, "w", locking=False) as f:
         _store(model, f, set())
         if include_optimizer and getattr(model, "optimizer", None) is not None:
             _store_optimizer(model, f)
@@ -173,13 +174,8 @@ def set_optimizer(model: Any, values: list) -> None:
 
 def save_weights(model: Any, path: str) -> None:
     """Writes `.weights.h5`."""
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
+    with paths.atomic_name(path) as temporary:
         _write_weights(model, temporary, include_optimizer=True)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
 
 
 def is_weights_file(path: str) -> bool:
@@ -223,16 +219,10 @@ def save_model(model: Any, path: str, include_optimizer: bool = True) -> None:
     _write_weights(model, weights, include_optimizer)
     described = keras3.describe(model, include_optimizer)
     now = datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
-        with zipfile.ZipFile(temporary, "w") as z:
-            z.writestr(_META, json.dumps({"keras_version": keras3.VERSION, "date_saved": now}))
-            z.writestr(_CONFIG, json.dumps(described, default=plain_json))
-            z.writestr(_WEIGHTS, weights.getvalue())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    with paths.atomic_name(path) as temporary, zipfile.ZipFile(temporary, "w") as z:
+        z.writestr(_META, json.dumps({"keras_version": keras3.VERSION, "date_saved": now}))
+        z.writestr(_CONFIG, json.dumps(described, default=plain_json))
+        z.writestr(_WEIGHTS, weights.getvalue())
 
 
 def load_model(path: str, custom_objects: Any = None, compile: bool = True) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
+from penstock._src.io import paths
 from penstock._src.models.keras.saving import archive, keras3
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
 from penstock._src.models.keras.saving.model_files import model_from_config, plain_json
@@ -32,15 +32,8 @@ def _written(path: Any) -> Iterator[Any]:
     if hasattr(path, "create_group"):
         yield path
         return
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
-        with h5py.File(temporary, "w") as f:
-            yield f
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise
+    with paths.atomic_name(path) as temporary, h5py.File(temporary, "w", locking=False) as f:
+        yield f
 
 
 @contextlib.contextmanager

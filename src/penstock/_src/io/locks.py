@@ -1,0 +1,153 @@
+"""Locks between the writers of one folder, and temporary files that show whether their writer is alive.
+
+Writers that publish several files together (a checkpoint's data and index) take the lock of the folder: a thread lock in this
+process, and `flock` on the folder itself between processes, which leaves no file behind and ends with its process. Both are
+held for renames and the writing of an index, not while the data are written.
+
+A temporary file is locked by its writer as long as it is open. A temporary file that can be locked by another process has lost
+its writer, whatever its name or age, and may be removed. File systems without `flock` (some network mounts) keep the lock
+inside the process, and nothing there is considered abandoned.
+"""
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.base import tf_logging as logging
+
+try:
+    import fcntl
+except ImportError:                                  # not a POSIX system: threads of one process only
+    fcntl = None                                     # type: ignore[assignment]
+
+_WARN_AFTER, _GIVE_UP_AFTER = 10.0, 600.0            # seconds that a writer waits for another one
+_BUSY = (errno.EACCES, errno.EAGAIN)
+
+
+class _Lock:
+    """A thread lock that a weak dictionary can hold."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.depth = 0
+
+
+_locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
+_locks_lock = threading.Lock()
+
+
+def _in_process(key: str) -> _Lock:
+    with _locks_lock:
+        found = _locks.get(key)
+        if found is None:
+            found = _locks[key] = _Lock()
+        return found
+
+
+@contextlib.contextmanager
+def folder_lock(folder: str) -> Iterator[None]:
+    """Holds the lock of a folder that exists; of another file system ("s3://…") within this process only."""
+    local = "://" not in folder
+    held = _in_process(os.path.realpath(folder) if local else folder)
+    with held.lock:
+        held.depth += 1
+        try:
+            if not local or fcntl is None or held.depth > 1:
+                yield
+            else:
+                with _folder_flock(folder):
+                    yield
+        finally:
+            held.depth -= 1
+
+
+@contextlib.contextmanager
+def _folder_flock(folder: str) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _wait_for(fd, folder)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)           # also for a child that was forked meanwhile
+        os.close(fd)
+
+
+def _wait_for(fd: int, folder: str) -> None:
+    """Locks a folder; says what it waits for, and gives up in the end."""
+    began, pause, warned = time.monotonic(), 0.001, False
+    while not _try_lock(fd):
+        waited = time.monotonic() - began
+        if waited > _GIVE_UP_AFTER:
+            raise errors.DeadlineExceededError(None, None, f"Another process has held the lock of {folder} for "
+                                               f"{waited:.0f} seconds: end it, or save to another folder")
+        if waited > _WARN_AFTER and not warned:
+            logging.warning("Waiting for the lock of %s: another process is publishing a checkpoint there", folder)
+            warned = True
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _try_lock(fd: int) -> bool:
+    """Whether the lock of an open file is ours now; also where the file system has no such locks."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        return e.errno not in _BUSY
+    return True
+
+
+# -- temporary files -------------------------------------------------------------------------------------------------
+def create_temporary(path: str) -> tuple[Any, str]:
+    """A new locked file beside `path`, open for writing, and its name."""
+    folder, name = os.path.split(path)
+    while True:
+        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        try:
+            file = open(temporary, "x+b")  # noqa: SIM115
+        except FileNotFoundError:                    # the folder is missing, or was empty and removed by another writer
+            os.makedirs(folder, exist_ok=True)
+            continue
+        if fcntl is None:
+            return file, temporary
+        with contextlib.suppress(OSError):
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        if os.path.exists(temporary):                # nobody removed it before it was locked
+            return file, temporary
+        file.close()
+
+
+def remove_abandoned(path: str) -> None:
+    """Removes the temporary files beside `path` whose writers are gone."""
+    folder, name = os.path.split(path)
+    start = f".{name}."
+    with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+        for entry in entries:
+            if entry.name.startswith(start) and entry.name.endswith(".tmp"):
+                remove_if_abandoned(entry.path)
+
+
+def remove_if_abandoned(path: str) -> bool:
+    """Removes a file if it has no living writer, which is when its lock is free; whether it is gone."""
+    if fcntl is None:
+        return False
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return not os.path.lexists(path)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)                              # while it is locked: a writer that waits for the lock sees it go
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
