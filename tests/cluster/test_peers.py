@@ -114,7 +114,7 @@ def test_one_who_closes_joins_no_thread_that_has_not_started(monkeypatch):
     closing = threading.Thread(target=close)
     closing.start()
     monkeypatch.setattr(threading, "Thread", Slow)
-    peers._start(lambda: None)
+    peers._start(None, lambda: None)
     closing.join(30)
     assert not raised
 

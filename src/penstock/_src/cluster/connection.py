@@ -12,6 +12,8 @@ from penstock._src.base import errors
 from penstock._src.cluster import security, wire
 from penstock._src.cluster.link import made_error
 
+_ATTEMPTS = 5                           # to set up a connection that the server drops
+
 
 def split_address(address: str) -> tuple[str, int]:
     """("host", port) of an address; InvalidArgumentError without a port."""
@@ -22,31 +24,44 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def connect(address: str, timeout: float, ended: threading.Event | None = None) -> Any:
-    """An authenticated connection to a server, which may still be starting; DeadlineExceededError if nobody answers in time."""
-    host, port = split_address(address)
-    credentials = security.Credentials(serving=False)
+    """An authenticated connection to a server, which may still be starting; DeadlineExceededError if none answers in time.
+
+    A server that is overrun may drop a connection before it is set up: then another attempt is made, a few times.
+    """
+    where, credentials = split_address(address), security.Credentials(serving=False)
     deadline = time.monotonic() + timeout
-    pause, why = 0.01, "nobody tried"
+    pause, why, dropped = 0.01, "there was no time for an attempt", 0
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or ended is not None and ended.is_set():
             raise errors.DeadlineExceededError(None, None, f"No server answered at {address} in {timeout:g} seconds: {why}.")
         try:
-            sock = socket.create_connection((host, port), timeout=left)
-            break
+            sock = socket.create_connection(where, timeout=left)
         except OSError as e:
             why = str(e)
-            time.sleep(min(pause, max(left, 0)))
-            pause = min(pause * 2, 0.5)
+        else:
+            try:
+                return _opened(credentials, sock, address, deadline)
+            except security.ConnectionDropped as e:
+                dropped += 1
+                if dropped >= _ATTEMPTS:
+                    raise
+                why = e.message
+        time.sleep(min(pause, max(left, 0)))
+        pause = min(pause * 2, 0.5)
+
+
+def _opened(credentials: security.Credentials, sock: socket.socket, address: str, deadline: float) -> Any:
+    """The connection on a new socket, when both sides have shown that they belong to the cluster."""
     try:
-        made = credentials.open(sock)
-        made.settimeout(None)
+        return credentials.open(sock, max(deadline - time.monotonic(), 0.1))
     except BaseException as e:
         sock.close()
+        if isinstance(e, (ConnectionResetError, BrokenPipeError)):
+            raise security.ConnectionDropped(None, None, f"{address} ended the connection: {e}") from None
         if isinstance(e, OSError):
             raise errors.UnavailableError(None, None, f"{address} ended the connection: {e}") from None
         raise
-    return made
 
 
 class _Open(NamedTuple):

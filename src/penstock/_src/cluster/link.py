@@ -101,7 +101,7 @@ class Link:
                     parts = self._queue.popleft() if self._queue else self._next_piece()
                 while parts:
                     parts = wire.unsent(parts, self._sock.sendmsg(parts[:wire.MOST_PARTS]))
-        except OSError as e:
+        except Exception as e:                               # without its thread, the link would be silent
             self.end(self._gone(str(e)))
 
     def _next_piece(self) -> list[Any]:

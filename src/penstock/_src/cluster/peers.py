@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, service
 from penstock._src.cluster import shared, wire
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import connect
@@ -124,8 +124,8 @@ class Peers:
             sock.close()
             raise
         link = Link(sock, task, incarnation, dial, reader, same_host)
-        self._start(self._read, link)
-        self._start(self._beat, link, watch, task)
+        self._start(link, self._read, link)
+        self._start(link, self._beat, link, watch, task)
         self.add(link)
         return link
 
@@ -206,10 +206,14 @@ class Peers:
             if link.peer == task and link.dial == dial:
                 link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
 
-    def _start(self, work: Callable, *args: Any) -> None:
+    def _start(self, link: Link, work: Callable, *args: Any) -> None:
+        """Starts a thread that a link lives by: if it fails, the link ends."""
+        def failed(e: Exception) -> None:
+            self.lose(link.peer, link.dial, f"a thread of {self.task} failed: {e!r}")
+
         def run() -> None:
             try:
-                work(*args)
+                service.report(f"penstock {self.task}", work, *args, failed=failed)
             finally:
                 self._threads.discard(threading.current_thread())
         thread = threading.Thread(target=run, name=f"penstock {self.task}", daemon=True)

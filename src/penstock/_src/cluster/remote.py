@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import Any, NamedTuple
 
-from penstock._src.base import errors
+from penstock._src.base import errors, service
 from penstock._src.cluster import peers, wire
 from penstock._src.cluster.connection import Connections, split_address
 from penstock._src.cluster.link import made_error
@@ -91,7 +91,8 @@ class RemoteSession:
             sock.close()
             if not over.is_set():
                 connections.close(why)
-        threading.Thread(target=watch, name="penstock client", daemon=True).start()
+        threading.Thread(target=service.report, args=("penstock client", watch), name="penstock client", daemon=True,
+                         kwargs={"failed": lambda e: connections.close(repr(e))}).start()
 
     def _call(self, do: str, header: dict[str, Any], values: list) -> tuple[dict, list]:
         return self._send({"do": do, "session": self._session, **header}, values)

@@ -1,77 +1,159 @@
-"""Who may talk to a server.
+"""Authentication: which connections belong to the cluster.
 
-A server listens on the loopback address, unless it is told another one; then it needs a secret, which every client has to know.
-The secret comes from PENSTOCK_SECRET, or from the file that PENSTOCK_SECRET_FILE names. It never travels: each side sends a
-random challenge and answers the other's with a keyed hash. Nothing else is read from a connection before that. Mutual TLS
-(`tls.py`) stands in its place, or below it.
+A cluster has a secret, from PENSTOCK_SECRET or from the file that PENSTOCK_SECRET_FILE names. Without either, the secret is the
+user's own (`user_secret.py`), which servers on the loopback address accept; any other address needs a secret that was set.
+Mutual TLS (`tls.py`) stands in its place, or below it.
+
+The secret never travels. The server sends a random challenge; the client sends one, too, with a keyed hash of both; and only
+if that hash is right does the server answer with its own. So a client without the secret learns nothing that depends on it.
+Nothing else is read from a connection before that, and the whole handshake has one deadline.
 """
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import os
 import pathlib
 import secrets
 import socket
+import time
 from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.cluster import tls
+from penstock._src.cluster.user_secret import user_secret
 
 _SIZE = 32
-_HELLO = b"penstock1"
+_HELLO = b"penstock2"
+_REFUSED = bytes(_SIZE)                  # in place of the server's proof
+_STRONG = 32                             # bytes; shorter secrets are stretched, because people choose them
+HANDSHAKE_SECONDS = 10.0
 
 
-def secret() -> bytes:
-    """The secret of this process; empty if it has none."""
+def given_secret() -> bytes:
+    """The secret that the environment gives; empty if it gives none."""
     path = os.environ.get("PENSTOCK_SECRET_FILE")
     if path:
         return pathlib.Path(path).read_bytes().strip()
     return os.environ.get("PENSTOCK_SECRET", "").encode()
 
 
+def secret() -> bytes:
+    """The secret of this process: the one it was given, or its user's. Certificates alone do without one."""
+    return given_secret() or (b"" if tls.files() is not None else user_secret())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def check_address(host: str, key: bytes, under_tls: bool = False) -> None:
-    """Refuses to serve other machines without a secret or mutual TLS."""
-    if host not in ("localhost", "::1") and not host.startswith("127.") and not key and not under_tls:
+    """Refuses to serve other machines without a secret that was set, or mutual TLS."""
+    if not is_loopback(host) and not key and not under_tls:
         raise errors.FailedPreconditionError(
             None, None, f"A server on {host or 'all addresses'} can be reached by other machines: set PENSTOCK_SECRET or "
             "PENSTOCK_SECRET_FILE, or PENSTOCK_TLS_CERT, PENSTOCK_TLS_KEY and PENSTOCK_TLS_CA, for servers and clients alike, "
             "or listen on localhost.")
 
 
+class ConnectionDropped(errors.UnavailableError):
+    """The other side ended a connection before it was set up."""
+
+
 class Credentials:
-    """How a process shows that it belongs to a cluster: its secret, its certificate, both, or nothing."""
+    """How a process shows that it belongs to a cluster: its secret, its certificate, or both."""
 
     def __init__(self, serving: bool):
         self._serving, self.key, self._tls = serving, secret(), tls.context(serving)
 
     def check_address(self, host: str) -> None:
-        """Refuses to serve other machines without a secret or mutual TLS."""
-        check_address(host, self.key, self._tls is not None)
+        """Refuses to serve other machines without a secret that was set, or mutual TLS."""
+        check_address(host, given_secret(), self._tls is not None)
 
-    def open(self, sock: socket.socket) -> Any:
-        """A connection on which both sides have shown that they belong to the cluster."""
+    def open(self, sock: socket.socket, seconds: float = HANDSHAKE_SECONDS) -> Any:
+        """A connection on which both sides have shown, within `seconds`, that they belong to the cluster."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made = sock if self._tls is None else tls.secured(sock, self._tls, self._serving)
-        authenticate(made, self.key, self._serving)
+        timed: Any = _Timed(sock, seconds)
+        if self._tls is None:
+            authenticate(timed, self.key, self._serving)
+            made: Any = sock
+        else:
+            made = tls.secured(timed, self._tls, self._serving)
+            authenticate(made, self.key, self._serving)
+            made.use(sock)
+        made.settimeout(None)
         return made
 
 
+class _Timed:
+    """A socket whose reads and writes share one deadline, however many there are."""
+
+    def __init__(self, sock: socket.socket, seconds: float):
+        self._sock, self._seconds, self._until = sock, seconds, time.monotonic() + seconds
+
+    def _arm(self) -> socket.socket:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the handshake took more than {self._seconds:g} seconds")
+        self._sock.settimeout(left)
+        return self._sock
+
+    def recv(self, size: int) -> bytes:
+        """Reads something."""
+        return self._arm().recv(size)
+
+    def sendall(self, data: bytes) -> None:
+        """Sends all of it."""
+        self._arm().sendall(data)
+
+
 def authenticate(sock: Any, key: bytes, serving: bool) -> None:
-    """Both sides show that they know the secret; PermissionDeniedError, or the end of the connection, if one does not."""
+    """Both sides show that they know the secret, the client first; PermissionDeniedError if one does not."""
+    (_admit if serving else _apply)(sock, _stretched(key))
+
+
+def _admit(sock: Any, key: bytes) -> None:
+    """The server's side."""
     mine = secrets.token_bytes(_SIZE)
     sock.sendall(_HELLO + mine)
-    theirs = _read(sock, len(_HELLO) + _SIZE)
-    if not theirs.startswith(_HELLO):
-        raise errors.UnavailableError(None, None, "The other side does not speak penstock's protocol.")
-    theirs = theirs[len(_HELLO):]
-    sock.sendall(_answer(key, theirs, serving))
-    if not hmac.compare_digest(_read(sock, _SIZE), _answer(key, mine, not serving)):
-        raise errors.PermissionDeniedError(None, None, "Server and client have different secrets: see PENSTOCK_SECRET.")
+    theirs = _greeting(sock)
+    if not hmac.compare_digest(_read(sock, _SIZE), _proof(key, b"client", mine, theirs)):
+        sock.sendall(_REFUSED)
+        raise errors.PermissionDeniedError(None, None, "A client has another secret.")
+    sock.sendall(_proof(key, b"server", mine, theirs))
 
 
-def _answer(key: bytes, challenge: bytes, serving: bool) -> bytes:
-    return hmac.digest(key or b"\0", (b"server" if serving else b"client") + challenge, hashlib.sha256)
+def _apply(sock: Any, key: bytes) -> None:
+    """The client's side."""
+    sock.sendall(_HELLO)                               # a server that expects TLS refuses it at once
+    mine, theirs = secrets.token_bytes(_SIZE), _greeting(sock)
+    sock.sendall(mine + _proof(key, b"client", theirs, mine))
+    if not hmac.compare_digest(_read(sock, _SIZE), _proof(key, b"server", theirs, mine)):
+        raise errors.PermissionDeniedError(
+            None, None, "Server and client have different secrets: see PENSTOCK_SECRET and PENSTOCK_SECRET_FILE. Without them, "
+            "each has that of the user who runs it.")
+
+
+def _greeting(sock: Any) -> bytes:
+    """The other side's challenge."""
+    found = _read(sock, len(_HELLO) + _SIZE)
+    if not found.startswith(_HELLO):
+        raise errors.UnavailableError(None, None, "The other side does not speak this version of penstock's protocol.")
+    return found[len(_HELLO):]
+
+
+def _proof(key: bytes, role: bytes, servers: bytes, clients: bytes) -> bytes:
+    return hmac.digest(key or b"\0", role + servers + clients, hashlib.sha256)
+
+
+@functools.lru_cache(maxsize=8)
+def _stretched(key: bytes) -> bytes:
+    """A key that is costly to guess from a recorded handshake; generated secrets are long enough as they are."""
+    if not key or len(key) >= _STRONG:
+        return key
+    return hashlib.scrypt(key, salt=b"penstock cluster secret", n=1 << 14, r=8, p=1)
 
 
 def _read(sock: Any, size: int) -> bytes:
@@ -79,6 +161,6 @@ def _read(sock: Any, size: int) -> bytes:
     while len(data) < size:
         part = sock.recv(size - len(data))
         if not part:
-            raise errors.UnavailableError(None, None, "The connection ended before it was set up.")
+            raise ConnectionDropped(None, None, "The connection ended before it was set up.")
         data += part
     return data

@@ -1,6 +1,6 @@
 """Server: a task that runs steps for clients.
 
-It listens on its address of the cluster; each connection has a thread. The first message says what a connection is: that of a
+It listens on its address of the cluster (door.py); each connection has a thread. The first message says what it is: that of a
 client, whose messages are answered one after the other; a link of another task (link.py), for everything or for one step at a
 time; or one over which another task says that it lives (peers.py). When a client goes away in the middle of a step, the step
 is cancelled.
@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import secrets
-import select
+import selectors
 import socket
 import threading
 import weakref
@@ -21,11 +21,13 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors, tf_logging
+from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.base.service import supervise
 from penstock._src.cluster import security, shared, wire
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import split_address
+from penstock._src.cluster.door import Door
 from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.master import MasterSession, config_of
 from penstock._src.cluster.peers import Peers, hear, task_name
@@ -36,7 +38,6 @@ from penstock._src.execute.context import ResourceManager
 from penstock._src.graph.messages import ServerDef
 from penstock._src.kernels.devices.device_config import use_threads
 
-_HANDSHAKE_SECONDS = 10.0
 _LOOK_SECONDS = 0.5                 # how often busy connections are looked at
 _servers: weakref.WeakSet = weakref.WeakSet()
 
@@ -94,15 +95,15 @@ class Server:
         self._clients: set[str] = set()              # those that say that they live
         self._next = 1
         self._lock = threading.Lock()
-        self._connections: dict[socket.socket, threading.Thread] = {}
         self._busy: dict[Any, MasterSession] = {}
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         try:
-            self._listener = _listener(host, port, self._credentials)
+            listener = _listener(host, port, self._credentials)
         except OSError as e:
             raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
-        self._host, self._port = host, self._listener.getsockname()[1]
+        self._host, self._port = host, listener.getsockname()[1]
+        self._door = Door(listener, self._credentials, self._serve, self._ended)
         self._threads_before = _share_cores(cluster, host, defaults.intra_op_parallelism_threads)
         self._status: StatusBoard = StatusBoard(self)
         self._page: Any = None
@@ -129,10 +130,8 @@ class Server:
     def start(self) -> None:
         """Begins to answer."""
         if not self._threads:
-            for work in (self._accept, self._look):
-                thread = threading.Thread(target=work, name=f"penstock server {self._port}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            self._threads = [supervise(f"penstock {what} {self._port}", work, self._ended)
+                             for what, work in (("door", self._door.accept), ("watcher", self._look))]
 
     def join(self) -> None:
         """Waits until the server is stopped: for ever, in most programs."""
@@ -144,18 +143,13 @@ class Server:
         if self._ended.is_set():
             return
         self._ended.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self._door.shut()
         if self._page is not None:
             self._page.close()
         self._close_sessions()
-        with self._lock:
-            connections = list(self._connections.items())
         self._views.close(self._resources.hub.close)
-        for sock, _ in connections:
-            _end(sock)
-        for thread in (*self._threads, *(t for _, t in connections)):
+        self._door.close()
+        for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(5.0)
         self._resources.clear()
@@ -173,23 +167,9 @@ class Server:
             session.close()
 
     # -- connections --------------------------------------------------------------------------------------------------
-    def _accept(self) -> None:
-        while not self._ended.is_set():
-            try:
-                sock, _ = self._listener.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=self._serve, args=(sock,), name=f"penstock connection {self._port}", daemon=True)
-            with self._lock:                             # `stop` joins only what has been started
-                self._connections[sock] = thread
-                thread.start()
-
-    def _serve(self, raw: socket.socket) -> None:
-        sock = None
+    def _serve(self, sock: Any) -> None:
+        """What the other side of a connection says, which has shown that it belongs to the cluster."""
         try:
-            raw.settimeout(_HANDSHAKE_SECONDS)
-            sock = self._credentials.open(raw)
-            sock.settimeout(None)
             reader = wire.Reader(sock)
             while not self._ended.is_set():
                 message = reader.message()
@@ -202,15 +182,8 @@ class Server:
                     self._hear_client(sock, str(message[0]["client"]), float(message[0]["lost"]))
                     break
                 wire.send(sock, *self.answer(sock, *message))
-        except Exception as e:                       # whatever was sent here: it ends this connection, and nothing else
-            if not self._ended.is_set():
-                tf_logging.debug("A connection has ended: %r", e)
         finally:
-            with self._lock:
-                self._connections.pop(raw, None)
-            raw.close()
-            if sock is not None:
-                self._leave(lambda client, made_by: made_by is sock and client not in self._clients)
+            self._leave(lambda client, made_by: made_by is sock and client not in self._clients)
 
     def _hear_client(self, sock: Any, client: str, lost: float) -> None:
         """Listens whether a client lives."""
@@ -269,8 +242,7 @@ class Server:
         while not self._ended.wait(_LOOK_SECONDS):
             with self._lock:
                 busy = dict(self._busy)
-            readable = select.select(list(busy), [], [], 0)[0] if busy else []
-            for sock in readable:
+            for sock in _readable(busy):
                 with contextlib.suppress(OSError):
                     if not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                         busy[sock].close()
@@ -393,9 +365,16 @@ def serving(host: str, port: int) -> Server | None:
                  and (s._host == host or {s._host, host} <= {"localhost", "127.0.0.1"})), None)
 
 
-def _end(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
+def _readable(socks: Any) -> list[Any]:
+    """Those connections that have something to read, or have ended. `poll` where there is one: `select` knows only the first
+    1,024 descriptors."""
+    if not socks:
+        return []
+    with getattr(selectors, "PollSelector", selectors.DefaultSelector)() as selector:
+        for sock in socks:
+            with contextlib.suppress(ValueError, OSError):       # it was closed meanwhile
+                selector.register(sock, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(0)]
 
 
 @atexit.register

@@ -46,7 +46,7 @@ def context(serving: bool) -> ssl.SSLContext | None:
     return made
 
 
-def secured(sock: socket.socket, how: ssl.SSLContext, serving: bool) -> TlsSocket:
+def secured(sock: Any, how: ssl.SSLContext, serving: bool) -> TlsSocket:
     """A connection under TLS; PermissionDeniedError if the other side has no certificate of the cluster."""
     made = TlsSocket(sock, how, serving)
     try:
@@ -59,7 +59,7 @@ def secured(sock: socket.socket, how: ssl.SSLContext, serving: bool) -> TlsSocke
 class TlsSocket:
     """A connection under TLS that one thread may read while another one writes."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, serving: bool):
+    def __init__(self, sock: Any, context: ssl.SSLContext, serving: bool):
         self._sock = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=serving)
@@ -79,6 +79,10 @@ class TlsSocket:
             except ssl.SSLError:
                 self._flush()                        # the other side learns why
                 raise
+
+    def use(self, sock: socket.socket) -> None:
+        """Goes on with this socket: the handshake's had a deadline."""
+        self._sock = sock
 
     def _flush(self) -> None:
         if self._out.pending:

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, service
 from penstock._src.collective.group import FROM_ANY, Group, Limit
 
 Key = tuple                                    # (group, instance, n, source, target)
@@ -339,9 +339,9 @@ class Hub:
                 self.stores[header["group"], header["name"]] = values[0]
                 self._changed.notify_all()
         elif what == "join":
-            threading.Thread(target=self._asked_for, args=(link.peer, header), name="penstock group", daemon=True).start()
+            self._start(self._asked_for, link.peer, header)
         elif what == "formed":
-            threading.Thread(target=self._formed, args=(header,), name="penstock group", daemon=True).start()
+            self._start(self._formed, header)
         elif what == "leave":
             group = self._group(header["group"])
             with self._changed:
@@ -361,6 +361,11 @@ class Hub:
             group = self._group(header["group"])
             if group is not None:
                 self.drop(group, error, tell=False)
+
+    def _start(self, work: Callable[..., None], *args: Any) -> None:
+        """Does something that takes time on a thread; what fails there is asked for again by those who wait for it."""
+        name = "penstock group"
+        threading.Thread(target=service.report, args=(name, work, *args), name=name, daemon=True).start()
 
     def _group(self, number: str) -> Group | None:
         return next((g for g in list(self._groups.values()) if g.id == number), None)

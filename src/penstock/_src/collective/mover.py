@@ -77,8 +77,8 @@ class Mover:
                     return
             try:
                 bucket = self._next()
-            except errors.OpError as e:
-                self._fail(e)
+            except Exception as e:
+                self._fail(e if isinstance(e, errors.OpError) else errors.InternalError(None, None, f"{type(e).__name__}: {e}"))
                 continue
             if bucket is None:
                 return

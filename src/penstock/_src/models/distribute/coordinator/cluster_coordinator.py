@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.base.service import supervise
 from penstock._src.models.distribute.coordinator.closures import Closure, ClosureQueue
 from penstock._src.models.distribute.coordinator.inputs import PerWorkerDataset
 from penstock._src.models.distribute.coordinator.values import RemoteValue
@@ -50,9 +51,7 @@ class ClusterCoordinator:
         servers = ParameterServers(extended.connection, len(extended.parameter_devices))
         workers = [Worker(i, extended.connection, self._queue, servers) for i in range(extended.num_workers)]
         self._workers, self._ended = workers, threading.Event()
-        self._watch = threading.Thread(target=servers.watch, args=(self._queue, self._ended), daemon=True,
-                                       name="penstock coordinator's watch")
-        self._watch.start()
+        self._watch = supervise("penstock coordinator's watch", lambda: servers.watch(self._queue, self._ended), self._ended)
         self._queue.on_error = lambda why: [w.cancel(why) for w in workers]     # type: ignore[assignment,return-value]
         extended.at_end.append(weakref.WeakMethod(self._end))
 

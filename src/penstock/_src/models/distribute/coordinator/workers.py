@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from penstock._src.base import errors, tf_logging
+from penstock._src.base.service import supervise
 from penstock._src.cluster.peers import LOST, task_name
 from penstock._src.models.distribute.connect import Connection
 from penstock._src.models.distribute.coordinator.closures import Closure, ClosureQueue
@@ -72,8 +73,7 @@ class Worker:
         self._connection, self._queue, self._servers = connection, queue, servers
         self._ended = threading.Event()
         self._lane: Any = None
-        self._thread = threading.Thread(target=self._work, name=f"penstock coordinator {self.task}", daemon=True)
-        self._thread.start()
+        self._thread = supervise(f"penstock coordinator {self.task}", self._work, self._ended)
 
     def _work(self) -> None:
         while not self._ended.is_set():
