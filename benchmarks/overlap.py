@@ -50,11 +50,11 @@ def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None
     wait = Bucket.wait
 
     def timed(self, limit):
-        began = time.time()
+        began = time.monotonic()
         try:
             return wait(self, limit)
         finally:
-            waits.append((began, time.time()))
+            waits.append((began, time.monotonic()))
     Bucket.wait = timed
     models = {}
     for name, options in WAYS.items():
@@ -73,9 +73,9 @@ def worker(rank: int, spec: dict, rounds: int, speed: float, trace: str) -> None
     for i in range(rounds + 1):
         for number, (name, (strategy, model)) in enumerate(models.items()):
             waits.clear()
-            began = time.time()
+            began = time.monotonic()
             model.train_on_batch(x, y)
-            ended = time.time()
+            ended = time.monotonic()
             hub = strategy.extended._server._resources.hub
             movers = hub._groups[strategy.extended._workers.key]._movers
             spans = [s for m in movers.values() for s in m.spans if s[1] >= began]

@@ -25,7 +25,7 @@ class StatusBoard:
     """The counters of one server."""
 
     def __init__(self, server: Any):
-        self._server, self._began = server, time.time()
+        self._server, self._began = server, time.monotonic()
         self._samples: collections.deque[tuple[float, int, int, int]] = collections.deque(maxlen=_SAMPLES)
         self.tick()
 
@@ -43,7 +43,7 @@ class StatusBoard:
         server, now, then = self._server, self._sample(), self._samples[0]
         seconds = max(now[0] - then[0], 1e-3)
         return {"task": server._peers.task, "address": f"{server._host}:{server._port}", "pid": os.getpid(),
-                "incarnation": f"{server.incarnation:x}", "up": time.time() - self._began,
+                "incarnation": f"{server.incarnation:x}", "up": time.monotonic() - self._began,
                 "devices": [[d.name, d.device_type, d.memory_limit_bytes] for d in server._worker.devices.all],
                 "steps": now[1], "steps_per_second": (now[1] - then[1]) / seconds,
                 "sent_per_second": max(0, now[2] - then[2]) / seconds,

@@ -82,14 +82,14 @@ class Mover:
                 continue
             if bucket is None:
                 return
-            began = time.time()
+            began = time.monotonic()
             try:
                 bucket.finish(self._reduced(bucket))
             except errors.OpError as e:
                 bucket.finish([], e)
             except Exception as e:
                 bucket.finish([], errors.InternalError(None, None, f"{bucket.about}: {type(e).__name__}: {e}"))
-            self.spans.append((bucket.about, began, time.time()))
+            self.spans.append((bucket.about, began, time.monotonic()))
 
     def _next(self) -> Bucket | None:
         """The bucket that is reduced now; None if the group has ended."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from penstock._src.base import clock
 from penstock._src.base.api import export
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
 
@@ -27,7 +28,7 @@ class Stagger:
     """Says how long a worker should wait before a step, so that workers do not pull and push together.
 
     >>> stagger = Stagger(worker=1, workers=4)
-    >>> time.sleep(stagger.delay(time.time(), begun))          # begun: when each worker began its last step
+    >>> time.sleep(stagger.delay(clock.steady(), begun))          # begun: when each worker began its last step
     """
 
     def __init__(self, worker: int, workers: int, smooth: float = 0.2):
@@ -88,7 +89,7 @@ class StaggerHook(SessionRunHook):
 
     def before_run(self, run_context: Any) -> SessionRunArgs:
         """Waits."""
-        now = time.time()
+        now = clock.steady()
         wait = self._stagger.delay(now, self._begun)
         if wait > 0:
             time.sleep(wait)

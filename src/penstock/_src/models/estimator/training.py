@@ -6,6 +6,7 @@ watches the checkpoints and evaluates each new one, a parameter server serves un
 from __future__ import annotations
 
 import collections
+import math
 import os
 import time
 from typing import Any
@@ -150,16 +151,16 @@ class _EvaluateAfterSave(tf.train.CheckpointSaverListener):
     """Evaluates when a checkpoint has been written, but not too often."""
 
     def __init__(self, evaluator: _Evaluator, throttle_secs: float):
-        self._evaluator, self._throttle, self._at, self._first = evaluator, throttle_secs, time.time(), True
+        self._evaluator, self._throttle, self._at, self._first = evaluator, throttle_secs, time.monotonic(), True
 
     def after_save(self, session: Any, global_step_value: int) -> None:
         """Called with every checkpoint; the first one is from before the first step."""
         if self._first:
             self._first = False
             return
-        if time.time() - self._at >= self._throttle:
+        if time.monotonic() - self._at >= self._throttle:
             self._evaluator.evaluate()
-            self._at = time.time()
+            self._at = time.monotonic()
 
 
 def _run_local(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> tuple[Any, list]:
@@ -177,12 +178,12 @@ def _run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -
         raise ValueError("An evaluator needs TrainSpec.max_steps to know when training ends")
     time.sleep(eval_spec.start_delay_secs)
     evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
-    began = 0.0
+    began = -math.inf
     while not evaluator.result or evaluator.result["global_step"] < train_spec.max_steps:
-        if time.time() - began < eval_spec.throttle_secs:
+        if time.monotonic() - began < eval_spec.throttle_secs:
             time.sleep(min(_POLL_SECS, eval_spec.throttle_secs))
             continue
-        started = time.time()
+        started = time.monotonic()
         if evaluator.evaluate() is not None:
             began = started
         else:

@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import os
-import time
 import weakref
 from typing import Any
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import clock, dtypes, errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
@@ -304,7 +303,7 @@ class CheckpointManager:
         self._save_counter_assign: Any = None
         self._maybe_delete: dict[str, float] = {}
         self._latest_checkpoint: str | None = None
-        now = time.time()
+        now = clock.steady()
         self._last_preserved_timestamp = now - 1.0
         known = state.get_checkpoint_state(self._directory)
         if known is not None:
@@ -315,7 +314,7 @@ class CheckpointManager:
         self._latest_checkpoint = known.model_checkpoint_path
         self._last_preserved_timestamp = known.last_preserved_timestamp
         if now < self._last_preserved_timestamp:
-            logging.warning("time.time() returned a value %f seconds behind the last preserved checkpoint timestamp.",
+            logging.warning("The clock is %f seconds behind the last preserved checkpoint timestamp.",
                             self._last_preserved_timestamp - now)
             self._last_preserved_timestamp = now
         found = list(known.all_model_checkpoint_paths)
@@ -365,7 +364,7 @@ class CheckpointManager:
         number = _number(self._checkpoint.save_counter if checkpoint_number is None else checkpoint_number, session)
         path = self._checkpoint.write(f"{self._prefix}-{number}")
         self._maybe_delete.pop(path, None)
-        self._maybe_delete[path] = time.time()
+        self._maybe_delete[path] = clock.steady()
         self._latest_checkpoint = path
         self._record_state()              # before anything is removed: a crash in between finds the new one
         self._sweep()

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from penstock._src.base import errors
+from penstock._src.base import clock, errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
@@ -81,7 +80,7 @@ class Saver:
         self._writing: _Writing | None = None
         self._saving = threading.RLock()                 # threads that share a saver save one after the other
         if context.executing_eagerly():
-            self._next_checkpoint_time = time.time() + keep_checkpoint_every_n_hours * 3600
+            self._next_checkpoint_time = clock.steady() + keep_checkpoint_every_n_hours * 3600
         elif not defer_build:
             self.build()
         if self.saver_def:
@@ -119,7 +118,7 @@ class Saver:
                 setattr(self.saver_def, field, prepend_name_scope(getattr(self.saver_def, field), self._name))
         self._check_saver_def()
         if not context.executing_eagerly():
-            self._next_checkpoint_time = time.time() + self.saver_def.keep_checkpoint_every_n_hours * 3600
+            self._next_checkpoint_time = clock.steady() + self.saver_def.keep_checkpoint_every_n_hours * 3600
 
     def _check_saver_def(self) -> None:
         if not isinstance(self.saver_def, SaverDef):
@@ -177,7 +176,7 @@ class Saver:
         if not self.saver_def.max_to_keep:
             return
         self._last_checkpoints = [p for p in self._last_checkpoints if p[0] != path]
-        self._last_checkpoints.append((path, time.time()))
+        self._last_checkpoints.append((path, clock.steady()))
         if len(self._last_checkpoints) > self.saver_def.max_to_keep:
             self._checkpoints_to_be_deleted.append(self._last_checkpoints.pop(0))
 

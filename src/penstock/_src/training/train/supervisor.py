@@ -314,12 +314,12 @@ class SVStepCounterThread(_Service):
 
     def start_loop(self) -> None:
         """Notes where it begins."""
-        self._last_time, self._last_step = time.time(), step_value(self._sess, self._counter)
+        self._last_time, self._last_step = time.monotonic(), step_value(self._sess, self._counter)
 
     def run_loop(self) -> None:
         """One round."""
         from penstock._src.graph.messages import Summary
-        now, step = time.time(), step_value(self._sess, self._counter)
+        now, step = time.monotonic(), step_value(self._sess, self._counter)
         passed, steps = now - self._last_time, step - self._last_step
         rate = steps / passed if passed else float("inf")
         self._last_time, self._last_step = now, step

@@ -56,14 +56,14 @@ def create_train_op(total_loss: Any, optimizer: Any, global_step: Any = 0, updat
 @_export("train_step")
 def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: dict) -> tuple[Any, bool]:
     """One step: gives the loss, and whether to stop. What to log and trace stands in `train_step_kwargs`."""
-    start, options, metadata = time.time(), None, None
+    start, options, metadata = time.monotonic(), None, None
     if "should_trace" in train_step_kwargs:
         if "logdir" not in train_step_kwargs:
             raise ValueError("logdir must be present in train_step_kwargs when should_trace is present")
         if sess.run(train_step_kwargs["should_trace"]):
             options, metadata = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata()
     loss, step = sess.run([train_op, global_step], options=options, run_metadata=metadata)
-    elapsed = time.time() - start
+    elapsed = time.monotonic() - start
     if metadata is not None:
         path = os.path.join(train_step_kwargs["logdir"], f"run_metadata-{step}.pb")
         with tf.gfile.Open(path, "wb") as f:

@@ -30,12 +30,12 @@ class Progbar:
         self._total_width = self._seen_so_far = 0
         self._values: dict[str, Any] = {}
         self._values_order: list[str] = []
-        self._start, self._last_update = time.time(), 0.0
+        self._start, self._last_update = time.monotonic(), float("-inf")
         self._after_first: float | None = None
 
     def due(self) -> bool:
         """Whether enough time has passed to draw again."""
-        return time.time() - self._last_update >= self.interval
+        return time.monotonic() - self._last_update >= self.interval
 
     def update(self, current: int, values: Any = None, finalize: bool | None = None) -> None:
         """Moves the bar to `current`; `values` are pairs of a name and a number, averaged unless the name is stateful."""
@@ -46,7 +46,7 @@ class Progbar:
         self._seen_so_far = current
         if not self.verbose:
             return
-        now = time.time()
+        now = time.monotonic()
         if self.verbose == 1:
             if not finalize and now - self._last_update < self.interval:
                 return

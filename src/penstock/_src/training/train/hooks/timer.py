@@ -54,12 +54,12 @@ class SecondOrStepTimer(_HookTimer):
         if self._last_triggered_step == step:
             return False
         if self._every_secs is not None:
-            return time.time() >= self._last_triggered_time + self._every_secs       # type: ignore[operator]
+            return time.monotonic() >= self._last_triggered_time + self._every_secs       # type: ignore[operator]
         return step >= self._last_triggered_step + self._every_steps                 # type: ignore[operator]
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         """Notes the time; gives what went by."""
-        now, before = time.time(), self._last_triggered_time
+        now, before = time.monotonic(), self._last_triggered_time
         passed = (None, None) if before is None else (now - before, step - self._last_triggered_step)   # type: ignore
         self._last_triggered_time, self._last_triggered_step = now, step
         return passed
