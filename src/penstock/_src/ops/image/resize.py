@@ -5,11 +5,13 @@ Every method but the nearest is separable: along each axis an output position is
 """
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from penstock._src.base import errors
 from penstock._src.kernels import indexing
@@ -61,6 +63,7 @@ def positions(n_in: int, n_out: int, align: bool, half: bool) -> torch.Tensor:
 Taps = tuple[torch.Tensor, torch.Tensor]          # indices and weights, both [n_out, taps]
 
 
+@functools.lru_cache(256)
 def bilinear_taps(n_in: int, n_out: int, align: bool, half: bool) -> Taps:
     """Two neighbours by distance."""
     x = positions(n_in, n_out, align, half)
@@ -81,6 +84,7 @@ def _cubic(x: torch.Tensor, a: float) -> tuple[torch.Tensor, torch.Tensor]:
     return near, far
 
 
+@functools.lru_cache(256)
 def bicubic_taps(n_in: int, n_out: int, align: bool, half: bool) -> Taps:
     """Four neighbours; the distance is rounded to 1/1024, as TensorFlow's table does."""
     x = positions(n_in, n_out, align, half)
@@ -98,6 +102,7 @@ def bicubic_taps(n_in: int, n_out: int, align: bool, half: bool) -> Taps:
     return index.clamp(0, n_in - 1), weights
 
 
+@functools.lru_cache(64)
 def area_matrix(n_in: int, n_out: int, align: bool, half: bool = False) -> torch.Tensor:
     """The mean over the input interval that each output pixel covers: [n_out, n_in]."""
     s = scale(n_in, n_out, align)
@@ -142,8 +147,23 @@ def apply_matrix(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> 
     return torch.matmul(indexing.beside(columns.to(x.dtype), x), y).reshape(n, rows.shape[0], columns.shape[0], ch)
 
 
-def _declare(name: str, taps: Callable, trained: str) -> None:
-    """A resize op by taps, and its gradient for images of the types `trained`."""
+def _interpolated(x: torch.Tensor, h: int, w: int, align: bool) -> torch.Tensor:
+    """ATen's bilinear resize, which reads channels-last images as they lie in memory."""
+    return F.interpolate(x.permute(0, 3, 1, 2), (h, w), mode="bilinear", align_corners=align).permute(0, 2, 3, 1).contiguous()
+
+
+def _interpolated_back(g: torch.Tensor, h: int, w: int, align: bool) -> torch.Tensor:
+    """The transpose of `_interpolated`."""
+    n, _, _, ch = g.shape
+    back = torch.ops.aten.upsample_bilinear2d_backward
+    return back(g.permute(0, 3, 1, 2), list(g.shape[1:3]), [n, ch, h, w], align, None, None).permute(0, 2, 3, 1).contiguous()
+
+
+def _declare(name: str, taps: Callable, trained: str, whole: tuple[Callable, Callable] | None = None) -> None:
+    """A resize op by taps, and its gradient for images of the types `trained`.
+
+    `whole` has faster kernels for both, which know aligned corners and half-pixel centers, but not TensorFlow 1's third way.
+    """
     corners = "align_corners: bool = False, half_pixel_centers: bool = False"
     forward = op(name, "images: T, size: int32 -> resized_images: float32", f"{_IMAGE}, {corners}")
     backward = op(f"{name}Grad", "grads: float32, original_image: T -> output: T",
@@ -157,6 +177,8 @@ def _declare(name: str, taps: Callable, trained: str) -> None:
         x = images.to(torch.float32)
         if (h, w) == tuple(images.shape[1:3]):
             return x
+        if whole is not None and align_corners != half_pixel_centers and x.numel():
+            return whole[0](x, h, w, align_corners)
         x = apply_taps(x, 1, taps(images.shape[1], h, align_corners, half_pixel_centers))
         return apply_taps(x, 2, taps(images.shape[2], w, align_corners, half_pixel_centers))
 
@@ -165,6 +187,8 @@ def _declare(name: str, taps: Callable, trained: str) -> None:
         if grads.dim() != 4 or original_image.dim() != 4 or 0 in grads.shape[1:3]:
             raise errors.invalid("resize gradients take 4-dimensional images")
         h, w = original_image.shape[1:3]
+        if whole is not None and align_corners != half_pixel_centers and grads.numel() and original_image.numel():
+            return whole[1](grads, h, w, align_corners).to(original_image.dtype)
         g = spread_taps(grads, 2, taps(w, grads.shape[2], align_corners, half_pixel_centers), w)
         g = spread_taps(g, 1, taps(h, grads.shape[1], align_corners, half_pixel_centers), h)
         return g.to(original_image.dtype)
@@ -183,7 +207,7 @@ def _declare(name: str, taps: Callable, trained: str) -> None:
                        half_pixel_centers=op.attrs["half_pixel_centers"]), None
 
 
-_declare("ResizeBilinear", bilinear_taps, "float32 bfloat16 half float64")
+_declare("ResizeBilinear", bilinear_taps, "float32 bfloat16 half float64", (_interpolated, _interpolated_back))
 _declare("ResizeBicubic", bicubic_taps, "float32 float64")
 
 resize_area = op("ResizeArea", "images: T, size: int32 -> resized_images: float32",
