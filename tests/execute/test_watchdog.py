@@ -6,13 +6,12 @@ import time
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.base import errors
-from penstock._src.execute import watchdog
+from penstock._src.base import errors, waits
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(watchdog, "PATIENCE", 0.2)
+    monkeypatch.setattr(waits, "PATIENCE", 0.2)
 
 
 def test_a_stuck_step_is_reported_once_with_its_line_and_who_could_feed_it(quick, caplog):

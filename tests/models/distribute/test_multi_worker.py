@@ -38,6 +38,16 @@ def test_the_lecture_program(how):
     assert first["rows"] == second["rows"] == 32
 
 
+def test_the_lecture_program_under_the_1x_api():
+    """Keras's own session, of which no program knows, meets the other workers' in the strategy's collectives."""
+    program = LECTURE.replace("import penstock as tf", "import penstock.compat.v1 as tf").format(how="AUTO")
+    with Workers(2, program) as workers:
+        first, second = workers.results()
+    assert first["replicas"] == 2 and first["weights"] == second["weights"] and first["loss"][-1] < 0.7 * first["loss"][0]
+    np.testing.assert_allclose(first["loss"], second["loss"], rtol=1e-6)
+    assert first["rows"] == second["rows"] == 32
+
+
 EQUIVALENT = """
 import json, sys
 import numpy as np

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock._src.base import errors
+from penstock._src.base.waits import Wait
 from penstock._src.cluster import security, wire
 from penstock._src.cluster.link import made_error
 
@@ -23,7 +24,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def connect(address: str, timeout: float, ended: threading.Event | None = None) -> Any:
+def connect(address: str, timeout: float, ended: threading.Event | None = None, task: str = "a server") -> Any:
     """An authenticated connection to a server, which may still be starting; DeadlineExceededError if none answers in time.
 
     A server that is overrun may drop a connection before it is set up: then another attempt is made, a few times.
@@ -31,7 +32,9 @@ def connect(address: str, timeout: float, ended: threading.Event | None = None) 
     where, credentials = split_address(address), security.Credentials(serving=False)
     deadline = time.monotonic() + timeout
     pause, why, dropped = 0.01, "there was no time for an attempt", 0
+    waited = Wait(lambda: f"{task} to answer at {address}, of {timeout:g} s at most: {why}")
     while True:
+        waited.patience()
         left = deadline - time.monotonic()
         if left <= 0 or ended is not None and ended.is_set():
             raise errors.DeadlineExceededError(None, None, f"No server answered at {address} in {timeout:g} seconds: {why}.")

@@ -96,7 +96,7 @@ class Exchange(LocalRendezvous):
             self.flush_all()
         values = self._values
         if key not in values and self.error is None:
-            with ctx.waiting(lambda: _edge(key)) as waited:
+            with ctx.waiting(lambda: _edge(key), remote=True) as waited:
                 while key not in values and self.error is None:
                     pump.once(waited.patience(ctx.remaining()))
         with self._lock:

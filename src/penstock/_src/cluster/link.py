@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors, tf_logging
+from penstock._src.base.waits import waited_for
 from penstock._src.cluster import wire
 from penstock._src.cluster.shared import Incoming, Outgoing
 
@@ -127,7 +128,7 @@ class Link:
         slot: list = []
         there = threading.Event()
         self.call(header, values, lambda *answer: (slot.append(answer), there.set()))  # type: ignore[func-returns-value]
-        if not there.wait(timeout):
+        if not waited_for(there, lambda: f"the answer of {self.peer} to {header.get('do')!r}", timeout):
             raise errors.UnavailableError(None, None, f"{self.peer} did not answer within {timeout:g} seconds.")
         answer, back, error = slot[0]
         if error is not None:

@@ -240,7 +240,8 @@ class _Run:
 
     def _wait(self, pump: Pump) -> None:
         while self.left and self.error is None:
-            with self.ctx.waiting(lambda: ", ".join(p.task for p in self.left.values())) as waited:
+            with self.ctx.waiting(lambda: f"the parts of a step on {', '.join(sorted(p.task for p in self.left.values()))}",
+                                  remote=True) as waited:
                 while self.left and self.error is None:
                     pump.once(waited.patience(self.ctx.remaining()))
 

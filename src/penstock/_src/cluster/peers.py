@@ -119,7 +119,7 @@ class Peers:
         sock, reader, incarnation, same_host = self._open(task, "link", dial, timeout)
         try:
             with self._named(task):
-                watch = connect(self.addresses[task], timeout, self._ended)
+                watch = connect(self.addresses[task], timeout, self._ended, task)
         except BaseException:
             sock.close()
             raise
@@ -132,7 +132,7 @@ class Peers:
     def _open(self, task: str, do: str, dial: int, timeout: float) -> tuple[Any, wire.Reader, int, bool]:
         """A connection to a task for some purpose, its reader, the task's incarnation, and whether it is on this machine."""
         with self._named(task):
-            sock = connect(self.addresses[task], timeout, self._ended)
+            sock = connect(self.addresses[task], timeout, self._ended, task)
             try:
                 reader = wire.Reader(sock)
                 return sock, reader, *self._introduce(sock, reader, do, task, dial, timeout)

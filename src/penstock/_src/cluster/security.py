@@ -10,6 +10,7 @@ Nothing else is read from a connection before that, and the whole handshake has 
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -21,6 +22,7 @@ import time
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.waits import Wait
 from penstock._src.cluster import tls
 from penstock._src.cluster.user_secret import user_secret
 
@@ -93,20 +95,32 @@ class _Timed:
     def __init__(self, sock: socket.socket, seconds: float):
         self._sock, self._seconds, self._until = sock, seconds, time.monotonic() + seconds
 
-    def _arm(self) -> socket.socket:
+        self._wait = Wait(lambda: f"the handshake with {_other_end(sock)}")
+
+    def _left(self) -> float:
         left = self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError(f"the handshake took more than {self._seconds:g} seconds")
-        self._sock.settimeout(left)
-        return self._sock
+        return left
 
     def recv(self, size: int) -> bytes:
         """Reads something."""
-        return self._arm().recv(size)
+        while True:
+            self._sock.settimeout(self._wait.patience(self._left()))
+            with contextlib.suppress(TimeoutError):
+                return self._sock.recv(size)
 
     def sendall(self, data: bytes) -> None:
         """Sends all of it."""
-        self._arm().sendall(data)
+        self._sock.settimeout(self._left())
+        self._sock.sendall(data)
+
+
+def _other_end(sock: socket.socket) -> str:
+    try:
+        return ":".join(map(str, sock.getpeername()[:2]))
+    except OSError:
+        return "a connection that has ended"
 
 
 def authenticate(sock: Any, key: bytes, serving: bool) -> None:

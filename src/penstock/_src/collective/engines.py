@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base.waits import Wait
 
 if TYPE_CHECKING:
     from penstock._src.collective.group import Call, Group
@@ -108,6 +109,7 @@ class Engine:
     @staticmethod
     def _wait(work: Any, call: Callable[[], Call]) -> None:
         """Waits in torch, which is quicker than an event of Python's, and asks now and then whether the call still goes on."""
+        waited = Wait(lambda: call().awaited())
         while True:
             try:
                 work.wait(_MEANTIME)
@@ -116,6 +118,7 @@ class Engine:
                 if work.is_completed():              # meanwhile, or with an error
                     work.wait()
                     return
+            waited.patience()
             call().check_in()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base.waits import Wait
 from penstock._src.collective import algorithms
 from penstock._src.collective.channel import Channel, Counts, drive
 from penstock._src.collective.codec import Codec
@@ -65,10 +66,11 @@ class Limit:
     def wait(self, there: threading.Event, about: Callable[[], str]) -> None:
         """Waits for an event."""
         if self.ctx is None:
-            while not there.wait(self.left()):
+            alone = Wait(about)
+            while not there.wait(alone.patience(self.left())):
                 pass
             return
-        with self.waking(there.set), self.ctx.waiting(about) as waited:
+        with self.waking(there.set), self.ctx.waiting(about, remote=True) as waited:
             while not there.wait(waited.patience(self.left())):
                 pass
         self.ctx.cancellation.check()
@@ -325,6 +327,12 @@ class Call(Channel):
             raise errors.invalid(
                 f"{what} in {self.about} (group {self.group.key}, instance {self.instance}): {members[self.rank]} has "
                 f"{_text(self.said)}, and {members[source]} has {_text(said)}.")
+
+    def awaited(self) -> str:
+        """Who keeps the others waiting, for reports."""
+        missing = self.group.missing(self.instance, self.n)
+        who = f"{', '.join(missing)} to enter {self.about}" if missing else f"the end of {self.about}, which all have entered"
+        return f"{who} (group {self.group.key}, instance {self.instance}, on {self.group.members[self.rank]})"
 
     def _late(self) -> errors.OpError:
         missing = self.group.missing(self.instance, self.n)

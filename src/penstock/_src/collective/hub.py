@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors, service
+from penstock._src.base.waits import Wait, wait_for
 from penstock._src.collective.group import FROM_ANY, Group, Limit
 
 Key = tuple                                    # (group, instance, n, source, target)
@@ -30,11 +31,29 @@ _REMEMBERED = 1024                             # calls that have failed, and gro
 _ASK_AGAIN = 1.0                               # seconds after which a group that is not formed is asked for again
 
 
+_claims: weakref.WeakValueDictionary[int, Hub] = weakref.WeakValueDictionary()
+
+
+def meeting_point(key: int, resources: Any) -> Hub:
+    """Where the group of a key meets, for ops that use these resources: at their task's hub, at the one that has claimed the
+    key, or at one of the session's own, which knows no other task."""
+    hub = resources.hub
+    if hub is not None and hub.task:
+        return hub
+    claimed = _claims.get(key)
+    if claimed is not None:
+        return claimed
+    if hub is None:
+        with resources._lock:
+            hub = resources.hub = resources.hub or Hub()
+    return hub
+
+
 class _Forming:
     """A group that is not complete yet, as the members here see it."""
 
     def __init__(self, size: int, attempt: str):
-        self.size, self.attempt = size, attempt
+        self.size, self.attempt, self.problem = size, attempt, ""
         self.members: list[str] = []
 
 
@@ -57,6 +76,10 @@ class Hub:
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()           # that groups have started
         self._held: dict[int, errors.OpError | None] = {}                 # keys that wait for `resume`, and why
         self.stores: dict[tuple, bytes] = {}                              # of engines that find each other through it
+
+    def claim(self, key: int) -> None:
+        """Has the group of a key meet here, whichever session of this process its ops run in."""
+        _claims[key] = self
 
     # -- messages -----------------------------------------------------------------------------------------------------
     def put(self, group: Group, key: Key, said: Any, data: torch.Tensor | None) -> None:
@@ -178,18 +201,21 @@ class Hub:
                 self._form(key, f"{self.task} {next(self._numbers)}", dict.fromkeys(forming.members, self.task), {})
                 return self._groups[key]
         alone = self.peers is None or len(self.peers.addresses) < 2
+        waited = Wait(lambda: self._incomplete(key, forming, member))
         try:
             while True:
                 if not alone:
                     self._ask(key, forming, limit)
                 with limit.waking(self._wake_all), self._changed:
-                    self._changed.wait_for(lambda: key in self._groups or limit.over, limit.left(None if alone else _ASK_AGAIN))
+                    self._changed.wait_for(lambda: key in self._groups or limit.over,
+                                           waited.patience(limit.left(None if alone else _ASK_AGAIN)))
                     found = self._groups.get(key)
                     if found is not None:
                         return found
                 limit.check()
         except errors.DeadlineExceededError:
-            raise errors.DeadlineExceededError(None, None, self._incomplete(key, forming, member)) from None
+            why = f"{member} waited for {self._incomplete(key, forming, member)}."
+            raise errors.DeadlineExceededError(None, None, why) from None
         finally:
             with self._changed:
                 if key not in self._groups and member in forming.members:
@@ -205,8 +231,9 @@ class Hub:
         tasks = self.peers.addresses if self.peers is not None and not seen else ()
         missing = sorted(t for t in tasks if not any(m.startswith(t + "/") for m in there))
         nobody = f"; nobody of {', '.join(missing)} did" if missing else ""
-        return (f"{member} waited for a collective group to be complete: group {key} wants {forming.size} members, and only "
-                f"{', '.join(there)} came{nobody}{seen}. Every member must run its collective op, with the same group_key.")
+        return (f"a collective group to be complete, as {member} sees it: group {key} wants {forming.size} members, and only "
+                f"{', '.join(there)} came{nobody}{seen}{forming.problem}. Every member must run its collective op, with the "
+                "same group_key")
 
     def _ask(self, key: int, forming: _Forming, limit: Limit) -> None:
         """Tells the leading task which members of this one want to be in a group."""
@@ -217,8 +244,9 @@ class Hub:
             return
         try:
             self._post(self.peers.reach(self.leader, limit.left(_ASK_AGAIN)), header)
-        except errors.UnavailableError:
-            pass                                     # it may still be starting; it is asked again
+            forming.problem = ""
+        except errors.UnavailableError as e:         # it may still be starting; it is asked again
+            forming.problem = f"; it does not answer: {e.message}"
 
     def _asked_for(self, task: str, header: dict[str, Any]) -> None:
         """At the leading task: members want to be in a group. When it is complete, their tasks are told."""
@@ -386,8 +414,8 @@ class Hub:
         """A value that a member has left; waits for it."""
         until = time.monotonic() + seconds
         with self._changed:
-            self._changed.wait_for(lambda: (group.id, name) in self.stores or group.error is not None,
-                                   max(0.0, until - time.monotonic()))
+            wait_for(self._changed, lambda: (group.id, name) in self.stores or group.error is not None,
+                     lambda: f"{name} of group {group.key} of {', '.join(group.members)}", lambda: until - time.monotonic())
             if group.error is not None:
                 raise group.error
             if (group.id, name) not in self.stores:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base.waits import wait_for
 
 if TYPE_CHECKING:
     from penstock._src.collective.group import Group, Limit
@@ -103,7 +104,9 @@ class Mover:
             number = int(self._group.broadcast(self._rank, "bucket order", torch.tensor([number]), 0, limit=first.limit,
                                                about=first.about))
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or any(b.number == number for b in self._waiting), first.limit.left())
+            wait_for(self._changed, lambda: self._closed or any(b.number == number for b in self._waiting),
+                     lambda: f"bucket {number} of {self._group.members[self._rank]}, which the first member reduces next",
+                     first.limit.left)
             found = next((b for b in self._waiting if b.number == number), None)
             if found is not None:
                 self._waiting.remove(found)

@@ -148,12 +148,13 @@ class StepContext:
             raise errors.DeadlineExceededError(None, None, "Timed out waiting for notification")
         return left
 
-    def waiting(self, about: Callable[[], str]) -> Any:
-        """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long."""
+    def waiting(self, about: Callable[[], str], remote: bool = False) -> Any:
+        """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long; `remote` if another task
+        should end the wait."""
         global _Wait
         if _Wait is None:
             from penstock._src.execute.watchdog import Wait as _Wait  # it knows more of the library than this module may
-        return _Wait(self, about)
+        return _Wait(self, about, remote)
 
     def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:
         """Waits, holding `condition`, until ready(); ends with the step's cancellation or deadline."""

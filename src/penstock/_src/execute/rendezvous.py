@@ -75,7 +75,7 @@ def wait(there: threading.Event, ctx: Any, key: str) -> None:
     release = ctx.cancellation.on_cancel(there.set)
     source, _, target, edge, _ = parse_key(key)
     try:
-        with ctx.waiting(lambda: f"{edge} from {source} to {target}") as waited:
+        with ctx.waiting(lambda: f"{edge} from {source} to {target}", remote=_task(source) != _task(target)) as waited:
             while not there.wait(waited.patience(ctx.remaining())):
                 pass
         ctx.cancellation.check()
@@ -84,6 +84,10 @@ def wait(there: threading.Event, ctx: Any, key: str) -> None:
             None, None, f"Timed out waiting for notification: {edge} from {source} did not come to {target}") from None
     finally:
         release()
+
+
+def _task(device: str) -> str:
+    return device.rpartition("/device:")[0]
 
 
 class LocalRendezvous(Rendezvous):

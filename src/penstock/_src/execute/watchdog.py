@@ -1,8 +1,9 @@
-"""The watchdog: when the steps of a session do nothing but wait, it says what each of them waits for, and who could end that.
+"""The watchdog: what the steps of a session wait for, when all they do is wait.
 
 Whatever waits in a step does so inside of `StepContext.waiting`, which puts it on a list, and asks `patience` how long to wait
-at once. There is no thread: a wait that has lasted for some seconds looks at the others. If all steps of the session wait, it
-logs a report, once for each wait: the op with the line that made it, what it waits for, and who else uses the same queue.
+at once (`base/waits.py`). There is no thread: a wait that has lasted for some seconds looks at the others. A wait for another
+task is reported by itself. Others are reported if all steps of the session wait, because a full queue is nothing unusual while
+others compute. A report has the op with the line that made it, what it waits for, and who else uses the same queue.
 """
 from __future__ import annotations
 
@@ -14,23 +15,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base import waits
 from penstock._src.execute.failure import where
 from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import operation_at
 
-PATIENCE = 10.0                     # seconds without progress before the report
 _log = logging.getLogger("penstock")
 _waits: dict[int, Wait] = {}
 
 
-class Wait:
-    """One wait of one thread."""
+class Wait(waits.Wait):
+    """One wait of one thread in a step; `remote` if another task should end it."""
 
-    __slots__ = ("ctx", "about", "thread", "since", "reported")
+    __slots__ = ("ctx", "thread", "remote")
 
-    def __init__(self, ctx: Any, about: Callable[[], str]):
-        self.ctx, self.about = ctx, about
-        self.thread, self.since, self.reported = threading.get_ident(), time.monotonic(), False
+    def __init__(self, ctx: Any, about: Callable[[], str], remote: bool = False):
+        super().__init__(about)
+        self.ctx, self.thread, self.remote = ctx, threading.get_ident(), remote
 
     def __enter__(self) -> Wait:
         _waits[id(self)] = self
@@ -39,17 +40,19 @@ class Wait:
     def __exit__(self, *_: Any) -> None:
         _waits.pop(id(self), None)
 
-    def patience(self, left: float | None) -> float | None:
-        """How long to wait before asking again, when `left` seconds (or None: any number) are left."""
-        if self.reported or self.ctx.session is None:
-            return left
-        waited = time.monotonic() - self.since
-        if waited >= PATIENCE:
+    def report(self) -> None:
+        """Logs what it waits for; in a session, only if that may go on for ever."""
+        if self.remote or self.ctx.session is None:
+            super().report()
+        else:
             _report(self.ctx.session)
-            if self.reported:
-                return left
-        pause = PATIENCE - waited if waited < PATIENCE else PATIENCE / 4
-        return pause if left is None else min(left, pause)
+
+    def text(self) -> str:
+        """What a report says: the op, what it waits for, and which other ops use that."""
+        op = self.operation()
+        text = f"{where(op._origin or op)} " if op is not None else ""
+        others = _others(op) if op is not None else []
+        return text + super().text() + (f"; the same is used by {', '.join(others)}" if others else "")
 
     def operation(self) -> Operation | None:
         """The op that waits: the one whose statement the thread is at."""
@@ -60,14 +63,6 @@ class Wait:
                 return found
             frame = frame.f_back
         return None
-
-    def line(self) -> str:
-        """What a report says of it."""
-        op = self.operation()
-        text = f"{where(op._origin or op)} " if op is not None else ""
-        text += f"waits for {self.about()}, since {time.monotonic() - self.since:.0f} s"
-        others = _others(op) if op is not None else []
-        return text + (f"; the same is used by {', '.join(others)}" if others else "")
 
 
 def _frames() -> dict[int, Any]:
@@ -93,10 +88,10 @@ def _others(op: Operation) -> list[str]:
 
 def _report(session: Any) -> None:
     """Logs what the steps of a session wait for, if all of them do."""
-    late = [w for w in list(_waits.values()) if w.ctx.session is session and time.monotonic() - w.since >= PATIENCE]
+    late = [w for w in list(_waits.values()) if w.ctx.session is session and time.monotonic() - w.since >= waits.PATIENCE]
     if set(session.running_steps()) - {w.ctx.step_id for w in late}:
         return                                             # some step computes, or has just begun to wait
-    lines = "\n".join(f"  {w.line()}" for w in late)
+    lines = "\n".join(f"  {w.text()}, since {time.monotonic() - w.since:.0f} s" for w in late)
     for w in late:
         w.reported = True
-    _log.warning("No step of this session has made progress for %d s:\n%s", PATIENCE, lines)
+    _log.warning("No step of this session has made progress for %d s:\n%s", waits.PATIENCE, lines)

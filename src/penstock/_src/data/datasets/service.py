@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.base.waits import Wait
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.dataset import VariantDataset
 from penstock._src.data.pipelines.mapping import stage_of
@@ -199,12 +200,12 @@ def _table(target: str, name: str) -> dict[str, bytes]:
 
 def _workers(target: str) -> list[str]:
     """The workers' addresses, in an order that all clients see; waits until there is one."""
-    pause = threading.Event()
+    pause, waited = threading.Event(), Wait(lambda: f"a worker to register with the dispatcher at {target}")
     for _ in range(_SECONDS * 10):
         found = _table(target, "workers")
         if found:
             return sorted(tf.compat.as_text(v) for v in found.values())
-        pause.wait(0.1)
+        pause.wait(waited.patience(0.1))
     raise errors.UnavailableError(None, None, f"No worker has registered with {target} in {_SECONDS} seconds.")
 
 
@@ -227,6 +228,14 @@ def _part(index: int, count: int) -> Callable:
     return shard
 
 
+def _next(waiting: queue.Queue, about: str) -> Any:
+    """The next of what threads put into a queue."""
+    waited = Wait(lambda: about)
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=waited.patience(60.0))
+
+
 class _Job:
     """The elements of a dataset, from all workers."""
 
@@ -246,7 +255,7 @@ class _Job:
                 thread.start()
             left = len(threads)
             while left:
-                element, error = waiting.get()
+                element, error = _next(waiting, f"an element of one of the data service's workers at {', '.join(workers)}")
                 if error is None:
                     yield element
                 elif isinstance(error, errors.OutOfRangeError):

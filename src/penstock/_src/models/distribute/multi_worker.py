@@ -83,10 +83,15 @@ class MultiWorkerExtended(MirroredExtended):
 
     def __init__(self, container_strategy: Any, options: CommunicationOptions, resolver: Any = None):
         self._cluster_resolver, self._communication_options = resolver, options
-        self._place = Place.of(resolver)
-        self._server = self._place.serve()
-        self._workers = Workers(self._place.count, next(_KEYS), options)
+        self._join(Place.of(resolver))
         super().__init__(container_strategy, local_devices())
+
+    def _join(self, place: Place) -> None:
+        """Takes a place among the workers. Sessions of this process, Keras's among them, meet the others at its server."""
+        self._place, self._server = place, place.serve()
+        self._workers = Workers(place.count, next(_KEYS), self._communication_options)
+        if self._server is not None:
+            self._server._resources.hub.claim(self._workers.key)
 
     def _set_devices(self, devices: tuple) -> None:
         self._devices = devices
@@ -160,9 +165,7 @@ class MultiWorkerExtended(MirroredExtended):
                    task_id: Any = None) -> None:
         """Tells the strategy its place, where it was made without TF_CONFIG; a session's configuration is left as it is."""
         if cluster_spec is not None and self._server is None:
-            self._place = Place(ClusterSpec(cluster_spec), str(task_type), int(task_id or 0))
-            self._server = self._place.serve()
-            self._workers = Workers(self._place.count, next(_KEYS), self._communication_options)
+            self._join(Place(ClusterSpec(cluster_spec), str(task_type), int(task_id or 0)))
             self._set_devices(self._devices)
 
     def _local_results(self, value: Any) -> tuple:

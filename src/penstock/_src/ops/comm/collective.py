@@ -78,25 +78,16 @@ def _recv_v2_shape(group_size, group_key, instance_key, shape, *, c):
 
 
 # -- kernels ------------------------------------------------------------------------------------------------------------
-def hub_of(ctx: Any) -> Any:
-    """Where the collectives of a step meet: its task's hub, or one of its session's own."""
-    hub = ctx.resources.hub
-    if hub is None:
-        from penstock._src.collective.hub import Hub
-        with ctx.resources._lock:
-            hub = ctx.resources.hub = ctx.resources.hub or Hub()
-    return hub
-
-
 @contextlib.contextmanager
 def _member(node: Any, ctx: Any, keys: tuple, seconds: float, arrays: Any = ()) -> Iterator[tuple[Any, int, dict[str, Any]]]:
     """The group, the rank in it, and how long to wait, of an op that is a member and brings arrays."""
     from penstock._src.collective.group import Limit
+    from penstock._src.collective.hub import meeting_point
     size, key, _ = keys
     if size < 1:
         raise errors.invalid(f"group_size must be positive: {size}.")
     limit, about = Limit(ctx, seconds or None), f"{node.type} {node.name}"
-    hub = hub_of(ctx)
+    hub = meeting_point(key, ctx.resources)
     name = _device(node, ctx).name
     if hub.task and not name.startswith(hub.task + "/"):
         name = hub.task + name[name.index("/device:"):]

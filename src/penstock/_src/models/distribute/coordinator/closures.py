@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.waits import Wait
 from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph.scopes import device
 from penstock._src.models.distribute.coordinator.values import RemoteValue, as_arguments, on_worker, refuse_remote_values
@@ -85,7 +86,7 @@ class ClosureQueue:
         """Until all functions are done; raises the error of one that failed."""
         with self._changed:
             if not self._wait(lambda: self._error is not None or not self._waiting and not self._running, timeout):
-                raise errors.DeadlineExceededError(None, None, f"In {timeout:g} seconds, {self._described()}.")
+                raise errors.DeadlineExceededError(None, None, f"After {timeout:g} seconds, there are {self._described()}.")
             self._raise()
 
     def done(self) -> bool:
@@ -96,13 +97,17 @@ class ClosureQueue:
 
     def _wait(self, true: Callable[[], bool], timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
+        waited, before = Wait(self._described), None
         while not true():
+            now = len(self._waiting), set(self._running)
+            if now != before:                            # it goes on
+                waited, before = Wait(self._described), now
             if self._ended:
                 raise errors.CancelledError(None, None, "The ClusterCoordinator has ended.")
             left = 1.0 if deadline is None else min(1.0, deadline - time.monotonic())
             if left <= 0:
                 return False
-            self._changed.wait(left)
+            self._changed.wait(waited.patience(left))
         return True
 
     def _raise(self) -> None:
@@ -120,7 +125,7 @@ class ClosureQueue:
 
     def _described(self) -> str:
         running = "; ".join(f"{c.name} runs on {where}" for c, where in list(self._running.items())[:5])
-        return f"{len(self._waiting)} scheduled functions have not begun and {len(self._running)} have not ended" + \
+        return f"{len(self._waiting)} scheduled functions that have not begun and {len(self._running)} that have not ended" + \
             (f": {running}" if running else "")
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
+from penstock._src.base.waits import waited_for
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
@@ -45,7 +46,7 @@ class RemoteValue:
 
         DeadlineExceededError after `timeout` seconds.
         """
-        if not self._there.wait(timeout):
+        if not waited_for(self._there, lambda: "the result of a function that was scheduled on the workers", timeout):
             raise errors.DeadlineExceededError(None, None, f"The scheduled function has not ended in {timeout:g} seconds.")
         if self._error is not None:
             raise self._error

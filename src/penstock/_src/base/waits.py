@@ -1,0 +1,86 @@
+"""Waits that say what they wait for: the one helper behind every wait for another task, thread or program.
+
+A wait asks `patience(left)` how long to wait at once. One that ends soon costs two clock readings; one that has lasted for
+`PATIENCE` seconds logs, once, what it waits for and which task should provide it. The same text is not logged again for some
+minutes: a program whose steps take long says it once.
+
+    waited = Wait(lambda: "the gradients of /job:worker/task:1")
+    while not there.wait(waited.patience(limit.left())):
+        pass
+"""
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+PATIENCE = 10.0                     # seconds before the report
+_AGAIN = 300.0                      # seconds before the same is logged again
+_MOST = 1000                        # texts that are remembered
+_log = logging.getLogger("penstock")
+_said: dict[str, float] = {}
+
+
+class Wait:
+    """One wait of one thread. `about` says what it waits for, and who should provide it."""
+
+    __slots__ = ("about", "since", "reported")
+
+    def __init__(self, about: Callable[[], str]):
+        self.about, self.since, self.reported = about, time.monotonic(), False
+
+    def patience(self, left: float | None = None) -> float | None:
+        """How long to wait before asking again, when `left` seconds (or None: any number) are left."""
+        if self.reported:
+            return left
+        waited = time.monotonic() - self.since
+        if waited >= PATIENCE:
+            self.report()
+            if self.reported:
+                return left
+        pause = PATIENCE - waited if waited < PATIENCE else PATIENCE / 4
+        return pause if left is None else min(left, pause)
+
+    def report(self) -> None:
+        """Logs what it waits for."""
+        self.reported = True
+        say(self.text())
+
+    def text(self) -> str:
+        """What a report says."""
+        return f"waits for {self.about()}"
+
+
+def say(text: str) -> None:
+    """Logs what somebody waits for, unless the same was logged a short time ago."""
+    now = time.monotonic()
+    if now - _said.get(text, float("-inf")) < _AGAIN:
+        return
+    if len(_said) >= _MOST:
+        _said.clear()
+    _said[text] = now
+    _log.warning("%s: thread %r has waited for %d s.", text[0].upper() + text[1:], threading.current_thread().name, PATIENCE)
+
+
+def waited_for(there: threading.Event, about: Callable[[], str], seconds: float | None) -> bool:
+    """Waits for an event, and reports; False when it was not set within `seconds` (None: any number)."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    waited = Wait(about)
+    while not there.wait(waited.patience(None if deadline is None else max(0.0, deadline - time.monotonic()))):
+        if deadline is not None and time.monotonic() >= deadline:
+            return False
+    return True
+
+
+def wait_for(condition: threading.Condition, ready: Callable[[], object], about: Callable[[], str],
+             left: Callable[[], float | None] = lambda: None) -> bool:
+    """Waits, holding `condition`, until ready(), and reports; False when `left()` seconds are 0 or fewer before that."""
+    waited = None
+    while not ready():
+        rest = left()
+        if rest is not None and rest <= 0:
+            return False
+        waited = waited or Wait(about)
+        condition.wait(waited.patience(rest))
+    return True
