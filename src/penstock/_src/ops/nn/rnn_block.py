@@ -242,14 +242,15 @@ def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any
     back = w[size:].t().contiguous()
     dcs, dh = torch.zeros_like(cs_prev), torch.zeros_like(h_prev)
     flat = gates.view(steps, batch, 4 * units)
-    for t in reversed(range(n)):
-        dh = dh + h_grad[t]
-        dcs = torch.addcmul(dcs + cs_grad[t], dh, through[t])
-        slope, gate = slopes[t], gates[t]
-        torch.mul(dcs[:, None], slope[:, :3], out=gate[:, :3])              # all but the output gate, which is last
-        torch.mul(dh, slope[:, 3], out=gate[:, 3])
-        dh = flat[t] @ back
-        dcs = dcs * f[t]
+    each = [a[:n].unbind() for a in (h_grad, cs_grad, through, slopes[:, :, :3], slopes[:, :, 3], gates[:, :, :3],
+                                     gates[:, :, 3], flat, f)]
+    for more_dh, more_dcs, out, slope, last_slope, gate, last_gate, all_gates, keep in zip(*map(reversed, each), strict=True):
+        dh.add_(more_dh)
+        dcs.add_(more_dcs).addcmul_(dh, out)
+        torch.mul(dcs[:, None], slope, out=gate)                            # all but the output gate, which is last
+        torch.mul(dh, last_slope, out=last_gate)
+        torch.mm(all_gates, back, out=dh)
+        dcs.mul_(keep)
     wide = flat.view(-1, 4 * units)
     dx = (wide @ w[:size].t()).view(steps, batch, size)
     dw = torch.cat([x.reshape(-1, size).t() @ wide, before_h.reshape(-1, units).t() @ wide])

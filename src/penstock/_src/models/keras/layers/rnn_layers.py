@@ -1,7 +1,8 @@
 """SimpleRNN, GRU and LSTM: the cells over time.
 
 The inputs of all time steps are projected in one product; the loop is left with the states. An LSTM as it is by default in
-2.x (tanh, sigmoid, a bias, no mask, no recurrent dropout) is one op, BlockLSTMV2.
+2.x (tanh, sigmoid, no recurrent dropout) is one op, BlockLSTMV2. A masked step leaves the states alone, so the op computes a
+masked sequence over its valid steps, moved to the front (`Valid`), and each step's output is looked up afterwards.
 """
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class _Layer(RNN):
         if mask is not None and not self.time_major:
             mask = tf.transpose(mask, [1, 0, *range(2, len(mask.shape))])
         if self._is_fusible(steps, mask):
-            last, outputs, states = self._fused(steps, initial_state, training)
+            last, outputs, states = self._fused(steps, initial_state, training, mask)
         else:
             projected = self.cell.project(steps, training, mask_like=steps[0])
             last, outputs, states = K.rnn(
@@ -76,7 +77,7 @@ class _Layer(RNN):
         """Whether one op computes the layer."""
         return False
 
-    def _fused(self, steps: Any, states: list, training: Any) -> tuple:
+    def _fused(self, steps: Any, states: list, training: Any, mask: Any) -> tuple:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -173,6 +174,44 @@ def lstm_over_time(steps: Any, states: list, kernel: Any, recurrent_kernel: Any,
     return result.h, result.cs
 
 
+class Valid:
+    """The steps of masked sequences [time, batch, ...] that count.
+
+    `first` moves them to the front, in order. After a recurrent computation over the result, `each` gives every step the
+    value after the newest valid step up to it, and `last` the value after the last valid one.
+    """
+
+    def __init__(self, mask: Any):
+        self.mask = mask if len(mask.shape) == 2 else tf.squeeze(mask, -1)
+        valid = tf.cast(self.mask, tf.int32)
+        self._steps, self._batch = tf.unstack(tf.shape(valid))
+        self._seen = tf.cumsum(valid, axis=0)                          # valid steps up to and including each one
+        self._column = tf.range(self._batch)
+
+    def first(self, x: Any) -> Any:
+        """The valid steps, followed by the others."""
+        behind = (1 - tf.cast(self.mask, tf.int32)) * self._steps
+        order = tf.argsort(tf.range(self._steps)[:, None] + behind, axis=0)
+        return self._rows(x, order, x)
+
+    def each(self, x: Any, before: Any) -> Any:
+        """For every step, the value after the newest valid step; `before` if there was none."""
+        return tf.where_v2((self._seen > 0)[..., None], self._rows(x, tf.maximum(self._seen - 1, 0), x), before[None])
+
+    def last(self, x: Any, before: Any) -> Any:
+        """The value after the last valid step; `before` if there was none."""
+        seen = self._seen[-1]
+        return tf.where_v2((seen > 0)[:, None], self._rows(x, tf.maximum(seen - 1, 0), before), before)
+
+    def _rows(self, x: Any, time: Any, like: Any) -> Any:
+        """x[time[..., b], b], with the static shape of `like`."""
+        flat = tf.reshape(x, [self._steps * self._batch, K.int_shape(x)[-1]])
+        rows = tf.gather(flat, time * self._batch + self._column)
+        if not context.executing_eagerly():
+            rows.set_shape(K.int_shape(like))
+        return rows
+
+
 @export(v1=["keras.layers.LSTM"])
 @named("LSTM")
 @_delegated
@@ -192,11 +231,11 @@ class LSTMV1(_Layer):
         super().__init__(passed(locals()))
 
     def _is_fusible(self, steps: Any, mask: Any) -> bool:
-        return (mask is None and not self.unroll and self.activation is activations.tanh
+        return (not self.unroll and self.activation is activations.tanh
                 and self.recurrent_activation is activations.sigmoid and self.recurrent_dropout == 0
                 and steps.dtype.base_dtype == tf.float32 and K.int_shape(steps)[0] != 0)
 
-    def _fused(self, steps: Any, states: list, training: Any) -> tuple:
+    def _fused(self, steps: Any, states: list, training: Any, mask: Any) -> tuple:
         cell = self.cell
         masks = cell.get_dropout_mask_for_cell(steps[0], training, count=1) if self.dropout else None
         if masks is not None:
@@ -204,8 +243,17 @@ class LSTMV1(_Layer):
         if self.go_backwards:
             steps = tf.reverse(steps, [0])
         bias = tf.zeros([4 * self.units], steps.dtype) if cell.bias is None else cell.bias
-        outputs, carry = lstm_over_time(steps, states, cell.kernel, cell.recurrent_kernel, bias)
-        return outputs[-1], outputs, [outputs[-1], carry[-1]]
+        if mask is None:
+            outputs, carry = lstm_over_time(steps, states, cell.kernel, cell.recurrent_kernel, bias)
+            return outputs[-1], outputs, [outputs[-1], carry[-1]]
+        valid = Valid(tf.reverse(mask, [0]) if self.go_backwards else mask)
+        outputs, carry = lstm_over_time(valid.first(steps), states, cell.kernel, cell.recurrent_kernel, bias)
+        none = tf.zeros_like(states[0])
+        last, each = valid.last(outputs, none), valid.each(outputs, none)
+        if self.zero_output_for_mask:
+            last, each = (tf.where_v2(m[..., None], x, tf.zeros_like(x))
+                          for m, x in ((valid.mask[-1], last), (valid.mask, each)))
+        return last, each, [valid.last(outputs, states[0]), valid.last(carry, states[1])]
 
 
 @export(v2=["keras.layers.LSTM"])
