@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 import penstock
-from penstock._src.base import static_shape
+from penstock._src.base import modes
 from penstock._src.graph import context
 from penstock._src.kernels.devices import device_config
 
@@ -22,8 +22,6 @@ os.environ["PENSTOCK_OFFLINE"] = "1"             # tests download nothing but wh
 # On a loaded machine drawing is slow now and then: that is no fault of what is tested.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
-
-_MODES = ("eager", "v2_control_flow", "resource_variables", "tensor_equality", "seeds_required")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,13 +36,10 @@ def _one_thread_and_tracebacks():
 @pytest.fixture(autouse=True)
 def _modes_and_default_graph():
     """Each test starts with an empty default graph, and leaves the process's modes as it found them."""
-    before = {m: getattr(context.process, m) for m in _MODES}
-    sizes_are_numbers = static_shape._v2_behavior
-    context.process.default_graph = None
+    before = modes.snapshot()
+    modes.process.default_graph = None
     yield
-    for m, v in before.items():
-        setattr(context.process, m, v)
-    static_shape._v2_behavior = sizes_are_numbers
+    modes.restore(before)
     context.state.tapes = ()
     device_config.reset()
 

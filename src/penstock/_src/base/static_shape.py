@@ -15,24 +15,20 @@ from collections.abc import Iterator
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.modes import process
 
 Dims = tuple[int | None, ...] | None
-
-_v2_behavior = True
-
 
 @export(v1=["enable_v2_tensorshape"])
 def enable_v2_tensorshape() -> None:
     """Let indexing and iterating over a `TensorShape` give ints and `None` (the default)."""
-    global _v2_behavior
-    _v2_behavior = True
+    process.v2_tensorshape = True
 
 
 @export(v1=["disable_v2_tensorshape"])
 def disable_v2_tensorshape() -> None:
     """Let indexing and iterating over a `TensorShape` give `Dimension` objects, as TensorFlow 1 did."""
-    global _v2_behavior
-    _v2_behavior = False
+    process.v2_tensorshape = False
 
 
 @export("compat.dimension_value", v1=["dimension_value"])
@@ -219,7 +215,7 @@ class TensorShape:
 
     @property
     def _v2_behavior(self) -> bool:
-        return _v2_behavior
+        return process.v2_tensorshape
 
     @property
     def rank(self) -> int | None:
@@ -242,23 +238,23 @@ class TensorShape:
     def __iter__(self) -> Iterator:
         if self._dims is None:
             raise ValueError("Cannot iterate over a shape with unknown rank.")
-        return iter(self._dims) if _v2_behavior else map(Dimension, self._dims)
+        return iter(self._dims) if process.v2_tensorshape else map(Dimension, self._dims)
 
     def __getitem__(self, key):
         if isinstance(key, slice):
             return _wrap(_slice(self._dims, key))
         size = None if self._dims is None else self._dims[key]
-        return size if _v2_behavior else Dimension(size)
+        return size if process.v2_tensorshape else Dimension(size)
 
     def __str__(self) -> str:
-        if _v2_behavior and self._dims is not None:
+        if process.v2_tensorshape and self._dims is not None:
             return str(self._dims)
         return show(self._dims)
 
     def __repr__(self) -> str:
         if self._dims is None:
             return "TensorShape(None)"
-        return f"TensorShape({list(self._dims)!r})" if _v2_behavior else f"TensorShape({self.dims!r})"
+        return f"TensorShape({list(self._dims)!r})" if process.v2_tensorshape else f"TensorShape({self.dims!r})"
 
     def __eq__(self, other):
         if self is other:
@@ -270,7 +266,7 @@ class TensorShape:
         if self._dims != other:
             return False
         # Unknown sizes are equal as values (v2), but comparing Dimensions (v1) cannot say that they are.
-        return _v2_behavior or other is None or None not in other
+        return process.v2_tensorshape or other is None or None not in other
 
     def __ne__(self, other):
         try:
@@ -278,7 +274,7 @@ class TensorShape:
         except (TypeError, ValueError):
             return NotImplemented
         if self._dims is None or other._dims is None:
-            if _v2_behavior:
+            if process.v2_tensorshape:
                 return self._dims is not other._dims
             raise ValueError("The inequality of unknown TensorShapes is undefined.")
         return not self == other

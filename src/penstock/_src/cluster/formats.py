@@ -6,12 +6,11 @@ those with elements that are not finite, keep all their bits.
 """
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 
 FORMATS = ("bfloat16", "float16", "int8")
 _LEAST = 16                         # elements
@@ -21,7 +20,7 @@ def chosen(config: Any) -> str:
     """The format for a session's transfers; empty for none."""
     if config.graph_options.enable_bfloat16_sendrecv:
         return "bfloat16"
-    name = os.environ.get("PENSTOCK_WIRE_FORMAT", "")
+    name = switches.WIRE_FORMAT.value()
     if name and name not in FORMATS:
         raise errors.invalid(f"PENSTOCK_WIRE_FORMAT is {name!r}. There are: {', '.join(FORMATS)}.")
     return name

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock._src.base import switches
 from penstock._src.cluster.ports import free_addresses
 from penstock._src.cluster.tf_config import tf_config
 
@@ -189,7 +190,7 @@ def local_tasks(script: list[str], jobs: dict[str, int], plain_ps: bool = False,
     """The tasks that run a script on this machine: `jobs` has the number of tasks of each job."""
     addresses = iter(free_addresses(sum(jobs.values())))
     cluster = {job: [next(addresses) for _ in range(count)] for job, count in jobs.items() if count and job != OUTSIDE}
-    secret = secret or os.environ.get("PENSTOCK_SECRET") or secrets.token_hex(32)
+    secret = secret or switches.SECRET.value() or secrets.token_hex(32)
     with open(script[0], encoding="utf-8", errors="replace") as file:
         source = file.read()
     made = []

@@ -9,7 +9,6 @@ beats which end late do not take the links of the next dial with them.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import socket
 import threading
@@ -17,13 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock._src.base import errors, service
+from penstock._src.base import errors, service, switches
 from penstock._src.cluster import shared, wire
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import connect
 from penstock._src.cluster.link import Link, made_error
 
-BEAT = float(os.environ.get("PENSTOCK_HEARTBEAT_SECONDS", "1"))
+BEAT = switches.HEARTBEAT_SECONDS.value()
 LOST = 4 * BEAT
 
 

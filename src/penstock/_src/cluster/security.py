@@ -14,14 +14,13 @@ import contextlib
 import functools
 import hashlib
 import hmac
-import os
 import pathlib
 import secrets
 import socket
 import time
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 from penstock._src.base.waits import Wait
 from penstock._src.cluster import tls
 from penstock._src.cluster.user_secret import user_secret
@@ -35,10 +34,10 @@ HANDSHAKE_SECONDS = 10.0
 
 def given_secret() -> bytes:
     """The secret that the environment gives; empty if it gives none."""
-    path = os.environ.get("PENSTOCK_SECRET_FILE")
+    path = switches.SECRET_FILE.value()
     if path:
         return pathlib.Path(path).read_bytes().strip()
-    return os.environ.get("PENSTOCK_SECRET", "").encode()
+    return switches.SECRET.value().encode()
 
 
 def secret() -> bytes:

@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 
 LEAST = 128 << 10                   # bytes of a tensor that is worth it
-_MOST = int(float(os.environ.get("PENSTOCK_SHARED_MEMORY", "2")) * (1 << 30))      # bytes of all blocks that this process makes
+_MOST = int(switches.SHARED_MEMORY.value() * (1 << 30))      # bytes of all blocks that this process makes
 _PAGE = mmap.PAGESIZE
 _SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0)
 _made = [0]                         # bytes of all blocks now

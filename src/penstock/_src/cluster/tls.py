@@ -5,26 +5,25 @@ Whoever has a certificate of the authority belongs to the cluster; names in cert
 """
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 import threading
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 
-_NAMES = ("PENSTOCK_TLS_CERT", "PENSTOCK_TLS_KEY", "PENSTOCK_TLS_CA")
+_FILES = (switches.TLS_CERT, switches.TLS_KEY, switches.TLS_CA)
 _PIECE = 256 << 10
 _BUFFER = 64 << 10
 
 
 def files() -> tuple[str, str, str] | None:
     """The files of certificate, key and authority; None if none is named. FailedPreconditionError if some are missing."""
-    found = [os.environ.get(n, "") for n in _NAMES]
+    found = [s.value() for s in _FILES]
     if not any(found):
         return None
     if not all(found):
-        raise errors.FailedPreconditionError(None, None, f"Mutual TLS needs all of {', '.join(_NAMES)}.")
+        raise errors.FailedPreconditionError(None, None, f"Mutual TLS needs all of {', '.join(s.name for s in _FILES)}.")
     return found[0], found[1], found[2]
 
 

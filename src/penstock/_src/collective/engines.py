@@ -9,14 +9,13 @@ call makes another.
 from __future__ import annotations
 
 import datetime
-import os
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 from penstock._src.base.waits import Wait
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def takes(data: torch.Tensor, merge: str) -> bool:
 
 def gloo_is_allowed(group: Group) -> bool:
     """Whether gloo's connections, which anybody could open, are nobody's but ours."""
-    said = os.environ.get("PENSTOCK_COLLECTIVE_GLOO", "")
+    said = switches.COLLECTIVE_GLOO.value()
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available() or said == "0":
         return False
     return said == "1" or group.local or group.same_host

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 from penstock._src.base.waits import Wait
 from penstock._src.collective import algorithms
 from penstock._src.collective.channel import Channel, Counts, drive
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 FROM_ANY = -1                       # as the source of a message: whoever sends one
 _BROADCAST = "broadcast from "
-TIMEOUT = float(os.environ.get("PENSTOCK_COLLECTIVE_TIMEOUT_SECONDS", "300"))
+TIMEOUT = switches.COLLECTIVE_TIMEOUT_SECONDS.value()
 
 
 class Limit:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 import random
 import threading
 import time
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 from penstock._src.collective import engines
 from penstock._src.collective.algorithms import ALGORITHMS, all_to_all
 from penstock._src.collective.channel import drive
@@ -35,7 +34,7 @@ from penstock._src.collective.merge import MERGES, Merge
 if TYPE_CHECKING:
     from penstock._src.collective.group import Call, Group
 
-BUDGET = float(os.environ.get("PENSTOCK_COLLECTIVE_TUNE_SECONDS", "0.2"))      # for one class of sizes, at a time
+BUDGET = switches.COLLECTIVE_TUNE_SECONDS.value()      # for one class of sizes, at a time
 _LEAST, _SOME, _MOST = 3, 8, 60     # rounds: always made, made if they fit into a few budgets, and the most
 _AT_MOST = 4.0
 _BEHIND = ((16, 1.2), (8, 1.5), (4, 2.5), (2, 5.0))         # rounds, and times the best: who is slower then is out

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
+from penstock._src.base.modes import process as process
 
 if TYPE_CHECKING:
     from penstock._src.graph.graph import Graph
@@ -30,21 +31,6 @@ class _ThreadState(threading.local):
 
 
 state = _ThreadState()
-
-
-class _Process:
-    eager = True
-    default_graph: Graph | None = None
-    v2_control_flow = True
-    resource_variables = True
-    tensor_equality = True
-    device_policy = 2                   # SILENT
-    seeds_required = False              # tf.config.experimental.enable_op_determinism
-    strategy = False                    # tf.distribute.experimental_set_strategy has chosen one for the whole program
-    watch: Any = None                   # f(op type, results) -> results, for every op that is called
-
-
-process = _Process()
 
 # What to do with an input of an eager op that is on another device: refuse, warn and copy, copy.
 EXPLICIT, WARN, SILENT, SILENT_FOR_INT32 = range(4)

@@ -17,6 +17,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock._src.base import switches
+
 _BLOCK = 1 << 20
 _TRIES = 3
 _SECONDS = 30.0                         # that a connection may be silent
@@ -32,7 +34,7 @@ class DownloadError(ConnectionError):
 
 def offline() -> bool:
     """Whether the environment forbids downloads (`PENSTOCK_OFFLINE=1`)."""
-    return os.environ.get("PENSTOCK_OFFLINE", "0").lower() not in ("", "0", "false", "no")
+    return switches.OFFLINE.value()
 
 
 def download(url: str, path: str, checksum: str | None = None, progress: Progress | None = None) -> None:

@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
+from penstock._src.base import switches
 from penstock._src.compat.programs import importer, removed, standalone_keras
 
 HOOK = pathlib.Path(__file__).parent / "hook"
@@ -26,8 +27,8 @@ def pass_on(api: str, supplied: Iterable[str]) -> None:
 
 def take_over(fullname: str, path: Any, target: Any) -> Any:
     """In a child: puts penstock in TensorFlow's place, and finds the module that was asked for."""
-    api = os.environ["PENSTOCK_RUN_API"]
+    api = switches.RUN_API.value()
     importer.install(api)
     standalone_keras.install(api)
-    removed.install(frozenset(filter(None, os.environ.get("PENSTOCK_RUN_SUPPLIES", "").split(","))))
+    removed.install(frozenset(filter(None, switches.RUN_SUPPLIES.value().split(","))))
     return importer.Finder(api).find_spec(fullname, path, target)

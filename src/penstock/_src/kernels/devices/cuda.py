@@ -11,25 +11,22 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base.modes import process
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.streams import Parcel, Streams
 
 _PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
 
 
-_tf32 = True                        # as TensorFlow has it, unlike PyTorch
-
-
 def allow_tf32(enabled: bool) -> None:
     """Whether float32 matrix products and convolutions may round their inputs to TensorFloat-32 (about three digits)."""
-    global _tf32
-    _tf32 = enabled
+    process.tf32 = enabled
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = enabled
 
 
 def tf32_allowed() -> bool:
     """Whether TensorFloat-32 may be used."""
-    return _tf32
+    return process.tf32
 
 
 class _Landing:
@@ -61,7 +58,7 @@ class Cuda(Device):
     def __init__(self, *args: Any, **kw: Any):
         super().__init__(*args, **kw)
         torch.backends.cudnn.benchmark = True       # as TensorFlow does: the fastest algorithm is found by trying
-        allow_tf32(_tf32)
+        allow_tf32(process.tf32)
 
     @classmethod
     def torch_device(cls, physical: int) -> torch.device:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import types
 import weakref
 from collections.abc import Callable, Container, Iterable
@@ -21,7 +20,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 from penstock._src.graph.build import group_inputs
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import reuse
@@ -34,7 +33,7 @@ from penstock._src.step.runnable import Runnable
 
 _counter = itertools.count()
 FILENAME = "<penstock step "
-CHECK_NUMERICS = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"      # look for NaNs after every op; slow
+CHECK_NUMERICS = switches.CHECK_NUMERICS.value()      # look for NaNs after every op; slow
 
 
 class Program(Runnable):

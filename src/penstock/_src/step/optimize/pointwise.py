@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Iterable
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, switches
 from penstock._src.graph.frames import Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
@@ -28,7 +27,7 @@ from penstock._src.step.optimize.step import StepGraph, is_const
 
 _LEAST = 2                   # ops that are worth it
 _MOST = 24
-_EVERY_OP = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"       # results of single ops are looked at
+_EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
 
 
 def join_pointwise(step: StepGraph) -> None:

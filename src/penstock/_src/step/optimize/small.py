@@ -11,14 +11,13 @@ when its ops would have run.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, switches
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.optimize.step import StepGraph, is_const
 
@@ -26,7 +25,7 @@ _LARGEST = 1024              # elements of a result
 _LEAST = 4                   # ops of a region, more than values that go in and out
 _GROUP = 8                   # ops with constants that are done at once
 _TYPES = (dtypes.float32, dtypes.float64)
-_EVERY_OP = os.environ.get("PENSTOCK_CHECK_NUMERICS", "0") != "0"       # results of single ops are looked at
+_EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
 
 
 def join_small(step: StepGraph) -> None:
