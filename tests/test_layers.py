@@ -66,6 +66,7 @@ MAY_IMPORT = {
     "models.distribute": LIBRARY | {"cluster", "data.datasets", "eager", "kernels", "models.keras", "session", "state",
                                     "step.place", "training"},
     "compat.contrib": LIBRARY | {"data.datasets", "eager", "library", "models", "session", "state", "training"},
+    "compat.internal": LIBRARY | {"compat.programs", "models", "state", "training"},
     "compat.programs": LIBRARY | {"compat.contrib", "models"},
     "tools": {"base", "io"},
     "step": set(), "state": set(), "training": set(), "library": set(), "models": set(), "data": set(), "compat": set(),

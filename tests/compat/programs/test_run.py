@@ -292,3 +292,16 @@ def test_a_sitecustomize_of_the_user_still_runs_in_children(tmp_path):
         subprocess.run([sys.executable, "-c", "import tensorflow; print(mine, tensorflow.__version__[0])"], check=True)
     """
     assert output(tmp_path, text, timeout=280).startswith("5 2")
+
+
+def test_a_program_sees_tensorflow_as_installed(tmp_path):
+    done = penstock("run", program(tmp_path, """
+        import importlib.metadata as m
+        import tensorflow as tf
+        print(m.version('tensorflow') == tf.__version__, type(tf.constant(1)).__module__)
+        print(tf.data.Dataset.__module__, tf.RaggedTensor.__module__, tf.SparseTensor.__module__)
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        "True tensorflow.python.framework.ops",
+        "tensorflow.python.data.ops.dataset_ops tensorflow.python.ops.ragged.ragged_tensor "
+        "tensorflow.python.framework.sparse_tensor"], done.stderr

@@ -87,6 +87,39 @@ def _kind(cls: type, expand: bool) -> _Kind | None:
     return None
 
 
+@export("__internal__.nest.is_mapping")
+def is_mapping(x) -> bool:
+    """Whether `x` is a dictionary or the like."""
+    return isinstance(x, Mapping)
+
+
+@export("__internal__.nest.is_attrs")
+def is_attrs(x) -> bool:
+    """Whether `x` is an object of an attrs class."""
+    return hasattr(type(x), "__attrs_attrs__")
+
+
+@export("__internal__.nest.sequence_like")
+def sequence_like(instance, args):
+    """A branch like `instance`, with the children `args`.
+
+    sequence_like({"a": 1, "b": 2}, [3, 4])  # {"a": 3, "b": 4}
+    """
+    kind = _kind(type(instance), True)
+    return kind.build(instance, list(args))
+
+
+@export("__internal__.nest.list_to_tuple")
+def list_to_tuple(structure):
+    """The structure with each list replaced by a tuple."""
+    if isinstance(structure, list):
+        return tuple(list_to_tuple(x) for x in structure)
+    kind = _kind(type(structure), False)
+    if kind is None:
+        return structure
+    return kind.build(structure, [list_to_tuple(child) for _, child in kind.items(structure)])
+
+
 def _is_named(cls: type) -> bool:
     fields = getattr(cls, "_fields", None)
     return isinstance(fields, tuple) and all(isinstance(name, str) for name in fields)
@@ -428,7 +461,7 @@ def flatten_with_tuple_paths_up_to(
     return list(_walk(shallow_tree, input_tree, expand_composites))
 
 
-@export(v1=["nest.flatten_up_to"])
+@export("__internal__.nest.flatten_up_to", v1=["nest.flatten_up_to"])
 def flatten_up_to(
     shallow_tree,
     input_tree,
@@ -473,7 +506,7 @@ def map_structure_with_tuple_paths_up_to(shallow_tree, func: Callable, *inputs, 
     return pack_sequence_as(shallow_tree, leaves, expand)
 
 
-@export(v1=["nest.map_structure_up_to"])
+@export("__internal__.nest.map_structure_up_to", v1=["nest.map_structure_up_to"])
 def map_structure_up_to(shallow_tree, func: Callable, *inputs, **kwargs):
     """A structure like `shallow_tree` of `func(x, y, ...)` over corresponding parts of the inputs.
 
@@ -500,7 +533,7 @@ def map_structure_with_paths(func: Callable, *structure, **kwargs):
     return map_structure_with_tuple_paths(with_text, *structure, **kwargs)
 
 
-@export(v1=["nest.yield_flat_paths"])
+@export("__internal__.nest.yield_flat_paths", v1=["nest.yield_flat_paths"])
 def yield_flat_paths(nest, expand_composites: bool = False) -> Iterator[tuple]:
     """The paths of the leaves, tuples of keys and indices, in the order of `flatten`."""
     for path, _ in _walk(nest, nest, expand_composites):
@@ -513,7 +546,7 @@ def flatten_with_tuple_paths(structure, expand_composites: bool = False) -> list
     return list(_walk(structure, structure, expand_composites))
 
 
-@export(v1=["nest.flatten_with_joined_string_paths"])
+@export("__internal__.nest.flatten_with_joined_string_paths", v1=["nest.flatten_with_joined_string_paths"])
 def flatten_with_joined_string_paths(
     structure, separator: str = "/", expand_composites: bool = False
 ) -> list[tuple[str, Any]]:
@@ -548,7 +581,7 @@ def flatten_dict_items(dictionary: Mapping) -> dict:
     return flat
 
 
-@export(v1=["nest.get_traverse_shallow_structure"])
+@export("__internal__.nest.get_traverse_shallow_structure", v1=["nest.get_traverse_shallow_structure"])
 def get_traverse_shallow_structure(traverse_fn: Callable, structure, expand_composites: bool = False):
     """A shallow structure of bools, True where `traverse_fn` says to go further down.
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
@@ -14,6 +15,7 @@ from penstock._src.kernels import bridge
 from penstock._src.kernels.devices.device_config import eager_devices
 
 
+@export("__internal__.EagerTensor")
 class EagerTensor(Tensor):
     """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
 

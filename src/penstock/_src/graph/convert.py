@@ -68,6 +68,8 @@ def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
         return _tensor(value, dtype, name)
+    if hasattr(type(value), "__tf_tensor__"):
+        return _by_protocol(value, dtype, name, preferred_dtype)
     for f in _functions(type(value)):
         out = _call(f, value, dtype, name, as_ref, preferred_dtype)
         if out is NotImplemented:
@@ -81,6 +83,21 @@ def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool
                                f"actual = {out.dtype.base_dtype.name}")
         return out
     raise TypeError(f"Cannot convert {value!r} with type {type(value)} to Tensor: no conversion function registered.")
+
+
+def _by_protocol(value: Any, dtype: Any, name: str | None, preferred: Any) -> Tensor:
+    """The tensor that an object with `__tf_tensor__(dtype, name)` makes of itself."""
+    out = None
+    if dtype is None and preferred is not None:
+        try:
+            out = value.__tf_tensor__(dtypes.as_dtype(preferred), name)
+        except (TypeError, ValueError):
+            out = None
+    if out is None:
+        out = value.__tf_tensor__(dtype, name)
+    if not isinstance(out, Tensor):
+        raise RuntimeError(f"{type(value).__name__}.__tf_tensor__ returned non-Tensor: {out!r}")
+    return _tensor(out, dtype, name)
 
 
 def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, preferred: Any) -> Any:
@@ -327,4 +344,5 @@ _register_defaults()
 @export("is_tensor", v1=["contrib.framework.is_tensor"])
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a tensor or something that stands for one: variable, sparse or ragged tensor."""
-    return isinstance(x, Tensor) or bool(getattr(x, "_is_tensor_like", False)) or hasattr(x, "_type_spec")
+    return isinstance(x, Tensor) or bool(getattr(x, "_is_tensor_like", False)) or hasattr(x, "_type_spec") or \
+        hasattr(type(x), "__tf_tensor__")

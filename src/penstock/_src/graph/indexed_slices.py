@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.convert import convert, register_tensor_conversion_function
 from penstock._src.graph.node import Tensor
 
@@ -15,7 +16,7 @@ export.value(IndexedSlicesValue, v1=["IndexedSlicesValue"])
 
 
 @export("IndexedSlices")
-class IndexedSlices:
+class IndexedSlices(CompositeTensor):
     """Rows `values[i]` at positions `indices[i]` of a larger tensor of shape `dense_shape`."""
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None):

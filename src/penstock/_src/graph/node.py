@@ -75,8 +75,25 @@ class TensorRef:
         return f"<Reference wrapping {self._tensor!r}>"
 
 
+class _Symbolic(type):
+    """Tells graph tensors from eager ones, which are a subclass of the same class."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and not hasattr(instance, "_value")
+
+
+@export("__internal__.types.Tensor")
+class TensorType:
+    """The type of what counts as a tensor: tf.Tensor, and classes of libraries that convert themselves (`__tf_tensor__`)."""
+
+
+@export("__internal__.SymbolicTensor")
+class SymbolicTensor(TensorType, metaclass=_Symbolic):
+    """The type of tensors in a graph: every tf.Tensor without a value."""
+
+
 @export("Tensor")
-class Tensor:
+class Tensor(TensorType):
     """An output of an operation. Arithmetic, comparison and indexing build more operations.
 
     >>> x = tf.placeholder(tf.float32, [2, None])

@@ -9,6 +9,7 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.constant import constant_dims
 from penstock._src.graph.convert import convert, register_tensor_conversion_function
 from penstock._src.graph.node import Tensor, _session
@@ -24,7 +25,7 @@ _ON_VALUES = {"abs", "negative", "sign", "square", "sqrt", "tanh", "erf", "cast"
 
 
 @export("SparseTensor", "sparse.SparseTensor")
-class SparseTensor:
+class SparseTensor(CompositeTensor):
     """values[i] at position indices[i] of a tensor of shape dense_shape.
 
     >>> tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[3, 4])

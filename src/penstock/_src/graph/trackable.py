@@ -27,6 +27,7 @@ class TrackableReference(NamedTuple):
     ref: Any
 
 
+@export("__internal__.tracking.no_automatic_dependency_tracking")
 def no_automatic_dependency_tracking(method: Callable) -> Callable:
     """A method in which attributes that are set do not become dependencies."""
     @functools.wraps(method)

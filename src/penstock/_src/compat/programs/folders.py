@@ -13,7 +13,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
 @compat.programs.inside.modes: tf2 platform.build_info util.is_in_graph_mode
 .: training framework platform ops client util eager lib tools user_ops module framework.constant_op framework.device
     framework.device_spec framework.indexed_slices framework.load_library framework.tensor_spec framework.type_spec
-    framework.composite_tensor framework.common_shapes framework.registry framework.op_def_registry framework.framework_lib
+    framework.common_shapes framework.registry framework.op_def_registry framework.framework_lib
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
     ops.gradients_impl ops.histogram_ops ops.critical_section_ops ops.custom_gradient
@@ -55,7 +55,12 @@ sparse .: framework.sparse_tensor
 . @compat.programs.inside.tensor_util @graph.tensor_proto: framework.tensor_util
 test @compat.programs.inside.test_util @library.testing.graphs: framework.test_util
 version .: framework.versions
-config config.experimental: framework.config
+config config.experimental @kernels.devices.device_config: framework.config
+@graph.composite_tensor: framework.composite_tensor
+@graph.node @graph.type_spec: framework.tensor
+@compat.programs.inside.types: types.core
+@ops.linalg.csr: ops.linalg.sparse.sparse_csr_matrix_ops
+.: types trackable ops.linalg.sparse data.experimental.ops.distribute
 @compat.programs.inside.freezing: framework.convert_to_constants tools.freeze_graph tools.saved_model_utils
 . manip sparse: ops.array_ops
 . math: ops.math_ops ops.special_math_ops
@@ -116,7 +121,8 @@ train summary: training.summary_io
 raw_ops: training.training_ops
 train @training.train.global_step: training.training_util
 train.experimental: training.experimental
-@graph.trackable: training.tracking.tracking training.tracking.base
+@graph.trackable: training.tracking.tracking training.tracking.base trackable.base trackable.autotrackable
+@state.checkpoint.containers: trackable.data_structures training.tracking.data_structures
 @state.checkpoint.saveable: training.saving.saveable_object
 @graph.messages: training.checkpoint_state_pb2
 app: platform.app

@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock._src.base import api as names
-from penstock._src.compat.programs import earlier, missing, reach_in
+from penstock._src.compat.programs import earlier, identity, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
 
 ROOTS = ("tensorflow", "tensorflow_core")
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
 KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}
+DUNDERS = {"__version__", "__git_version__", "__compiler_version__", "__internal__", "__operators__"}    # names of the API
 OWN = {"python", "core", "examples"}              # folders of TensorFlow that are no part of its public API
 
 
@@ -37,8 +38,7 @@ class PublicModule(types.ModuleType):
         if name == "__all__":                           # `from tensorflow.keras.layers import *`
             return [n for n in names.names_under(self._api, self._prefix)
                     if not n.startswith("_") and self._find(n) is not NOTHING]
-        if name.startswith("__") and name.endswith("__") and name not in ("__version__", "__git_version__",
-                                                                          "__compiler_version__"):
+        if name.startswith("__") and name.endswith("__") and name not in DUNDERS:
             raise AttributeError(name)
         value = self._find(name)
         if value is NOTHING:
@@ -101,6 +101,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if made is None:
             made = missing.module(fullname, self.api, rest)
         return None if made is None else self.spec(fullname, made)
+
+    def find_distributions(self, context: Any = None) -> Any:
+        """TensorFlow, as a distribution of the version that programs see."""
+        return identity.distributions(context, VERSIONS[self.api])
 
     def spec(self, fullname: str, made: types.ModuleType) -> importlib.machinery.ModuleSpec:
         """How `made` is imported under a name."""
@@ -175,6 +179,7 @@ def install(api: str) -> None:
         sys.meta_path.insert(0, Finder(api))
     elif now.api != api:
         raise RuntimeError(f"penstock.install() was called before, with api={now.api!r}")
+    identity.name_classes()
     import penstock.compat.v1 as v1
     if api == "v1":
         v1.disable_v2_behavior()

@@ -110,7 +110,7 @@ class View(types.ModuleType):
         for where in self._where:
             if where.startswith("@"):
                 found.update(n for n, v in vars(importlib.import_module(f"penstock._src.{where[1:]}")).items()
-                             if str(getattr(v, "__module__", None)).startswith("penstock."))
+                             if str(getattr(v, "__module__", None)).startswith(("penstock.", "tensorflow.python.")))
             elif where == ".":
                 found.update(n for n in names.names_under("v1", "") if not hasattr(builtins, n))
             else:

@@ -332,6 +332,11 @@ def tensor_float_32_execution_enabled() -> bool:
     return cuda.tf32_allowed()
 
 
+def is_op_determinism_enabled() -> bool:
+    """Whether `enable_op_determinism` was called."""
+    return torch.are_deterministic_algorithms_enabled()
+
+
 @export("config.experimental.enable_op_determinism")
 def enable_op_determinism() -> None:
     """Has ops give the same results each time they get the same inputs: no kernel that adds in any order, no random op without

@@ -12,6 +12,7 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
@@ -94,7 +95,7 @@ def _validate_flag(validate: Any) -> None:
 
 
 @export("RaggedTensor")
-class RaggedTensor:
+class RaggedTensor(CompositeTensor):
     """A tensor with ragged dimensions. Made by the `from_...` methods, tf.ragged.constant, and ragged ops.
 
     >>> tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5], [0, 2, 2, 5])

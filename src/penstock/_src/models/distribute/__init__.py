@@ -23,6 +23,7 @@ from penstock._src.models.distribute import (  # noqa: F401
     parameter_server,
     partitioners,
     steps,
+    tpu,
 )
 from penstock._src.models.distribute.coordinator import cluster_coordinator  # noqa: F401
 

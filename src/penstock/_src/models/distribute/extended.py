@@ -197,7 +197,14 @@ class StrategyExtended:
         """Runs `fn(copy, *args, **kwargs)` for each copy of a variable, on its device.
 
         >>> strategy.extended.update(v, lambda copy, x: copy.assign(x), args=(x,))
+
+        Called in a replica, it waits for the others in a merge call.
         """
+        replica = contexts.get_replica_context()
+        if replica is not None and contexts.frame() is not contexts.default_frame() and \
+                replica.strategy is self._container_strategy():
+            return replica.merge_call(lambda _, *all_args, **named: self.update(var, fn, all_args, named, group),
+                                      args=tuple(args), kwargs=kwargs)
         contexts.require_cross(self._container_strategy())
         with self._container_strategy().scope():
             return self._update(var, fn, tuple(args), dict(kwargs or {}), group)

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import penstock.compat.v1 as tf
+from penstock._src.base.api import export
 
 _PARENTS = ("key", "source_column", "categorical_column", "weight_feature_key")
 
 
+@export("__internal__.feature_column.FeatureColumn")
 class FeatureColumn:
     """The base of all columns."""
 
@@ -57,6 +59,7 @@ class FeatureColumn:
         return str(self) > str(other)
 
 
+@export("__internal__.feature_column.DenseColumn")
 class DenseColumn(FeatureColumn):
     """A column that gives numbers: [rows, *variable_shape]."""
 

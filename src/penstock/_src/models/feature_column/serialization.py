@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock._src.base.api import export
 from penstock._src.models.feature_column.base import FeatureColumn
 from penstock._src.models.feature_column.combined import SharedTable
 from penstock._src.models.keras.utils import generic_utils
@@ -16,6 +17,7 @@ from penstock._src.models.keras.utils import generic_utils
 _SEQUENCES = ("shape", "boundaries", "vocabulary_list", "keys", "default_value")      # lists in JSON, tuples in columns
 
 
+@export("__internal__.feature_column.serialize_feature_column")
 def serialize_feature_column(column: Any) -> dict[str, Any]:
     """The configuration of a column: {"class_name": …, "config": …}."""
     if not isinstance(column, FeatureColumn):
@@ -34,6 +36,7 @@ def deserialize_feature_columns(configs: Any, custom_objects: Any = None) -> lis
     return [deserialize_feature_column(c, custom_objects, known) for c in configs]
 
 
+@export("__internal__.feature_column.deserialize_feature_column")
 def deserialize_feature_column(config: Any, custom_objects: Any = None, known: dict[Any, Any] | None = None) -> Any:
     """The column of a configuration; `known` has those that were made already."""
     if isinstance(config, str):

@@ -286,9 +286,10 @@ def _batch_mat_mul_gradient(op, grad):
 @export("linalg.matmul", "matmul")
 @dispatched
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, adjoint_a: bool = False,
-           adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False,
-           name: str | None = None) -> Tensor:
-    """The product of two matrices, or of batches of matrices in the last two dimensions.
+           adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False, output_type: Any = None,
+           grad_a: bool = False, grad_b: bool = False, name: str | None = None) -> Tensor:
+    """The product of two matrices, or of batches of matrices in the last two dimensions. With `output_type`, factors of other
+    types (int8, bfloat16) are multiplied and summed in that type. `grad_a` and `grad_b` only mark factors that are gradients.
 
     >>> tf.matmul([[1., 2.]], [[3.], [4.]])
     [[11.]]
@@ -300,6 +301,9 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
             raise ValueError("Only one of transpose_b and adjoint_b can be True.")
         a = convert(a, name="a")
         b = convert(b, name="b", preferred_dtype=a.dtype.base_dtype)
+        if output_type is not None:
+            wide = dtypes.as_dtype(output_type)
+            a, b = (t if t.dtype.base_dtype == wide else get("Cast")(t, DstT=wide) for t in (a, b))
         ranks = [None if t._dims is None else len(t._dims) for t in (a, b)]
         kinds = {a.dtype.base_dtype, b.dtype.base_dtype}
         sparse = (a_is_sparse or b_is_sparse or len(kinds) == 2) and kinds <= {dtypes.float32, dtypes.bfloat16}

@@ -12,10 +12,12 @@ from collections.abc import Mapping as AbstractMapping
 from collections.abc import MutableMapping, MutableSequence, Sequence
 from typing import Any
 
+from penstock._src.base.api import export
 from penstock._src.graph.trackable import Trackable, delete_tracking
 from penstock._src.state.variables.variable import Variable
 
 
+@export("__internal__.tracking.NoDependency")
 class NoDependency:
     """A value to set as an attribute without tracking it."""
 
@@ -23,6 +25,7 @@ class NoDependency:
         self.value = value
 
 
+@export("__internal__.tracking.wrap")
 def wrap(value: Any) -> Any:
     """Lists, dictionaries and tuples in their tracking form; NoDependency unwrapped; other things as they are."""
     if isinstance(value, NoDependency):
@@ -42,6 +45,7 @@ def _worth_tracking(value: tuple) -> bool:
     return any(isinstance(v, (Trackable, list, dict)) or isinstance(v, tuple) and _worth_tracking(v) for v in value)
 
 
+@export("__internal__.tracking.sticky_attribute_assignment")
 def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
     """The value to set as an attribute; a dependency is added, or that of a former value forgotten."""
     untracked = isinstance(value, NoDependency)
@@ -58,6 +62,7 @@ def _is_function(value: Any) -> bool:
     return isinstance(value, (Function, ConcreteFunction))
 
 
+@export("__internal__.tracking.TrackableDataStructure")
 class TrackableDataStructure(Trackable):
     """What the containers share: the variables and layers in them."""
 
@@ -534,6 +539,7 @@ class DictWrapper(TrackableDataStructure):
 
 
 MutableMapping.register(DictWrapper)
+_DictWrapper = DictWrapper                                # its name in TensorFlow
 
 
 # -- tuples ----------------------------------------------------------------------------------------------------------

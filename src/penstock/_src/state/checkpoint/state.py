@@ -47,7 +47,7 @@ def generate_checkpoint_state_proto(save_dir: Any, model_checkpoint_path: str, a
                            last_preserved_timestamp=last_preserved_timestamp)
 
 
-@export(v1=["train.update_checkpoint_state"])
+@export("__internal__.train.update_checkpoint_state", v1=["train.update_checkpoint_state"])
 def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model_checkpoint_paths: Any = None,
                             latest_filename: str | None = None, all_model_checkpoint_timestamps: Any = None,
                             last_preserved_timestamp: float | None = None) -> None:

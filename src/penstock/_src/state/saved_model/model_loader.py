@@ -19,6 +19,7 @@ from penstock._src.state.saved_model.model_builder import assets_dir, variables_
 from penstock._src.state.saved_model.signatures import load_op_from_signature_def
 
 
+@export("__internal__.saved_model.parse_saved_model")
 def parse_saved_model(export_dir: Any) -> Any:
     """The SavedModel message in a directory; OSError if there is none that can be read."""
     found = _parsed(export_dir)

@@ -131,7 +131,7 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     _aggregation: Any = VariableAggregation.NONE
     _constraint: Any = None
     _distribute_strategy: Any = None
-    _distributed_container: Any = None         # of a copy: a reference to the variable that it belongs to
+    _distributed_container: Any               # only a copy has it: a reference to the variable that it belongs to
     _own_saveable = False                      # copies on several devices say themselves how they are saved and written
 
     # what both kinds answer in the same way

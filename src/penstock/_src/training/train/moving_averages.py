@@ -20,6 +20,7 @@ from penstock._src.training.train import slot_creator
 from penstock._src.training.train.optimizer import cast
 
 
+@export("__internal__.train.assign_moving_average")
 def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bool = True,
                           name: str | None = None) -> Any:
     """variable = decay * variable + (1 - decay) * value; with the bias of a start at zero taken out.

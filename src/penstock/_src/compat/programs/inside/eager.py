@@ -45,6 +45,10 @@ class _Context:
         return num_gpus()
 
     @staticmethod
+    def clear_kernel_cache() -> None:
+        """Nothing is kept between eager ops that would have to be forgotten."""
+
+    @staticmethod
     def devices() -> list[str]:
         """The names of the devices."""
         return list_devices()

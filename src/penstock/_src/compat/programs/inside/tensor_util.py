@@ -23,3 +23,6 @@ def constant_value_as_shape(tensor: Any) -> Any:
 def is_tensor(x: Any) -> bool:
     """tf.is_tensor."""
     return tf.is_tensor(x)
+
+
+is_tf_type = is_tensor

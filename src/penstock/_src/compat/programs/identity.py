@@ -1,0 +1,55 @@
+"""What tells a program that it runs on TensorFlow: the version of the distribution, and the modules that classes name.
+
+Libraries ask `importlib.metadata.version("tensorflow")` whether TensorFlow is installed, and look at `type(x).__module__` to
+tell a tensor or a dataset of TensorFlow from others without importing it.
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pathlib
+from collections.abc import Iterable
+from email.message import Message
+from typing import Any
+
+DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu")
+CLASSES = {                     # module of ours, class: where TensorFlow has it
+    ("graph.node", "Tensor"): "framework.ops",
+    ("eager.tensor", "EagerTensor"): "framework.ops",
+    ("graph.sparse_tensor", "SparseTensor"): "framework.sparse_tensor",
+    ("graph.indexed_slices", "IndexedSlices"): "framework.indexed_slices",
+    ("library.ragged.tensor", "RaggedTensor"): "ops.ragged.ragged_tensor",
+    ("data.datasets.dataset", "DatasetV2"): "data.ops.dataset_ops",
+    ("data.datasets.dataset_v1", "DatasetV1"): "data.ops.dataset_ops",
+}
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """The distribution `tensorflow`, as far as programs look at it: its name and its version."""
+
+    def __init__(self, name: str, version: str):
+        self._of = name, version
+
+    def read_text(self, filename: str) -> str | None:
+        """The metadata; there are no other files."""
+        if filename not in ("METADATA", "PKG-INFO"):
+            return None
+        message = Message()
+        message["Metadata-Version"] = "2.1"
+        message["Name"], message["Version"] = self._of
+        return message.as_string()
+
+    def locate_file(self, path: Any) -> pathlib.Path:
+        """Files are those of penstock."""
+        return pathlib.Path(__file__).parent / path
+
+
+def distributions(context: Any, version: str) -> Iterable[importlib.metadata.Distribution]:
+    """What a finder answers to a question for distributions: none but TensorFlow's, and only when asked by name."""
+    return [_Distribution(context.name, version)] if context.name in DISTRIBUTIONS else []
+
+
+def name_classes() -> None:
+    """Lets the classes of tensors and datasets say that they stand in TensorFlow's modules, for the rest of the process."""
+    for (module, name), theirs in CLASSES.items():
+        getattr(importlib.import_module(f"penstock._src.{module}"), name).__module__ = f"tensorflow.python.{theirs}"

@@ -1,0 +1,23 @@
+"""Merge calls that are left out where the strategy does not need them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.models.distribute import contexts
+
+
+@export("__internal__.distribute.strategy_supports_no_merge_call")
+def strategy_supports_no_merge_call() -> bool:
+    """Whether replicas can update variables without meeting: under no strategy, or with a single replica."""
+    strategy = contexts.active_strategy()
+    return strategy is None or not getattr(strategy.extended, "_use_merge_call", lambda: True)()
+
+
+@export("__internal__.distribute.interim.maybe_merge_call")
+def maybe_merge_call(fn: Callable, strategy: Any, *args: Any, **kwargs: Any) -> Any:
+    """`fn(strategy, ...)`, in a merge call where the replicas of the strategy have to meet for it."""
+    if strategy_supports_no_merge_call():
+        return fn(strategy, *args, **kwargs)
+    return contexts.get_replica_context().merge_call(fn, args=args, kwargs=kwargs)
