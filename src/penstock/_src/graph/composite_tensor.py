@@ -30,6 +30,13 @@ class CompositeTensor(metaclass=abc.ABCMeta):
         """The operations that use a component."""
         return [op for t in nest.flatten(self, expand_composites=True) if isinstance(t, Tensor) for op in t.consumers()]
 
+    def __tf_tracing_type__(self, context: Any) -> Any:
+        return self._type_spec
+
+    def _convert_variables_to_tensors(self) -> CompositeTensor:
+        """Itself with variables among the components read."""
+        return self
+
 
 def is_composite_tensor(value: Any) -> bool:
     """Whether a value is made of tensors."""

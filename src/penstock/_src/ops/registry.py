@@ -41,6 +41,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.base.dispatch import dispatched
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.base.tracebacks import shorten
 from penstock._src.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
@@ -430,7 +431,7 @@ def _function(definition: OpDef) -> Callable:
     call.__name__ = call.__qualname__ = re.sub("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", definition.name).lower()
     call.__doc__ = definition.__doc__ or f"Op {definition.name}{definition.__signature__}."
     call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
-    return call
+    return dispatched(call)
 
 
 def _raw_function(definition: OpDef) -> Callable:

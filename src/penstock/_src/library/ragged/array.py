@@ -6,6 +6,8 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.node import Tensor
 from penstock._src.library.ragged.segments import get_positive_axis, int_tensor, lengths_to_splits, repeat, repeat_ranges
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock.compat import v1 as tf
@@ -21,9 +23,9 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
         axis = get_positive_axis(axis, ndims)
         n = input.nrows()
         if axis == 0:
-            return RaggedTensor.from_row_splits(input, tf.stack([tf.zeros_like(n), n]), validate=False)
+            return RaggedTensor.from_uniform_row_length(input, uniform_row_length=n, nrows=1, validate=False)
         if axis == 1:
-            return RaggedTensor.from_row_splits(input, tf.range(n + 1), validate=False)
+            return RaggedTensor.from_uniform_row_length(input, uniform_row_length=1, nrows=n, validate=False)
         return input.with_values(expand_dims(input.values, axis - 1))
 
 
@@ -50,6 +52,49 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
         flat = tf.squeeze(flat, inner) if inner else flat
         kept = kept[1:] if 0 in gone else kept
         return RaggedTensor.from_nested_row_splits(flat, kept, validate=False) if kept else flat
+
+
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+    """The order of the given dimensions turned around."""
+    message = "`axis` must be a list of int or a constant tensor when reversing axes in a ragged tensor"
+    with tf.name_scope(name, "Reverse", [tensor]):
+        if isinstance(axis, Tensor):
+            axis = constant_value(axis)
+            if axis is None:
+                raise TypeError(message)
+            axis = axis.tolist()
+        elif not isinstance(axis, (list, tuple)) or not all(isinstance(a, int) for a in axis):
+            raise TypeError(message)
+        tensor = convert_to_tensor_or_ragged_tensor(tensor, name="tensor")
+        axes = [get_positive_axis(a, tensor.shape.ndims) for a in axis]
+        if not axes:
+            return tensor
+        slices = [slice(None)] * (max(axes) + 1)
+        for a in axes:
+            slices[a] = slice(None, None, -1)
+        return tensor[tuple(slices)]
+
+
+def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None, dtype: Any = None,
+            name: str | None = None) -> Any:
+    """One-hot rows of ragged indices; the new dimension is the last one, or an `axis` within the flat values."""
+    if isinstance(axis, int) and axis >= 0:
+        if axis <= indices.ragged_rank:
+            raise ValueError(f"axis ({axis}) must be greater than indices.ragged_rank ({indices.ragged_rank}).")
+        axis -= indices.ragged_rank
+    with tf.name_scope(name, "RaggedOneHot", []):
+        return indices.with_flat_values(tf.one_hot(indices.flat_values, depth, on_value, off_value, axis, dtype))
+
+
+def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
+    """The bits of the innermost values as another type; sizes may differ only where the innermost dimension is uniform."""
+    type = dtypes.as_dtype(type)
+    with tf.name_scope(name, "Bitcast", []):
+        input = convert_to_tensor_or_ragged_tensor(input, name="input")
+        if input.dtype.size < type.size and input.flat_values.shape.rank is not None and input.flat_values.shape.rank < 2:
+            raise ValueError("`input.flat_values` is required to have rank >= 2 when input.dtype.size < type.size. Actual "
+                             f"rank: {input.flat_values.shape.rank}")
+        return input.with_flat_values(tf.bitcast(input.flat_values, type))
 
 
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Any:

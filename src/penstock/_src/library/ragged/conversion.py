@@ -20,11 +20,15 @@ def from_tensor(tensor: Any, lengths: Any, padding: Any, ragged_rank: int, name:
     """See RaggedTensor.from_tensor."""
     splits_dtype = dtypes.as_dtype(row_splits_dtype)
     if lengths is not None and padding is not None:
-        raise ValueError("Specify lengths or padding, but not both")
+        raise ValueError("Specify argument `lengths` or `padding`, but not both.")
     if not isinstance(ragged_rank, int):
-        raise TypeError(f"ragged_rank expected int, got {ragged_rank!r}")
+        raise TypeError(f"Argument `ragged_rank` must be an int. Received {ragged_rank}.")
     if ragged_rank <= 0:
-        raise ValueError(f"ragged_rank must be greater than 0; got {ragged_rank}")
+        raise ValueError(f"Argument `ragged_rank` must be greater than 0. Received {ragged_rank}.")
+    nested = isinstance(lengths, (list, tuple)) and lengths and not isinstance(lengths[0], (int, float))
+    if nested and ragged_rank not in (1, len(lengths)):
+        raise ValueError(f"If Argument `lengths` is a tuple of row_lengths, argument `ragged_rank` must be len(lengths): "
+                         f"{len(lengths)}. Received ragged_rank: {ragged_rank}.")
     with tf.name_scope(name, "RaggedFromTensor", [tensor, lengths, padding]):
         tensor = convert(tensor, name="tensor")
         tensor.shape.with_rank_at_least(ragged_rank + 1)
@@ -34,10 +38,9 @@ def from_tensor(tensor: Any, lengths: Any, padding: Any, ragged_rank: int, name:
         if padding is not None:
             lengths = _lengths_without(tensor, padding, shape[1], splits_dtype)
         if lengths is None:
-            splits = tf.range(shape[0] + 1) * shape[1]
             values = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
-            return RaggedTensor.from_row_splits(values, splits, validate=False)
-        if isinstance(lengths, (list, tuple)) and lengths and not isinstance(lengths[0], (int, float)):
+            return RaggedTensor.from_uniform_row_length(values, uniform_row_length=shape[1], nrows=shape[0], validate=False)
+        if nested:
             return _from_nested_lengths(tensor, lengths)
         lengths = int_tensor(lengths, "lengths", splits_dtype)
         lengths.shape.assert_has_rank(1)
@@ -57,7 +60,7 @@ def _from_deep_tensor(tensor: Any, shape: Any, lengths: Any, padding: Any, ragge
     out = from_tensor(folded, lengths, padding, 1, None, splits_dtype)
     for axis in reversed(range(1, ragged_rank)):
         rows = tf.reduce_prod(shape[:axis])
-        out = RaggedTensor.from_row_splits(out, tf.range(rows + 1) * shape[axis], validate=False)
+        out = RaggedTensor.from_uniform_row_length(out, uniform_row_length=shape[axis], nrows=rows, validate=False)
     return out
 
 

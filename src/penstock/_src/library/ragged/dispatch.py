@@ -10,20 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import TABLES
-from penstock._src.library.ragged import array, functional, gather, math, strings
+from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged import array, counting, functional, gather, linear, math, partition, splitting, strings
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 from penstock._src.library.ragged.value import RaggedTensorValue
+from penstock._src.ops.composite import ASSERTIONS, BINARY, UNARY
 from penstock.compat import v1 as tf
 
-UNARY = """abs acos acosh angle asin asinh atan atanh cast ceil conj cos cosh digamma erf erfc exp expm1 floor imag is_finite
-is_inf is_nan lgamma log log1p log_sigmoid logical_not negative real reciprocal rint round rsqrt sigmoid sign sin sinh
-softplus sqrt square tan tanh identity ones_like zeros_like saturate_cast as_string decode_base64 encode_base64 string_strip
-string_to_hash_bucket string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr regex_full_match
-regex_replace lower upper strip length to_number to_hash_bucket to_hash_bucket_fast to_hash_bucket_strong unicode_transcode
-unicode_script decode_compressed check_numerics clip_by_value bitcast quantize invert""".split()
-BINARY = """add atan2 div div_no_nan divide equal floordiv floormod floor_mod greater greater_equal less less_equal logical_and
-logical_or logical_xor maximum minimum mod multiply not_equal pow realdiv squared_difference subtract truediv truncatediv
-truncatemod bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
+UNARY_TOO = ("bitcast", "dropout", "dropout_v2", "stateless_dropout", "general_dropout")
 OWN: dict[str, Callable] = {
     "concat": array.concat,
     "expand_dims": lambda input, axis=None, name=None, dim=None: array.expand_dims(input, dim if axis is None else axis, name),
@@ -41,6 +35,9 @@ OWN: dict[str, Callable] = {
     "unsorted_segment_min": math.segment_min, "unsorted_segment_max": math.segment_max,
     "unsorted_segment_mean": math.segment_mean, "unsorted_segment_sqrt_n": math.segment_sqrt_n,
     "map_fn": functional.map_rows,
+    "split": splitting.split, "reverse": array.reverse, "matmul": linear.matmul, "softmax": math.softmax,
+    "bincount": counting.bincount, "reduce_variance": math.reduce_variance, "reduce_std": math.reduce_std,
+    "dynamic_partition": partition.dynamic_partition, "one_hot": array.one_hot, "bitcast": array.bitcast,
 }
 _found: dict[int, Callable] = {}
 
@@ -70,11 +67,13 @@ def _find(fn: Callable) -> Callable | None:
         base = n.removesuffix("_v1").removesuffix("_v2")
         if base in OWN:
             return OWN[base]
-        if base in UNARY:
+        if base in UNARY or n in UNARY_TOO:
             return lambda x, *args, **kwargs: functional.map_flat_values(fn, x, *args, **kwargs)
         if base in BINARY:
             return lambda x, y, *args, **kwargs: binary(fn, x, y, *args, **kwargs)
-        if base in ("add_n", "string_join"):
+        if base in ASSERTIONS:
+            return lambda x, y, *args, **kwargs: assertion(fn, x, y, *args, **kwargs)
+        if base in ("add_n", "string_join", "accumulate_n"):
             return lambda inputs, *args, **kwargs: functional.map_flat_values(fn, list(inputs), *args, **kwargs)
     return None
 
@@ -93,6 +92,17 @@ def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
         dense = _rows_of(dense, ragged)
     flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in ((ragged, dense) if ragged is x else (dense, ragged))]
     return ragged.with_flat_values(fn(*flat, *args, **kwargs))
+
+
+def assertion(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+    """An assertion about two operands, ragged or dense: about their values, once rows are known to match."""
+    checked: list = []
+
+    def of_values(a: Any, b: Any) -> Any:
+        checked.append(fn(a, b, *args, **kwargs))
+        return a if isinstance(a, Tensor) and a.shape.rank else b
+    binary(of_values, x, y)
+    return checked[0]
 
 
 def _rows_of(dense: Any, ragged: RaggedTensor) -> Any:

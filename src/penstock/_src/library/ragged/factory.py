@@ -45,7 +45,7 @@ def constant_value(pylist: Any, dtype: Any = None, ragged_rank: int | None = Non
         return RaggedTensorValue(values, np.array(splits, splits_dtype))
 
     def values(v: Any, d: Any, shape: Any) -> Any:
-        out = np.array(v, d)
+        out = np.array(v, d) if d is None or not np.issubdtype(np.dtype(d), np.unsignedinteger) else np.array(v).astype(d)
         if shape is not None:
             out = out.reshape(shape)
         return out
@@ -67,7 +67,8 @@ def _build(ragged: Any, values: Any, pylist: Any, dtype: Any, ragged_rank: int |
     if scalars is not None:
         depth = scalars
     if ragged_rank is not None and (depth if scalars is not None else max(depth, ragged_rank + 1)) <= ragged_rank:
-        raise ValueError(f"Invalid pylist={pylist!r}: incompatible with ragged_rank={ragged_rank}")
+        raise ValueError(f"Invalid pylist={pylist!r}: pylist has scalar values depth {depth}, but ragged_rank={ragged_rank} "
+                         f"requires scalar value depth greater than {ragged_rank}")
     if inner_shape is not None and scalars is not None and len(tuple(inner_shape)) >= depth:
         raise ValueError(f"Invalid pylist={pylist!r}: incompatible with dim(inner_shape)={len(tuple(inner_shape))}")
     inner_shape, ragged_rank = _inner(pylist, depth, scalars, ragged_rank, inner_shape)

@@ -6,7 +6,9 @@ from typing import Any
 
 from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
-from penstock._src.library.ragged.tensor import RaggedTensor, is_ragged, match_row_splits_dtypes
+from penstock._src.graph.composite_tensor import CompositeTensor
+from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec, type_spec_from_value
+from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock.compat import v1 as tf
 
 
@@ -30,11 +32,39 @@ def map_flat_values(op: Callable, *args: Any, **kwargs: Any) -> Any:
     if not ragged:
         return op(*args, **kwargs)
     matched = match_row_splits_dtypes(*ragged)
-    splits = [r.nested_row_splits for r in matched]
-    if any(len(s) != len(splits[0]) for s in splits):
-        raise ValueError("All ragged arguments must have the same ragged_rank")
-    with tf.control_dependencies(assert_splits_match(splits)):
-        return matched[0].with_flat_values(op(*inner_args, **inner_kwargs))
+    if any(r.ragged_rank != matched[0].ragged_rank for r in matched):
+        raise ValueError("All ragged inputs must have the same ragged_rank.")
+    sizes = {r.flat_values.shape[:1].as_list()[0] for r in matched if r.flat_values.shape.rank} - {None}
+    if len(sizes) > 1:
+        raise ValueError(f"Input RaggedTensors' flat_values must all have the same outer-dimension size.  Got sizes: {sizes}")
+    out = op(*inner_args, **inner_kwargs)
+    rows, found = matched[0].flat_values.shape[:1], getattr(out, "shape", None)
+    if found is not None and (found.rank == 0 or not found[:1].is_compatible_with(rows)):
+        raise ValueError("tf.ragged.map_flat_values requires that the output of `op` have the same outer-dimension size as "
+                         f"flat_values of any ragged inputs. (output shape: {found}; expected outer dimension size: "
+                         f"{rows.as_list()[0] if rows.rank else None})")
+    return with_partitions(_merged_partitions(matched), out)
+
+
+def _merged_partitions(ragged: Any) -> list:
+    """The partitions that ragged tensors share, outermost first, with what any of them knows."""
+    partitions = [r._row_partition for r in ragged]
+    merged = partitions[0]
+    for other in partitions[1:]:
+        if other._row_splits is not merged._row_splits:
+            merged = merged._merge_precomputed_encodings(other)
+        elif other._uniform_row_length is not None:
+            merged = merged._merge_precomputed_encodings(other, validate=False)
+    values = [r.values for r in ragged]
+    return [merged, *_merged_partitions(values)] if isinstance(values[0], RaggedTensor) else [merged]
+
+
+def with_partitions(partitions: list, flat_values: Any) -> Any:
+    """A ragged tensor of innermost values, and partitions from the outermost on."""
+    out = flat_values
+    for p in reversed(partitions):
+        out = RaggedTensor._from_row_partition(out, p, validate=False)
+    return out
 
 
 def assert_splits_match(nested: list) -> list:
@@ -52,56 +82,92 @@ def assert_splits_match(nested: list) -> list:
 
 def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: Any = None, back_prop: bool = True,
              swap_memory: bool = False, infer_shape: bool = True, name: str | None = None) -> Any:
-    """tf.map_fn where some elems, or the result, are ragged."""
-    if dtype is None:
-        dtype = nest.map_structure(lambda e: _type_of(e), elems)
-    with tf.name_scope(name, "RaggedMap", []):
-        flat = nest.flatten(elems)
-        encoded = [e._to_variant(batched_input=True) if isinstance(e, RaggedTensor) else tf.convert_to_tensor(e) for e in flat]
-        kinds = [(e.dtype, e.ragged_rank - 1) if isinstance(e, RaggedTensor) else None for e in flat]
-        out_types = nest.flatten(dtype)
+    """tf.map_fn where some elems, or the result, are composite.
 
-        def one(row: Any) -> Any:
-            pieces = [p if k is None else _decoded(p, k) for p, k in zip(row, kinds, strict=True)]
-            result = nest.flatten(fn(nest.pack_sequence_as(elems, pieces)))
-            return [_encoded(r, t) for r, t in zip(result, out_types, strict=True)]
-        plain = [dtypes.variant if _is_ragged_type(t) else dtypes.as_dtype(t) for t in out_types]
-        mapped = tf.map_fn(one, encoded, dtype=plain, parallel_iterations=parallel_iterations or 10, back_prop=back_prop,
+    A composite value travels through the loop as the variants its TypeSpec makes of it: one per row for elems
+    (`_to_batched_tensor_list`), one for each result, from which the batch is made at the end.
+    """
+    elems = nest.map_structure(convert_to_tensor_or_composite, elems)
+    flat = nest.flatten(elems)
+    _check_same_rows(flat)
+    specs = [type_spec_from_value(e) for e in flat]
+    for s in specs:
+        if not isinstance(s, BatchableTypeSpec):
+            raise TypeError(f"Found unsupported type for elems: {s.value_type.__name__} cannot be batched.")
+    results = nest.map_structure(_result_spec, dtype) if dtype is not None else \
+        nest.map_structure(lambda e: _row_spec(type_spec_from_value(e)), elems)
+    out_specs = nest.flatten(results)
+    with tf.name_scope(name, "map", flat):
+        rows = [t for s, e in zip(specs, flat, strict=True) for t in s._to_batched_tensor_list(e)]
+        row_specs = [s._unbatch() for s in specs]
+        kinds = [t.dtype for s in out_specs for t in s._flat_tensor_specs]
+
+        def one(pieces: list) -> list:
+            given, at = [], 0
+            for s in row_specs:
+                count = len(s._flat_tensor_specs)
+                given.append(s._from_compatible_tensor_list(pieces[at:at + count]))
+                at += count
+            value = fn(nest.pack_sequence_as(elems, given))
+            nest.assert_same_structure(value, results)
+            return [t for s, v in zip(out_specs, nest.flatten(value), strict=True) for t in _encoded(s, v)]
+        mapped = tf.map_fn(one, rows, dtype=kinds, parallel_iterations=parallel_iterations or 10, back_prop=back_prop,
                            swap_memory=swap_memory, infer_shape=infer_shape)
-        out = [RaggedTensor._from_variant(m, t.dtype, t.ragged_rank + 1) if _is_ragged_type(t) else m
-               for m, t in zip(mapped, out_types, strict=True)]
-        return nest.pack_sequence_as(dtype, out)
+        return nest.pack_sequence_as(results, _decoded(out_specs, mapped, specs[0]))
 
 
-def _type_of(e: Any) -> Any:
-    if isinstance(e, RaggedTensor):
-        return RaggedTensorType(e.dtype, e.ragged_rank - 1, e.row_splits.dtype) if e.ragged_rank > 1 else e.dtype
-    return tf.convert_to_tensor(e).dtype
+def convert_to_tensor_or_composite(value: Any) -> Any:
+    """Composite values stay as they are; anything else becomes a Tensor."""
+    if isinstance(value, CompositeTensor):
+        return value
+    return convert_to_tensor_or_ragged_tensor(value)
 
 
-def _is_ragged_type(t: Any) -> bool:
-    return hasattr(t, "ragged_rank")
+def _check_same_rows(flat: list) -> None:
+    for e in flat:
+        if e.shape.rank == 0:
+            raise ValueError("elements in elems must be 1+ dimensional Tensors, not scalars")
+        if not e.shape[:1].is_compatible_with(flat[0].shape[:1]):
+            raise ValueError(f"elements in elems must have the same number of rows: {flat[0].shape} and {e.shape}")
 
 
-def _decoded(piece: Any, kind: tuple) -> Any:
-    dtype, rank = kind
-    if rank == 0:
-        from penstock._src.library.ragged.conversion import from_variant_op
-        return from_variant_op(piece, input_ragged_rank=0, output_ragged_rank=0, Tvalues=dtype,
-                               Tsplits=dtypes.int64).output_dense_values
-    return RaggedTensor._from_variant(piece, dtype, rank)
+def _row_spec(spec: Any) -> Any:
+    """The type of a result that is like a row of the elems."""
+    row = spec._unbatch()
+    return TensorSpec(None, row.dtype) if isinstance(row, TensorSpec) or getattr(row, "ragged_rank", 1) == 0 else row
 
 
-def _encoded(result: Any, wanted: Any) -> Any:
-    if not _is_ragged_type(wanted):
-        return result
-    if wanted.ragged_rank == 0 and not is_ragged(result):
-        from penstock._src.library.ragged.conversion import to_variant_op
-        return to_variant_op([], result, batched_input=False)
-    if not isinstance(result, RaggedTensor) or result.ragged_rank != wanted.ragged_rank:
-        raise ValueError(f"The declared ragged rank ({wanted.ragged_rank}) mismatches the result "
-                         f"({getattr(result, 'ragged_rank', 0)})")
-    return result._to_variant(batched_input=False)
+def _result_spec(t: Any) -> Any:
+    if isinstance(t, TypeSpec):
+        return t
+    if isinstance(t, RaggedTensorType):
+        from penstock._src.library.ragged.spec import RaggedTensorSpec
+        return RaggedTensorSpec(None, t.dtype, t.ragged_rank, t.row_splits_dtype)
+    return TensorSpec(None, t)
+
+
+def _encoded(spec: Any, value: Any) -> list:
+    """The tensors that stand for one result; ValueError if it is not of the declared type."""
+    value = convert_to_tensor_or_composite(value) if not isinstance(spec, TensorSpec) else \
+        tf.convert_to_tensor(value, dtype=spec.dtype) if not isinstance(value, RaggedTensor) else value
+    if not spec.is_compatible_with(value):
+        rank = getattr(spec, "ragged_rank", 0)
+        if rank != getattr(value, "ragged_rank", 0):
+            raise ValueError(f"The declared ragged rank ({rank}) mismatches the result ({getattr(value, 'ragged_rank', 0)})")
+        raise ValueError(f"Value {value} is not compatible with the declared output signature {spec}")
+    return spec._to_tensor_list(value)
+
+
+def _decoded(specs: list, tensors: list, first: Any) -> list:
+    """The batched results."""
+    rows = first.shape._dims[0] if getattr(first, "shape", None) is not None and first.shape._dims else None
+    out, at = [], 0
+    for s in specs:
+        count = len(s._flat_tensor_specs)
+        batched = s._batch(rows)
+        out.append(batched._from_compatible_tensor_list(tensors[at:at + count]))
+        at += count
+    return out
 
 
 class RaggedTensorType:

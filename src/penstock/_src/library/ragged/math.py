@@ -45,14 +45,18 @@ def _range_kernel(starts, limits, deltas, *, Tsplits):
     if (deltas == 0).any():
         raise errors.invalid("Requires delta != 0")
     if starts.is_floating_point():
-        counts = torch.ceil((limits - starts) / deltas).clamp(min=0).to(torch.int64)
+        lengths = torch.ceil((limits.double() - starts.double()) / deltas.double())
     else:
-        counts = torch.div(limits - starts + deltas - deltas.sign(), deltas, rounding_mode="floor")
-        counts = counts.clamp(min=0).to(torch.int64)
+        wide = [t.to(torch.int64) for t in (starts, limits, deltas)]
+        lengths = -torch.div(wide[0] - wide[1], wide[2], rounding_mode="floor")
+    if len(lengths) and not bool((lengths <= 2**31 - 1).all()):
+        raise errors.invalid(f"Requires ((limit - start) / delta) <= 2147483647, got {float(lengths.max())}")
+    counts = lengths.clamp(min=0).to(torch.int64)
     splits = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
     total = int(splits[-1])
-    if total > 2**31:
-        raise errors.invalid(f"Requires ((limit - start) / delta) <= 2147483647, the ranges have {total} elements")
+    if total > 2**31 - 1 and (Tsplits == dtypes.int32 or total > 2**31):
+        raise errors.invalid(f"The total range size overflowed. Consider using int64 instead of int32 for row_splits_dtype; "
+                             f"the ranges have {total} elements")
     steps = torch.arange(total) - splits[:-1].repeat_interleave(counts)
     values = starts.repeat_interleave(counts) + steps.to(starts.dtype) * deltas.repeat_interleave(counts)
     return splits.to(Tsplits.torch), values
@@ -245,3 +249,25 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: 
                 reduction_indices: Any = None, keep_dims: Any = None) -> Any:
     """Logical or over an axis of a ragged tensor."""
     return _as_bool(reduce_sum(_as_int(input_tensor), axis, keepdims, name, reduction_indices, keep_dims))
+
+
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None) -> Any:
+    """The mean of squares less the square of the mean, over an axis of a ragged tensor."""
+    with tf.name_scope(name, "RaggedReduceVariance", []):
+        square = tf.square(input_tensor)
+        return tf.maximum(reduce_mean(square, axis, keepdims) - tf.square(reduce_mean(input_tensor, axis, keepdims)),
+                          0)
+
+
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None) -> Any:
+    """The root of the variance, over an axis of a ragged tensor."""
+    with tf.name_scope(name, "RaggedReduceStd", []):
+        return tf.sqrt(reduce_variance(input_tensor, axis, keepdims))
+
+
+def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
+    """Softmax over an axis of ragged logits."""
+    axis = -1 if axis is None else axis
+    with tf.name_scope(name, "RaggedSoftmax", []):
+        shifted = tf.exp(tf.subtract(logits, reduce_max(logits, axis, keepdims=True)))
+        return tf.divide(shifted, reduce_sum(shifted, axis, keepdims=True))

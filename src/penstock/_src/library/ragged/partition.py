@@ -51,3 +51,11 @@ def _without_outer(data: Any, partitions: Any, checks: list) -> tuple[Any, Any]:
     checks.append(tf.assert_equal(data.row_splits, partitions.row_splits,
                                   message="data and partitions have incompatible ragged shapes"))
     return data.values, partitions.values
+
+
+def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list:
+    """tf.dynamic_partition of ragged data: one ragged tensor for each partition."""
+    if not isinstance(num_partitions, int) or num_partitions < 0:
+        raise TypeError("num_partitions must be a non-negative integer")
+    stacked = stack_dynamic_partitions(data, partitions, num_partitions, name)
+    return [stacked[i] for i in range(num_partitions)]

@@ -47,8 +47,7 @@ def segment_ids_to_row_splits(segment_ids: Any, num_segments: Any = None, out_ty
     with tf.name_scope(name, "SegmentIdsToRaggedSplits", [segment_ids]):
         out_type = dtypes.int64 if out_type is None else dtypes.as_dtype(out_type)
         ids = convert(segment_ids, name="segment_ids", preferred_dtype=out_type)
-        if ids.dtype not in (dtypes.int32, dtypes.int64):
-            raise ValueError("segment_ids must have dtype int32 or int64")
+        ids = int_tensor(ids, "segment_ids", ids.dtype if ids.dtype in (dtypes.int32, dtypes.int64) else dtypes.int64)
         ids.shape.assert_has_rank(1)
         count = None if num_segments is None else tf.cast(convert(num_segments), dtypes.int32)
         if count is not None:
@@ -85,5 +84,5 @@ def int_tensor(value: Any, name: str, dtype: Any = dtypes.int32) -> Any:
     """An integer tensor of `dtype`."""
     t = convert(value, name=name, preferred_dtype=dtype)
     if not t.dtype.is_integer:
-        raise TypeError(f"{name} must be an integer tensor; dtype={t.dtype}")
+        raise TypeError(f"Argument `tensor` (name: {name}) must be of type integer. Received {t.dtype.name}.")
     return tf.cast(t, dtype)

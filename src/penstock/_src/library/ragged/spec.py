@@ -9,7 +9,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.node import Tensor
-from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, register_type_spec_from_value_converter
+from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec, register_type_spec_from_value_converter
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.library.ragged.value import RaggedTensorValue
 
@@ -18,27 +18,36 @@ from penstock._src.library.ragged.value import RaggedTensorValue
 class RaggedTensorSpec(BatchableTypeSpec):
     """Shape, dtype and number of ragged dimensions."""
 
-    __slots__ = ("_shape", "_dtype", "_ragged_rank", "_row_splits_dtype")
+    __slots__ = ("_shape", "_dtype", "_ragged_rank", "_row_splits_dtype", "_flat_values_spec")
 
     def __init__(self, shape: Any = None, dtype: Any = dtypes.float32, ragged_rank: int | None = None,
-                 row_splits_dtype: Any = dtypes.int64):
-        self._shape, self._dtype = TensorShape(shape), dtypes.as_dtype(dtype)
+                 row_splits_dtype: Any = dtypes.int64, flat_values_spec: Any = None):
         self._row_splits_dtype = dtypes.as_dtype(row_splits_dtype)
+        if flat_values_spec is not None:
+            if not isinstance(flat_values_spec, TypeSpec) and not hasattr(flat_values_spec, "shape"):
+                raise TypeError(f"Invalid type for flat_values_spec: {flat_values_spec!r}")
+            if dtype is not None and dtypes.as_dtype(dtype) != flat_values_spec.dtype:
+                raise ValueError("dtype must be the same as flat_values_spec.dtype")
+            dtype = flat_values_spec.dtype
+        elif dtype is None:
+            raise ValueError("At least one of dtype or flat_values_spec must be provided")
+        self._shape, self._dtype, self._flat_values_spec = TensorShape(shape), dtypes.as_dtype(dtype), flat_values_spec
         rank = self._shape.ndims
         if ragged_rank is None:
             if rank is None:
                 raise ValueError("Must specify ragged_rank or a shape with a known rank.")
             ragged_rank = rank - 1
         if not isinstance(ragged_rank, int):
-            raise TypeError("ragged_rank must be an int")
+            raise TypeError(f"Argument `ragged_rank` must be an int. Received {ragged_rank}.")
         if rank is not None and ragged_rank >= rank:
-            raise ValueError("ragged_rank must be less than rank.")
+            raise ValueError(f"Argument `ragged_rank` ({ragged_rank}) must be less than rank ({rank}).")
         self._ragged_rank = ragged_rank
 
     shape = property(lambda self: self._shape, doc="The TensorShape.")
     dtype = property(lambda self: self._dtype, doc="The DType.")
     ragged_rank = property(lambda self: self._ragged_rank, doc="The number of ragged dimensions.")
     row_splits_dtype = property(lambda self: self._row_splits_dtype, doc="The DType of row splits.")
+    flat_values_spec = property(lambda self: self._flat_values_spec, doc="The TypeSpec of the innermost values, or None.")
 
     @property
     def value_type(self) -> Any:
@@ -61,7 +70,8 @@ class RaggedTensorSpec(BatchableTypeSpec):
         return super().is_compatible_with(spec_or_value)
 
     def _serialize(self) -> tuple:
-        return self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype
+        plain = self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype
+        return plain if self._flat_values_spec is None else (*plain, self._flat_values_spec)
 
     @property
     def _component_specs(self) -> list:
@@ -72,7 +82,7 @@ class RaggedTensorSpec(BatchableTypeSpec):
         first = None if outer is None else outer + 1
         splits = [TensorSpec([first], self._row_splits_dtype)]
         splits += [TensorSpec([None], self._row_splits_dtype) for _ in range(self._ragged_rank - 1)]
-        return [TensorSpec(inner, self._dtype), *splits]
+        return [self._flat_values_spec or TensorSpec(inner, self._dtype), *splits]
 
     def _to_components(self, value: Any) -> list:
         return [value.flat_values, *value.nested_row_splits] if isinstance(value, (RaggedTensor, RaggedTensorValue)) \
@@ -86,6 +96,16 @@ class RaggedTensorSpec(BatchableTypeSpec):
             return out
         for splits in reversed(tensor_list[1:]):
             out = RaggedTensor.from_row_splits(out, splits, validate=False)
+        return self._shaped(out)
+
+    def _shaped(self, out: Any) -> Any:
+        """`out` with the static shape of this spec."""
+        if isinstance(out, RaggedTensor):
+            out._set_shape(self._shape)
+            if self._flat_values_spec is not None:
+                out.flat_values.set_shape(self._flat_values_spec.shape)
+        elif isinstance(out, Tensor):
+            out.set_shape(self._shape)
         return out
 
     @property
@@ -103,9 +123,7 @@ class RaggedTensorSpec(BatchableTypeSpec):
 
     def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
         out = RaggedTensor._from_variant(tensor_list[0], self._dtype, self._ragged_rank)
-        if isinstance(out, Tensor):
-            out.set_shape(self._shape)
-        return out
+        return self._shaped(out)
 
     def _batch(self, batch_size: Any) -> RaggedTensorSpec:
         return RaggedTensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype, self._ragged_rank + 1,

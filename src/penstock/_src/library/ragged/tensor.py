@@ -13,15 +13,13 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.composite_tensor import CompositeTensor
-from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.library.ragged.row_partition import INDEX, RowPartition
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.session.fetches import register_session_run_conversion_functions
 from penstock.compat import v1 as tf
-
-INDEX = (dtypes.int32, dtypes.int64)
 
 
 def is_ragged(value: Any) -> bool:
@@ -57,41 +55,18 @@ def match_row_splits_dtypes(*tensors: Any, **kwargs: Any) -> Any:
     return (wanted, tensors) if return_dtype else tensors
 
 
-def _partition(values: Any, partition: Any, name: str) -> tuple[Any, Any]:
-    """Values and a row partition as tensors with one index dtype."""
+def _matched(values: Any, make: Any, name: str) -> tuple[Any, RowPartition]:
+    """Values, and the partition that `make(dtype, hint)` gives, with one dtype of indices: int64 where they differ."""
     values = convert_to_tensor_or_ragged_tensor(values, name="values")
-    if isinstance(values, RaggedTensor):
-        if not isinstance(partition, Tensor):
-            return values, convert(partition, values.row_splits.dtype, name)
-        if partition.dtype not in INDEX:
-            raise ValueError(f"{name} must have dtype int32 or int64")
-        if partition.dtype != values.row_splits.dtype:
-            return values.with_row_splits_dtype(dtypes.int64), tf.cast(partition, dtypes.int64)
-        return values, partition
-    keep = isinstance(partition, np.ndarray) and partition.dtype == np.int32
-    partition = convert(partition, name=name, preferred_dtype=None if keep else dtypes.int64)
-    if partition.dtype not in INDEX:
-        raise ValueError(f"{name} must have dtype int32 or int64")
+    values.shape.with_rank_at_least(1)
+    partition = make(values.row_splits.dtype if isinstance(values, RaggedTensor) else None)
+    if isinstance(values, RaggedTensor) and partition.dtype != values.row_splits.dtype:
+        return values.with_row_splits_dtype(dtypes.int64), partition.with_dtype(dtypes.int64)
     return values, partition
 
 
 def _nvals(values: Any, out_type: Any) -> Any:
     return values.nrows(out_type=out_type) if isinstance(values, RaggedTensor) else tf.shape(values, out_type=out_type)[0]
-
-
-def _checked(tensor: Any, checks: list) -> Any:
-    """`tensor` after the given assertions."""
-    with tf.control_dependencies([c for c in checks if c is not None]):
-        return tf.identity(tensor)
-
-
-def _increasing(t: Any, message: str) -> Any:
-    return tf.debugging.assert_non_negative(t[1:] - t[:-1], message=message)
-
-
-def _validate_flag(validate: Any) -> None:
-    if not isinstance(validate, bool):
-        raise TypeError("validate must have type bool")
 
 
 @export("RaggedTensor")
@@ -104,142 +79,95 @@ class RaggedTensor(CompositeTensor):
 
     _is_tensor_like = True
 
-    def __init__(self, values: Any, row_splits: Any, cached_row_lengths: Any = None, cached_value_rowids: Any = None,
-                 cached_nrows: Any = None, internal: bool = False):
+    def __init__(self, values: Any, internal: bool = False, row_partition: Any = None):
         if not internal:
             raise ValueError("RaggedTensor constructor is private; please use one of the factory methods instead (e.g., "
                              "RaggedTensor.from_row_lengths())")
-        if not isinstance(row_splits, Tensor):
-            raise TypeError(f"Row-partitioning argument must be a Tensor, got {row_splits!r}")
-        if not isinstance(values, (RaggedTensor, Tensor)):
-            raise TypeError(f"values must be a Tensor or RaggedTensor, got {values!r}")
-        if row_splits.dtype not in INDEX:
-            raise ValueError("Row-partitioning argument must be int32 or int64")
-        row_splits.shape.assert_has_rank(1)
+        if not isinstance(row_partition, RowPartition):
+            raise TypeError(f"Argument `row_partition` must be a RowPartition. Received {row_partition!r}.")
+        if not isinstance(values, (RaggedTensor, Tensor)) and not isinstance(values, CompositeTensor):
+            raise TypeError(f"Argument `values` must be a Tensor or RaggedTensor. Received {values!r}.")
         values.shape.with_rank_at_least(1)
-        if not hasattr(row_splits, "_value"):
-            row_splits.set_shape([None])
-        for t in (cached_row_lengths, cached_value_rowids, cached_nrows):
-            if t is not None and not isinstance(t, Tensor):
-                raise TypeError("Cached value must be a Tensor or None.")
-        self._values, self._row_splits = values, row_splits
-        self._cached_row_lengths, self._cached_value_rowids = cached_row_lengths, cached_value_rowids
-        self._cached_nrows = cached_nrows
+        if isinstance(values, RaggedTensor) and values.row_splits.dtype != row_partition.dtype:
+            raise ValueError("The dtypes of values.row_splits and row_partition differ.")
+        self._values, self._row_partition = values, row_partition
 
     # -- factories ------------------------------------------------------------------------------------------------
     @classmethod
+    def _from_row_partition(cls, values: Any, row_partition: RowPartition, validate: bool = True) -> RaggedTensor:
+        """From values and how they are cut into rows."""
+        if not isinstance(row_partition, RowPartition):
+            raise TypeError(f"Argument `row_partition` must be a RowPartition. Received {row_partition!r}.")
+        if not isinstance(validate, bool):
+            raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
+        values, row_partition = _matched(values, lambda dtype: row_partition, "row_partition")
+        known, rows = row_partition.static_nvals, values.shape._dims
+        if known is not None and rows is not None and rows[0] is not None and known != rows[0]:
+            raise ValueError(f"Dimensions {known} and {rows[0]} are not compatible: the partition has {known} values.")
+        if validate:
+            message = "Arguments to _from_row_partition do not form a valid RaggedTensor"
+            row_partition = row_partition._with_dependencies([
+                tf.debugging.assert_equal(row_partition.nvals(), _nvals(values, row_partition.dtype), message=message)])
+        return cls(values, internal=True, row_partition=row_partition)
+
+    @classmethod
+    def _factory(cls, values: Any, scope: str, name: str | None, make: Any, validate: Any) -> RaggedTensor:
+        """A ragged tensor of `values` and the partition that `make(hint)` gives."""
+        if not isinstance(validate, bool):
+            raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
+        with tf.name_scope(name, scope, [values]):
+            values, partition = _matched(values, lambda hint: make(hint), scope)
+            return cls._from_row_partition(values, partition, validate=validate)
+
+    @classmethod
     def from_row_splits(cls, values: Any, row_splits: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
         """From where each row begins, and the end of the last."""
-        _validate_flag(validate)
-        if isinstance(row_splits, (list, tuple)) and not row_splits:
-            raise ValueError("row_splits tensor may not be empty.")
-        with tf.name_scope(name, "RaggedFromRowSplits", [values, row_splits]):
-            values, row_splits = _partition(values, row_splits, "row_splits")
-            row_splits.shape.assert_has_rank(1)
-            if validate and row_splits._dims == (0,):
-                raise ValueError("row_splits tensor may not be empty.")
-            if validate:
-                m = "Arguments to from_row_splits do not form a valid RaggedTensor"
-                row_splits = _checked(row_splits, [
-                    tf.debugging.assert_rank(row_splits, 1, message=m),
-                    tf.debugging.assert_equal(row_splits[0], tf.constant(0, row_splits.dtype), message=m),
-                    _increasing(row_splits, m),
-                    tf.debugging.assert_equal(row_splits[-1], _nvals(values, row_splits.dtype), message=m)])
-            return cls(values, row_splits, internal=True)
+        return cls._factory(values, "RaggedFromRowSplits", name, lambda hint: RowPartition.from_row_splits(
+            row_splits, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
     def from_row_lengths(cls, values: Any, row_lengths: Any, name: str | None = None,
                          validate: bool = True) -> RaggedTensor:
         """From the length of each row."""
-        _validate_flag(validate)
-        with tf.name_scope(name, "RaggedFromRowLengths", [values, row_lengths]):
-            values, row_lengths = _partition(values, row_lengths, "row_lengths")
-            row_lengths.shape.assert_has_rank(1)
-            if validate:
-                m = "Arguments to from_row_lengths do not form a valid RaggedTensor"
-                row_lengths = _checked(row_lengths, [
-                    tf.debugging.assert_rank(row_lengths, 1, message=m),
-                    tf.debugging.assert_non_negative(row_lengths, message=m),
-                    tf.debugging.assert_equal(tf.reduce_sum(row_lengths), _nvals(values, row_lengths.dtype), message=m)])
-            splits = tf.concat([tf.zeros([1], row_lengths.dtype), tf.cumsum(row_lengths)], 0)
-            return cls(values, splits, cached_row_lengths=row_lengths, internal=True)
+        return cls._factory(values, "RaggedFromRowLengths", name, lambda hint: RowPartition.from_row_lengths(
+            row_lengths, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
     def from_row_starts(cls, values: Any, row_starts: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
         """From where each row begins."""
-        _validate_flag(validate)
         with tf.name_scope(name, "RaggedFromRowStarts", [values, row_starts]):
-            values, row_starts = _partition(values, row_starts, "row_starts")
-            row_starts.shape.assert_has_rank(1)
-            n = _nvals(values, row_starts.dtype)
-            if validate:
-                m = "Arguments to from_row_starts do not form a valid RaggedTensor"
-                row_starts = _checked(row_starts, [
-                    tf.debugging.assert_rank(row_starts, 1, message=m),
-                    tf.debugging.assert_equal(row_starts[:1], tf.constant(0, row_starts.dtype), message=m),
-                    _increasing(row_starts, m),
-                    tf.debugging.assert_less_equal(row_starts[-1:], n, message=m)])
-            return cls(values, tf.concat([row_starts, tf.expand_dims(n, 0)], 0), internal=True)
+            values = convert_to_tensor_or_ragged_tensor(values, name="values")
+            return cls._factory(values, "RaggedFromRowStarts", name, lambda hint: RowPartition.from_row_starts(
+                row_starts, _nvals(values, dtypes.int64), validate=validate, dtype_hint=hint), validate)
 
     @classmethod
     def from_row_limits(cls, values: Any, row_limits: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
         """From where each row ends."""
-        _validate_flag(validate)
-        with tf.name_scope(name, "RaggedFromRowLimits", [values, row_limits]):
-            values, row_limits = _partition(values, row_limits, "row_limits")
-            row_limits.shape.assert_has_rank(1)
-            if validate:
-                m = "Arguments to from_row_limits do not form a valid RaggedTensor"
-                row_limits = _checked(row_limits, [
-                    tf.debugging.assert_rank(row_limits, 1, message=m),
-                    tf.debugging.assert_non_negative(row_limits[:1], message=m),
-                    _increasing(row_limits, m),
-                    tf.debugging.assert_equal(row_limits[-1:], _nvals(values, row_limits.dtype), message=m)])
-            return cls(values, tf.concat([tf.zeros([1], row_limits.dtype), row_limits], 0), internal=True)
+        return cls._factory(values, "RaggedFromRowLimits", name, lambda hint: RowPartition.from_row_limits(
+            row_limits, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
     def from_value_rowids(cls, values: Any, value_rowids: Any, nrows: Any = None, name: str | None = None,
                           validate: bool = True) -> RaggedTensor:
         """From the number of the row that each value belongs to."""
-        _validate_flag(validate)
-        with tf.name_scope(name, "RaggedFromValueRowIds", [values, value_rowids, nrows]):
-            values, value_rowids = _partition(values, value_rowids, "value_rowids")
-            nrows, known = _row_count(value_rowids, nrows)
-            value_rowids.shape.assert_has_rank(1)
-            nrows.shape.assert_has_rank(0)
-            values.shape[:1].assert_is_compatible_with(value_rowids.shape)
-            if validate:
-                m = "Arguments to from_value_rowids do not form a valid RaggedTensor"
-                value_rowids = _checked(value_rowids, [
-                    tf.debugging.assert_rank(value_rowids, 1, message=m),
-                    tf.debugging.assert_rank(nrows, 0, message=m),
-                    tf.debugging.assert_equal(_nvals(values, dtypes.int64), _nvals(value_rowids, dtypes.int64), message=m),
-                    tf.debugging.assert_non_negative(value_rowids[:1], message=m),
-                    _increasing(value_rowids, m),
-                    tf.debugging.assert_less(value_rowids[-1:], nrows, message=m)])
-            rows32 = tf.cast(nrows, dtypes.int32)
-            lengths = tf.bincount(tf.cast(value_rowids, dtypes.int32), minlength=rows32, maxlength=rows32,
-                                  dtype=value_rowids.dtype)
-            splits = tf.concat([tf.zeros([1], lengths.dtype), tf.cumsum(lengths)], 0)
-            if known is not None:
-                lengths.set_shape([known])
-                splits.set_shape([known + 1])
-            return cls(values, splits, lengths, value_rowids, nrows, internal=True)
+        return cls._factory(values, "RaggedFromValueRowIds", name, lambda hint: RowPartition.from_value_rowids(
+            value_rowids, nrows, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
     def from_uniform_row_length(cls, values: Any, uniform_row_length: Any, nrows: Any = None, validate: bool = True,
                                 name: str | None = None) -> RaggedTensor:
-        """Rows of one length."""
+        """Rows of one length; `nrows` is needed where that is zero."""
         with tf.name_scope(name, "RaggedFromUniformRowLength", [values]):
-            values = convert_to_tensor_or_ragged_tensor(values)
-            length = convert(uniform_row_length, dtypes.int64)
-            count = _nvals(values, dtypes.int64) // tf.maximum(length, 1) if nrows is None else convert(nrows, dtypes.int64)
-            return cls.from_row_splits(values, tf.range(count + 1) * length, validate=validate)
+            values = convert_to_tensor_or_ragged_tensor(values, name="values")
+            outer = values.shape._dims[0] if values.shape._dims is not None else None
+            return cls._factory(values, "RaggedFromUniformRowLength", name, lambda hint: RowPartition.from_uniform_row_length(
+                uniform_row_length, _nvals(values, hint or dtypes.int64) if outer is None else outer, nrows,
+                validate=validate, dtype_hint=hint), validate)
 
     @classmethod
     def _nested(cls, factory: Any, flat_values: Any, nested: Any, what: str, name: str | None, validate: bool) -> Any:
         if isinstance(nested, Tensor):
-            raise TypeError(f"{what} must be a list of Tensors")
+            raise TypeError(f"Argument `{what}` must be a list of Tensors. Received {nested}.")
         with tf.name_scope(name, "RaggedFromNested", [flat_values, *nested]):
             out = flat_values
             for part in reversed(list(nested)):
@@ -263,11 +191,11 @@ class RaggedTensor(CompositeTensor):
                                  name: str | None = None, validate: bool = True) -> Any:
         """From row ids of several dimensions, outermost first."""
         if isinstance(nested_value_rowids, Tensor):
-            raise TypeError("nested_value_rowids must be a list of Tensors")
+            raise TypeError(f"Argument `nested_value_rowids` must be a list of Tensors. Received {nested_value_rowids}.")
         if nested_nrows is None:
             nested_nrows = [None] * len(nested_value_rowids)
         elif isinstance(nested_nrows, Tensor):
-            raise TypeError("nested_nrows must be a list of Tensors")
+            raise TypeError(f"Argument `nested_nrows` must be a list of Tensors. Received {nested_nrows}.")
         elif len(nested_nrows) != len(nested_value_rowids):
             raise ValueError("nested_nrows must have the same length as nested_value_rowids")
         with tf.name_scope(name, "RaggedFromNestedValueRowIds", [flat_values, *nested_value_rowids, *nested_nrows]):
@@ -278,15 +206,17 @@ class RaggedTensor(CompositeTensor):
 
     # -- what is known -----------------------------------------------------------------------------------------------
     values = property(lambda self: self._values, doc="The concatenated rows.")
-    row_splits = property(lambda self: self._row_splits, doc="Where the rows begin, and the end of the last.")
+    row_splits = property(lambda self: self._row_partition.row_splits(), doc="Where the rows begin, and the end of the last.")
+    uniform_row_length = property(lambda self: self._row_partition.uniform_row_length(),
+                                  doc="The length of every row as a tensor, or None if rows may differ.")
     dtype = property(lambda self: self._values.dtype, doc="The DType of the values.")
 
     @property
     def shape(self) -> TensorShape:
         """The static shape; ragged dimensions are unknown."""
-        splits = self._row_splits.shape._dims
-        n = None if splits is None or splits[0] is None else splits[0] - 1
-        return TensorShape([n, None]).concatenate(self._values.shape[1:])
+        partition = self._row_partition
+        outer = TensorShape([partition.static_nrows, partition.static_uniform_row_length])
+        return outer.concatenate(self._values.shape[1:])
 
     def get_shape(self) -> TensorShape:
         """Alias of `shape`."""
@@ -296,6 +226,24 @@ class RaggedTensor(CompositeTensor):
     def ragged_rank(self) -> int:
         """The number of ragged dimensions."""
         return self._values.ragged_rank + 1 if isinstance(self._values, RaggedTensor) else 1
+
+    def _set_shape(self, shape: Any) -> None:
+        """Adds what `shape` says of numbers of rows and of rows of one length."""
+        shape = TensorShape(shape)
+        if shape.ndims is None:
+            return
+        merged = self.shape.merge_with(shape)
+        rows, length = merged._dims[:2]
+        values = self._values.shape._dims
+        nvals = rows * length if rows is not None and length is not None else None if values is None else values[0]
+        partition = self._row_partition
+        if (rows, length) != (partition.static_nrows, partition.static_uniform_row_length):
+            spec = type(partition._type_spec)(rows, None if length is None else nvals, length, partition.dtype)
+            self._row_partition = partition._merge_with_spec(spec)
+        if isinstance(self._values, RaggedTensor):
+            self._values._set_shape(TensorShape([None, *merged._dims[2:]]))
+        elif not hasattr(self._values, "_value") and isinstance(self._values, Tensor):
+            self._values.set_shape(TensorShape([nvals if length is not None else None, *merged._dims[2:]]))
 
     @property
     def flat_values(self) -> Tensor:
@@ -308,7 +256,7 @@ class RaggedTensor(CompositeTensor):
     @property
     def nested_row_splits(self) -> tuple:
         """The row splits of all ragged dimensions, outermost first."""
-        out, v = [self._row_splits], self._values
+        out, v = [self.row_splits], self._values
         while isinstance(v, RaggedTensor):
             out.append(v.row_splits)
             v = v.values
@@ -316,11 +264,8 @@ class RaggedTensor(CompositeTensor):
 
     def value_rowids(self, name: str | None = None) -> Tensor:
         """The row number of each value."""
-        from penstock._src.library.ragged.segments import row_splits_to_segment_ids
-        if self._cached_value_rowids is not None:
-            return self._cached_value_rowids
-        with tf.name_scope(name, "RaggedValueRowIds", [self._row_splits]):
-            return row_splits_to_segment_ids(self._row_splits)
+        with tf.name_scope(name, "RaggedValueRowIds", [self.row_splits]):
+            return self._row_partition.value_rowids()
 
     def nested_value_rowids(self, name: str | None = None) -> tuple:
         """The row numbers of all ragged dimensions, outermost first."""
@@ -333,36 +278,32 @@ class RaggedTensor(CompositeTensor):
 
     def nrows(self, out_type: Any = None, name: str | None = None) -> Tensor:
         """The number of rows."""
-        out_type = self._row_splits.dtype if out_type is None else dtypes.as_dtype(out_type)
-        if self._cached_nrows is not None:
-            return tf.cast(self._cached_nrows, out_type)
-        with tf.name_scope(name, "RaggedNRows", [self._row_splits]):
-            return tf.shape(self._row_splits, out_type=out_type)[0] - 1
+        with tf.name_scope(name, "RaggedNRows", [self.row_splits]):
+            rows = self._row_partition.nrows()
+            return rows if out_type is None else tf.cast(rows, dtypes.as_dtype(out_type))
 
     def row_starts(self, name: str | None = None) -> Tensor:
         """Where the rows begin."""
-        with tf.name_scope(name, "RaggedRowStarts", [self._row_splits]):
-            return self._row_splits[:-1]
+        with tf.name_scope(name, "RaggedRowStarts", [self.row_splits]):
+            return self.row_splits[:-1]
 
     def row_limits(self, name: str | None = None) -> Tensor:
         """Where the rows end."""
-        with tf.name_scope(name, "RaggedRowLimits", [self._row_splits]):
-            return self._row_splits[1:]
+        with tf.name_scope(name, "RaggedRowLimits", [self.row_splits]):
+            return self.row_splits[1:]
 
     def row_lengths(self, axis: int = 1, name: str | None = None) -> Any:
         """The lengths of the rows of dimension `axis`; ragged for axis > 1."""
         from penstock._src.library.ragged.segments import get_positive_axis
-        if self._cached_row_lengths is not None and axis == 1:
-            return self._cached_row_lengths
-        with tf.name_scope(name, "RaggedRowLengths", [self._row_splits]):
+        with tf.name_scope(name, "RaggedRowLengths", [self.row_splits]):
             axis = get_positive_axis(axis, self.shape.ndims)
             if axis == 0:
                 return self.nrows()
             if axis == 1:
-                return self._row_splits[1:] - self._row_splits[:-1]
+                return self._row_partition.row_lengths()
             if isinstance(self._values, RaggedTensor):
                 return self.with_values(self._values.row_lengths(axis - 1))
-            shape = tf.shape(self._values, out_type=self._row_splits.dtype)
+            shape = tf.shape(self._values, out_type=self.row_splits.dtype)
             return self.with_values(tf.ones(shape[:axis - 1], shape.dtype) * shape[axis - 1])
 
     def nested_row_lengths(self, name: str | None = None) -> tuple:
@@ -376,14 +317,14 @@ class RaggedTensor(CompositeTensor):
 
     def bounding_shape(self, axis: Any = None, name: str | None = None, out_type: Any = None) -> Tensor:
         """The shape of the smallest dense tensor that holds this one."""
-        out_type = self._row_splits.dtype if out_type is None else dtypes.as_dtype(out_type)
-        with tf.name_scope(name, "RaggedBoundingBox", [self._row_splits]):
+        out_type = self.row_splits.dtype if out_type is None else dtypes.as_dtype(out_type)
+        with tf.name_scope(name, "RaggedBoundingBox", [self.row_splits]):
             if axis is not None and isinstance(axis, int) and axis in (0, 1):
                 size = self.nrows() if axis == 0 else tf.maximum(tf.reduce_max(self.row_lengths()), 0)
                 return tf.cast(size, out_type)
             splits = self.nested_row_splits
             longest = [tf.maximum(tf.reduce_max(s[1:] - s[:-1]), 0) for s in splits]
-            inner = tf.shape(self.flat_values, out_type=self._row_splits.dtype)[1:]
+            inner = tf.shape(self.flat_values, out_type=self.row_splits.dtype)[1:]
             box = tf.concat([tf.stack([self.nrows(), *longest]), inner], 0)
             box = tf.cast(box, out_type)
             return box if axis is None else tf.gather(box, axis)
@@ -394,10 +335,9 @@ class RaggedTensor(CompositeTensor):
         new_values = convert_to_tensor_or_ragged_tensor(new_values)
         new_values.shape.with_rank_at_least(1)
         self._values.shape[:1].assert_is_compatible_with(new_values.shape[:1])
-        if isinstance(new_values, RaggedTensor) and self._row_splits.dtype != new_values.row_splits.dtype:
+        if isinstance(new_values, RaggedTensor) and self.row_splits.dtype != new_values.row_splits.dtype:
             return self.with_row_splits_dtype(dtypes.int64).with_values(new_values.with_row_splits_dtype(dtypes.int64))
-        return RaggedTensor(new_values, self._row_splits, self._cached_row_lengths, self._cached_value_rowids,
-                            self._cached_nrows, internal=True)
+        return RaggedTensor(new_values, internal=True, row_partition=self._row_partition)
 
     def with_flat_values(self, new_values: Any) -> RaggedTensor:
         """The same rows, at all levels, over other innermost values."""
@@ -419,14 +359,10 @@ class RaggedTensor(CompositeTensor):
         dtype = dtypes.as_dtype(dtype)
         if dtype not in INDEX:
             raise ValueError("dtype must be int32 or int64")
-        if self._row_splits.dtype == dtype:
+        if self.row_splits.dtype == dtype:
             return self
         values = self._values.with_row_splits_dtype(dtype) if isinstance(self._values, RaggedTensor) else self._values
-
-        def cast(t: Any) -> Any:
-            return None if t is None else tf.cast(t, dtype)
-        return RaggedTensor(values, cast(self._row_splits), cast(self._cached_row_lengths),
-                            cast(self._cached_value_rowids), cast(self._cached_nrows), internal=True)
+        return RaggedTensor(values, internal=True, row_partition=self._row_partition.with_dtype(dtype))
 
     # -- as Python, numpy, graph ------------------------------------------------------------------------------------------
     def _is_eager(self) -> bool:
@@ -456,7 +392,7 @@ class RaggedTensor(CompositeTensor):
     def __repr__(self) -> str:
         if self._is_eager():
             return f"<tf.RaggedTensor {self.to_list()}>"
-        return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
+        return f"tf.RaggedTensor(values={self._values}, row_splits={self.row_splits})"
 
     def __len__(self) -> int:
         if self._is_eager():
@@ -500,7 +436,7 @@ class RaggedTensor(CompositeTensor):
 
     def _shape_invariant_to_type_spec(self, shape: Any) -> Any:
         from penstock._src.library.ragged.spec import RaggedTensorSpec
-        return RaggedTensorSpec(shape, self.dtype, self.ragged_rank, self._row_splits.dtype)
+        return RaggedTensorSpec(shape, self.dtype, self.ragged_rank, self.row_splits.dtype)
 
     def _gradient_components(self) -> list:
         return [self.flat_values]
@@ -546,6 +482,11 @@ class RaggedTensor(CompositeTensor):
         from penstock._src.library.ragged.conversion import to_variant
         return to_variant(self, batched_input, name)
 
+    def _text(self, summarize: int | None) -> Tensor:
+        """How tf.print shows it."""
+        from penstock._src.library.ragged.strings import ragged_text
+        return ragged_text(self, summarize)
+
     def __getitem__(self, key: Any) -> Any:
         from penstock._src.library.ragged.getitem import ragged_getitem
         return ragged_getitem(self, key)
@@ -554,25 +495,6 @@ class RaggedTensor(CompositeTensor):
     def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
         from penstock._src.library.ragged.dispatch import dispatch
         return dispatch(fn, args, kwargs)
-
-
-def _row_count(value_rowids: Any, nrows: Any) -> tuple[Any, int | None]:
-    """The number of rows as a tensor, and as an int if it is known at build time."""
-    ids = constant_value(value_rowids)
-    if nrows is None:
-        if ids is None:
-            return tf.concat([value_rowids[-1:], tf.constant([-1], value_rowids.dtype)], 0)[0] + 1, None
-        known = int(ids[-1]) + 1 if ids.size else 0
-        return convert(known, value_rowids.dtype, "nrows"), known
-    nrows = convert(nrows, value_rowids.dtype, "nrows")
-    count = constant_value(nrows)
-    if count is None or np.ndim(count):
-        return nrows, None
-    if count < 0:
-        raise ValueError(f"Expected nrows >= 0; got {count}")
-    if ids is not None and ids.size and count < ids[-1] + 1:
-        raise ValueError(f"Expected nrows >= value_rowids[-1] + 1; got nrows={count}, value_rowids[-1]={ids[-1]}")
-    return nrows, int(count)
 
 
 def _fetch(rt: RaggedTensor) -> tuple:

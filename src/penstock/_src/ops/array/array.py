@@ -112,6 +112,7 @@ def shape_internal(input: Any, name: str | None = None, optimize: bool = True, o
 
 
 @export(v1=["shape"])
+@dispatched
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The shape of a tensor, as a vector.
 
@@ -121,6 +122,7 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
 
 
 @export(v2=["shape"])
+@dispatched
 def shape_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The shape of a tensor, as a vector.
 
@@ -130,6 +132,7 @@ def shape_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) 
 
 
 @export("shape_n")
+@dispatched
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list:
     """The shapes of several tensors of one type."""
     return shape_n_op(input, out_type=out_type, name=name)
@@ -148,6 +151,7 @@ def size_internal(input: Any, name: str | None = None, optimize: bool = True, ou
 
 
 @export(v1=["size"])
+@dispatched
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The number of elements of a tensor.
 
@@ -277,6 +281,7 @@ reshape_op.value(_vector_value)
 
 
 @export("reshape", v1=["manip.reshape"])
+@dispatched
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The elements of `tensor` in another shape; one size may be -1, and is worked out.
 
@@ -333,6 +338,7 @@ def _expand_dims_gradient(op, grad):
 
 
 @export(v1=["expand_dims"])
+@dispatched
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """`input` with an axis of size 1 put in at `axis`.
 
@@ -489,6 +495,7 @@ def _conjugate_transpose_gradient(op, grad):
 
 
 @export(v1=["transpose"])
+@dispatched
 def transpose(a: Any, perm: Any = None, name: str | None = "transpose", conjugate: bool = False) -> Tensor:
     """`a` with its axes in the order `perm`, or in reverse; conjugated if asked for.
 
@@ -508,6 +515,7 @@ def _reversed_axes(a: Tensor) -> Tensor:
 
 
 @export(v2=["transpose"])
+@dispatched
 def transpose_v2(a: Any, perm: Any = None, conjugate: bool = False, name: str | None = "transpose") -> Tensor:
     """`a` with its axes in the order `perm`, or in reverse; conjugated if asked for.
 
@@ -517,6 +525,7 @@ def transpose_v2(a: Any, perm: Any = None, conjugate: bool = False, name: str | 
 
 
 @export(v1=["matrix_transpose", "linalg.transpose", "linalg.matrix_transpose"])
+@dispatched
 def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: bool = False) -> Tensor:
     """`a` with its two last axes exchanged."""
     with name_scope(name, "matrix_transpose", [a]) as scope:
@@ -532,6 +541,7 @@ def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: b
 
 
 @export(v2=["linalg.matrix_transpose"])
+@dispatched
 def matrix_transpose_v2(a: Any, name: str | None = "matrix_transpose", conjugate: bool = False) -> Tensor:
     """`a` with its two last axes exchanged."""
     return matrix_transpose(a, name, conjugate)
@@ -559,6 +569,7 @@ ensure_shape_op.gradient(lambda op, grad: grad)
 
 
 @export("ensure_shape")
+@dispatched
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """`x`, known to have `shape` from here on; checked when it runs.
 

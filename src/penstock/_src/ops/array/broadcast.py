@@ -14,6 +14,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
 from penstock._src.ops.array.array import known, reshape_op, shape_internal
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.registry import get, op
 
@@ -77,6 +78,7 @@ def _broadcast_args_kernel(s0, s1):
 
 
 @export("broadcast_dynamic_shape")
+@dispatched
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape to which tensors of two shapes, given as tensors, broadcast.
 
@@ -86,6 +88,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 @export("broadcast_static_shape")
+@dispatched
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     """The TensorShape to which two TensorShapes broadcast."""
     return TensorShape.of(broadcast(as_dims(shape_x), as_dims(shape_y)))
@@ -93,6 +96,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 # -- meshgrid --------------------------------------------------------------
 @export("meshgrid")
+@dispatched
 def meshgrid(*args: Any, **kwargs: Any) -> list:
     """Coordinates on a grid: for n vectors, n tensors of rank n.
 
@@ -121,6 +125,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list:
 
 
 @export("sequence_mask")
+@dispatched
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
     """For each length, a row that holds in its first `length` places.
 
@@ -146,6 +151,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
 
 # -- repeat --------------------------------------------------------------
 @export("repeat")
+@dispatched
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
     """Each slice along `axis` (by default, each element) repeated so many times.
 

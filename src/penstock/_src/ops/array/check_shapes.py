@@ -12,6 +12,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.checks import assert_, assert_type, label
 from penstock._src.ops.core import group, identity, no_op_def
 from penstock._src.ops.registry import get
@@ -51,6 +52,7 @@ def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, sy
 
 
 @export(v1=["assert_rank", "debugging.assert_rank"])
+@dispatched
 def assert_rank(x: Any, rank: Any, data: Any = None, summarize: int | None = None, message: Any = None,
                 name: str | None = None) -> Any:
     """Asserts that `x` has the given rank: ValueError at once if that is known to be wrong.
@@ -63,12 +65,14 @@ def assert_rank(x: Any, rank: Any, data: Any = None, summarize: int | None = Non
 
 
 @export(v2=["assert_rank", "debugging.assert_rank"])
+@dispatched
 def assert_rank_v2(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
     """Asserts that `x` has the given rank."""
     return assert_rank(x, rank, message=message, name=name)
 
 
 @export(v1=["assert_rank_at_least", "debugging.assert_rank_at_least"])
+@dispatched
 def assert_rank_at_least(x: Any, rank: Any, data: Any = None, summarize: int | None = None, message: Any = None,
                          name: str | None = None) -> Any:
     """Asserts that `x` has the given rank or a higher one."""
@@ -77,12 +81,14 @@ def assert_rank_at_least(x: Any, rank: Any, data: Any = None, summarize: int | N
 
 
 @export(v2=["debugging.assert_rank_at_least"])
+@dispatched
 def assert_rank_at_least_v2(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
     """Asserts that `x` has the given rank or a higher one."""
     return assert_rank_at_least(x, rank, message=message, name=name)
 
 
 @export(v1=["assert_rank_in", "debugging.assert_rank_in"])
+@dispatched
 def assert_rank_in(x: Any, ranks: Any, data: Any = None, summarize: int | None = None, message: Any = None,
                    name: str | None = None) -> Any:
     """Asserts that the rank of `x` is one of `ranks`."""
@@ -91,6 +97,7 @@ def assert_rank_in(x: Any, ranks: Any, data: Any = None, summarize: int | None =
 
 
 @export(v2=["debugging.assert_rank_in"])
+@dispatched
 def assert_rank_in_v2(x: Any, ranks: Any, message: Any = None, name: str | None = None) -> Any:
     """Asserts that the rank of `x` is one of `ranks`."""
     return assert_rank_in(x, ranks, message=message, name=name)
@@ -105,6 +112,7 @@ def _is_one_of(actual: Tensor, ranks: list) -> Tensor:
 
 
 @export(v1=["assert_scalar", "debugging.assert_scalar"])
+@dispatched
 def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> Tensor:
     """`tensor`; ValueError unless its static shape is known to be that of a scalar."""
     with name_scope(name, "assert_scalar", [tensor]) as scope:
@@ -116,6 +124,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> 
 
 
 @export(v2=["debugging.assert_scalar"])
+@dispatched
 def assert_scalar_v2(tensor: Any, message: Any = None, name: str | None = None) -> None:
     """Raises ValueError unless the static shape of `tensor` is known to be that of a scalar."""
     assert_scalar(tensor, name, message)
@@ -132,6 +141,7 @@ class _Constraint:
 
 
 @export(v1=["debugging.assert_shapes"])
+@dispatched
 def assert_shapes(shapes: Any, data: Any = None, summarize: int | None = None, message: Any = None,
                   name: str | None = None) -> Any:
     """Asserts shapes, and sizes that several tensors share, by symbols.
@@ -152,6 +162,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: int | None = None, m
 
 
 @export(v2=["debugging.assert_shapes"])
+@dispatched
 def assert_shapes_v2(shapes: Any, data: Any = None, summarize: int | None = None, message: Any = None,
                      name: str | None = None) -> None:
     """Asserts shapes, and sizes that several tensors share, by symbols."""

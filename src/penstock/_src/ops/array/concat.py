@@ -211,6 +211,7 @@ parallel_concat.kernel(lambda values: join(values, torch.tensor(0)))
 
 
 @export("parallel_stack")
+@dispatched
 def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
     """Tensors of one static shape stacked along a new first axis, each copied as it becomes ready."""
     if context.executing_eagerly():
@@ -307,6 +308,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
 
 
 @export("unstack")
+@dispatched
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = "unstack") -> list:
     """The slices of a tensor along an axis, as a list.
 
@@ -453,6 +455,7 @@ def _rejoined(grads: tuple, axis: Tensor) -> Tensor:
 
 
 @export("split")
+@dispatched
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None,
           name: str | None = "split") -> list:
     """Cuts a tensor along an axis, into so many equal parts or into parts of the given sizes (one may be -1).

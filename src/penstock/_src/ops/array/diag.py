@@ -432,6 +432,7 @@ def _diag(diagonal: Any, k: Any, num_rows: Any, num_cols: Any, padding_value: An
 
 
 @export(v1=["linalg.diag", "matrix_diag"])
+@dispatched
 def matrix_diag(diagonal: Any, name: str | None = "diag", k: Any = 0, num_rows: Any = -1, num_cols: Any = -1,
                 padding_value: Any = 0, align: str = "LEFT_LEFT") -> Tensor:
     """Matrices with `diagonal` on the diagonals `k` (one, or the lower and upper of a band), `padding_value` elsewhere.
@@ -442,6 +443,7 @@ def matrix_diag(diagonal: Any, name: str | None = "diag", k: Any = 0, num_rows: 
 
 
 @export(v2=["linalg.diag"])
+@dispatched
 def matrix_diag_public_v2(diagonal: Any, name: str | None = "diag", k: Any = 0, num_rows: Any = -1, num_cols: Any = -1,
                           padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with `diagonal` on the diagonals `k` (one, or the lower and upper of a band), `padding_value` elsewhere.
@@ -485,6 +487,7 @@ def matrix_diag_part_public_v2(input: Any, name: str | None = "diag_part", k: An
 
 
 @export(v1=["linalg.set_diag", "matrix_set_diag"])
+@dispatched
 def matrix_set_diag(input: Any, diagonal: Any, name: str | None = "set_diag", k: Any = 0,
                     align: str = "LEFT_LEFT") -> Tensor:
     """Matrices with other diagonals `k` (one, or the lower and upper of a band).
@@ -495,6 +498,7 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str | None = "set_diag", k:
 
 
 @export(v2=["linalg.set_diag"])
+@dispatched
 def matrix_set_diag_public_v2(input: Any, diagonal: Any, name: str | None = "set_diag", k: Any = 0,
                               align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with other diagonals `k` (one, or the lower and upper of a band).
@@ -505,6 +509,7 @@ def matrix_set_diag_public_v2(input: Any, diagonal: Any, name: str | None = "set
 
 
 @export("eye", "linalg.eye")
+@dispatched
 def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32,
         name: str | None = None) -> Tensor:
     """The identity matrix, or a batch of them.

@@ -13,6 +13,7 @@ from penstock._src.base.static_shape import rank_is
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
 from penstock._src.ops.array.array import is_sparse
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
 
 edit_distance_op = op("EditDistance", "hypothesis_indices: int64, hypothesis_values: T, hypothesis_shape: int64, "
@@ -117,6 +118,7 @@ def levenshtein(a: torch.Tensor, a_len: torch.Tensor, b: torch.Tensor, b_len: to
 
 
 @export("edit_distance")
+@dispatched
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str | None = "edit_distance") -> Tensor:
     """How many insertions, deletions and changes make `hypothesis` into `truth`, per sequence (last axis).
 

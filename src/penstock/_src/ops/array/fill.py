@@ -53,6 +53,7 @@ fill_op.gradient(lambda op, grad: (None, get("Sum")(grad, get("Range")(0, get("R
 
 
 @export("fill")
+@dispatched
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims` full of `value`.
 
@@ -126,6 +127,7 @@ def _static(shape: Any) -> tuple | None:
 
 
 @export("zeros")
+@dispatched
 def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """A tensor of zeros (False, empty strings).
 
@@ -135,6 +137,7 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
 
 
 @export("ones")
+@dispatched
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """A tensor of ones (True).
 

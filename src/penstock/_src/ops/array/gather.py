@@ -146,6 +146,7 @@ def _times(a: Any, b: Any) -> Any:
 
 
 @export(v1=["gather"])
+@dispatched
 def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | None = None, axis: Any = None,
            batch_dims: int = 0) -> Tensor:
     """Slices of `params` along `axis` (by default, rows) at the positions `indices`.
@@ -211,6 +212,7 @@ def _gather_nd_gradient(op, grad):
 
 
 @export(v1=["gather_nd", "manip.gather_nd"])
+@dispatched
 def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
     """The slices of `params` at the rows of coordinates `indices`.
 
@@ -302,6 +304,7 @@ scatter_nd_op.gradient(lambda op, grad: (None, gather_nd_op(grad, op.inputs[0]),
 
 
 @export("scatter_nd", v1=["manip.scatter_nd"])
+@dispatched
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
     """Zeros of `shape`, with `updates` added at the rows of coordinates `indices`.
 

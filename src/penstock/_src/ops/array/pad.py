@@ -15,6 +15,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
 from penstock._src.ops.array.array import known, shape_of
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 _TYPES = "T: type, Tpaddings: type in {index} = int32"
@@ -163,6 +164,7 @@ def _known_result(dims: Dims, paddings: Any) -> Dims:
 
 
 @export(v1=["pad"])
+@dispatched
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None,
         constant_values: Any = 0) -> Tensor:
     """`tensor` with paddings[i] = (before, after) elements put around axis i.
@@ -186,6 +188,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
 
 
 @export(v2=["pad"])
+@dispatched
 def pad_v2(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0,
            name: str | None = None) -> Tensor:
     """`tensor` with paddings[i] = (before, after) elements put around axis i.

@@ -11,6 +11,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, compatible, rank_at_least, rank_at_most, rank_is, show
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 _TYPES = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bool bfloat16 half float32 float64 complex64 complex128 string"
@@ -130,6 +131,7 @@ def _one_of(name: str, value: Any, old_name: str, old: Any) -> Any:
 
 
 @export(v1=["reverse_sequence"])
+@dispatched
 def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None, batch_axis: int | None = None,
                      name: str | None = None, seq_dim: int | None = None, batch_dim: int | None = None) -> Tensor:
     """In each batch, the first `seq_lengths[b]` elements along `seq_axis` in reverse."""
@@ -139,6 +141,7 @@ def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None, 
 
 
 @export(v2=["reverse_sequence"])
+@dispatched
 def reverse_sequence_v2(input: Any, seq_lengths: Any, seq_axis: int | None = None, batch_axis: int | None = None,
                         name: str | None = None) -> Tensor:
     """In each batch, the first `seq_lengths[b]` elements along `seq_axis` in reverse."""
@@ -184,6 +187,7 @@ roll_op.gradient(lambda op, grad: (roll_op(grad, get("Neg")(op.inputs[1]), op.in
 
 
 @export("roll", v1=["manip.roll"])
+@dispatched
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """A tensor whose elements are moved along axes; what is pushed out at one end comes in at the other.
 

@@ -121,6 +121,7 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
 
 # -- boolean masks --------------------------------------------------------------
 @export(v1=["boolean_mask"])
+@dispatched
 def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: int | None = None) -> Tensor:
     """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
 

@@ -12,6 +12,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.registry import get, op
 
@@ -69,6 +70,7 @@ _MOST = 2 ** 40
 
 
 @export("range")
+@dispatched
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
     """Numbers from `start` (0 by default) up to, but not including, `limit`.
 
@@ -120,6 +122,7 @@ def _lin_space_kernel(start, stop, num):
 
 
 @export("linspace", v1=["lin_space"])
+@dispatched
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, both included, along a new axis.
 

@@ -20,6 +20,7 @@ from penstock._src.kernels import arrays, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
 from penstock._src.ops.array.array import known, shape_of
 from penstock._src.ops.array.concat import stack
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.registry import get, op
 
@@ -88,6 +89,7 @@ def _slice_gradient(op, grad):
 
 
 @export("slice")
+@dispatched
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """The part of a tensor that starts at `begin` and has `size` (-1: all the rest).
 
@@ -263,6 +265,7 @@ def _tensor_update_gradient(op, grad):
 
 
 @export("strided_slice")
+@dispatched
 def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_mask: int = 0, end_mask: int = 0,
                   ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0, var: Any = None,
                   name: str | None = None) -> Tensor:

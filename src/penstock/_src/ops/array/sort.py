@@ -267,6 +267,7 @@ def _in_top_k_kernel(predictions, targets, k):
 
 
 @export(v1=["math.in_top_k", "nn.in_top_k"])
+@dispatched
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether each target class is among the `k` classes with the highest scores."""
     with name_scope(name, "in_top_k", [predictions, targets]) as scope:
@@ -274,6 +275,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
 
 @export(v2=["math.in_top_k", "nn.in_top_k"])
+@dispatched
 def in_top_k_v2(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether each target class is among the `k` classes with the highest scores."""
     return in_top_k(predictions, targets, k, name)

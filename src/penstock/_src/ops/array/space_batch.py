@@ -17,6 +17,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
 from penstock._src.ops.array.concat import stack
 from penstock._src.ops.array.fill import zeros
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
 
 # -- space and batch --------------------------------------------------------------
@@ -172,6 +173,7 @@ batch_to_space_op.gradient(lambda op, grad: (
 
 
 @export(v1=["nn.space_to_batch", "space_to_batch"])
+@dispatched
 def space_to_batch(input: Any, paddings: Any, block_size: int | None = None, name: str | None = None,
                    block_shape: int | None = None) -> Tensor:
     """space_to_batch_nd for images, with square blocks."""
@@ -182,12 +184,14 @@ def space_to_batch(input: Any, paddings: Any, block_size: int | None = None, nam
 
 
 @export(v2=["space_to_batch", "nn.space_to_batch"])
+@dispatched
 def space_to_batch_v2(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """The padded spatial axes cut into blocks; the place in the block becomes part of the batch."""
     return space_to_batch_nd(input, block_shape, paddings, name=name)
 
 
 @export(v1=["batch_to_space"])
+@dispatched
 def batch_to_space(input: Any, crops: Any, block_size: int | None, name: str | None = None,
                    block_shape: int | None = None) -> Tensor:
     """batch_to_space_nd for images, with square blocks."""
@@ -198,6 +202,7 @@ def batch_to_space(input: Any, crops: Any, block_size: int | None, name: str | N
 
 
 @export(v2=["batch_to_space"])
+@dispatched
 def batch_to_space_v2(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """The reverse of space_to_batch; the spatial axes are cropped in the end."""
     if isinstance(block_shape, int):
@@ -206,6 +211,7 @@ def batch_to_space_v2(input: Any, block_shape: Any, crops: Any, name: str | None
 
 
 @export("required_space_to_batch_paddings")
+@dispatched
 def required_space_to_batch_paddings(input_shape: Any, block_shape: Any, base_paddings: Any = None,
                                      name: str | None = None) -> tuple[Tensor, Tensor]:
     """Paddings (and the crops that undo them) that make `block_shape` divide `input_shape`."""
@@ -320,24 +326,28 @@ depth_to_space_op.gradient(lambda op, grad: space_to_depth_op(grad, **_same(op))
 
 
 @export(v1=["nn.space_to_depth", "space_to_depth"])
+@dispatched
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """Blocks of an image moved into its depth: height and width shrink, the depth grows."""
     return space_to_depth_op(input, block_size=block_size, data_format=data_format, name=name)
 
 
 @export(v2=["nn.space_to_depth"])
+@dispatched
 def space_to_depth_v2(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Blocks of an image moved into its depth: height and width shrink, the depth grows."""
     return space_to_depth_op(input, block_size=block_size, data_format=data_format, name=name)
 
 
 @export(v1=["nn.depth_to_space", "depth_to_space"])
+@dispatched
 def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """The reverse of space_to_depth: the depth becomes blocks of a larger image."""
     return depth_to_space_op(input, block_size=block_size, data_format=data_format, name=name)
 
 
 @export(v2=["nn.depth_to_space"])
+@dispatched
 def depth_to_space_v2(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """The reverse of space_to_depth: the depth becomes blocks of a larger image."""
     return depth_to_space_op(input, block_size=block_size, data_format=data_format, name=name)

@@ -136,6 +136,7 @@ def _unique_counts_v2_kernel(x, axis, *, out_idx):
 
 
 @export("unique")
+@dispatched
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """The distinct elements of a vector in the order of appearance, and for each element which one it is.
 
@@ -145,6 +146,7 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
 
 
 @export("unique_with_counts")
+@dispatched
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """Like tf.unique, and how often each distinct element occurs."""
     return unique_counts_op(x, out_idx=out_idx, name=name)
@@ -182,6 +184,7 @@ def _comparable(x: torch.Tensor) -> torch.Tensor:
 
 
 @export(v1=["setdiff1d", "listdiff"])
+@dispatched
 def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
     """The elements of `x` that are not in `y`, and where they stand.
 
@@ -191,6 +194,7 @@ def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None 
 
 
 @export("sparse.mask", v1=["sparse_mask"])
+@dispatched
 def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> IndexedSlices:
     """`a` (IndexedSlices) without the rows at `mask_indices`."""
     with name_scope(name, "sparse_mask", [a.values, a.indices, mask_indices]) as scope:

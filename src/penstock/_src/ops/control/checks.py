@@ -20,6 +20,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels.summarize import summarize as summarize_value
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import no_op_def
 from penstock._src.ops.registry import get, op
 
@@ -43,6 +44,7 @@ def _assert_kernel(condition, data, *, summarize):
 
 
 @export("Assert", "debugging.Assert")
+@dispatched
 def assert_(condition: Any, data: Any, summarize: int | None = None, name: str | None = None) -> Any:
     """Fails with the values in `data` unless `condition` is true.
 
@@ -160,8 +162,8 @@ def _binary(opname: str, symbol: str, op_type: str, static: Callable, v2: tuple 
 
     second = check_v2_late_message if opname == "assert_none_equal" else check_v2
     _document(opname, f"x {symbol} y", check, second)
-    export.value(check, v1=[opname, f"debugging.{opname}"])
-    export.value(second, v2=[f"debugging.{opname}", *v2])
+    export.value(dispatched(check), v1=[opname, f"debugging.{opname}"])
+    export.value(dispatched(second), v2=[f"debugging.{opname}", *v2])
     return check
 
 
@@ -197,8 +199,8 @@ def _unary(opname: str, symbol: str, compare: Callable) -> Any:
         return check(x, None, summarize, message, name)
 
     _document(opname, f"x {symbol} 0", check, check_v2)
-    export.value(check, v1=[opname, f"debugging.{opname}"])
-    export.value(check_v2, v2=[f"debugging.{opname}"])
+    export.value(dispatched(check), v1=[opname, f"debugging.{opname}"])
+    export.value(dispatched(check_v2), v2=[f"debugging.{opname}"])
     return check
 
 
@@ -209,6 +211,7 @@ assert_non_positive = _unary("assert_non_positive", "<=", assert_less_equal)
 
 
 @export(v1=["assert_near", "debugging.assert_near"])
+@dispatched
 def assert_near(x: Any, y: Any, rtol: Any = None, atol: Any = None, data: Any = None, summarize: int | None = None,
                 message: Any = None, name: str | None = None) -> Any:
     """Asserts that `|x - y| < atol + rtol * |y|` for all elements; the tolerances default to 10 epsilon."""
@@ -230,6 +233,7 @@ def _magnitude(x: Tensor) -> Tensor:
 
 
 @export(v2=["debugging.assert_near"])
+@dispatched
 def assert_near_v2(x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None,
                    summarize: int | None = None, name: str | None = None) -> Any:
     """Asserts that `|x - y| < atol + rtol * |y|` for all elements; the tolerances default to 10 epsilon."""
@@ -238,6 +242,7 @@ def assert_near_v2(x: Any, y: Any, rtol: Any = None, atol: Any = None, message: 
 
 # -- types ------------------------------------------------------------------------------------------------------------
 @export("debugging.assert_proper_iterable", v1=["assert_proper_iterable"])
+@dispatched
 def assert_proper_iterable(values: Any) -> None:
     """Raises TypeError unless `values` is a collection: tensors, arrays and strings are not."""
     if isinstance(values, (Tensor, np.ndarray, bytes, str)) or getattr(values, "_is_tensor_like", False) \
@@ -248,6 +253,7 @@ def assert_proper_iterable(values: Any) -> None:
 
 
 @export(v1=["assert_integer", "debugging.assert_integer"])
+@dispatched
 def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
     """Raises TypeError unless `x` has an integer type."""
     with name_scope(name, "assert_integer", [x]):
@@ -259,12 +265,14 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
 
 
 @export(v2=["debugging.assert_integer"])
+@dispatched
 def assert_integer_v2(x: Any, message: Any = None, name: str | None = None) -> None:
     """Raises TypeError unless `x` has an integer type."""
     assert_integer(x, message, name)
 
 
 @export(v1=["assert_type", "debugging.assert_type"])
+@dispatched
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None = None) -> Any:
     """Raises TypeError unless `tensor` is of type `tf_type`."""
     wanted = dtypes.as_dtype(tf_type)
@@ -278,12 +286,14 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
 
 
 @export(v2=["debugging.assert_type"])
+@dispatched
 def assert_type_v2(tensor: Any, tf_type: Any, message: Any = None, name: str | None = None) -> None:
     """Raises TypeError unless `tensor` is of type `tf_type`."""
     assert_type(tensor, tf_type, message, name)
 
 
 @export("debugging.assert_same_float_dtype", v1=["assert_same_float_dtype"])
+@dispatched
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     """The one floating type of `tensors` (and `dtype`); ValueError if they differ or are not floating.
 

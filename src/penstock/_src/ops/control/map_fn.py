@@ -8,9 +8,11 @@ from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape, merge
 from penstock._src.graph import context
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.control_flow import while_loop
 from penstock._src.ops.registry import get
 from penstock._src.ops.state.tensor_array import TensorArray
@@ -74,15 +76,16 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
     """
     fn = _checked(fn)
     dtype = dtype if fn_output_signature is None else fn_output_signature
-    from penstock._src.graph.sparse_tensor import SparseTensor
-    if isinstance(elems, SparseTensor):
-        raise TypeError("To perform a map over the values of a sparse tensor use either  SparseTensor(input.indices, "
-                        "fn(input.values), input.dense_shape) or  SparseTensor(input.indices, map_fn(fn, input.values), "
-                        "input.dense_shape)")
-    if any(hasattr(e, "ragged_rank") for e in [*nest.flatten(elems), *nest.flatten(dtype)]):
+    if any(_composite(e) for e in [*nest.flatten(elems), *nest.flatten(dtype)]):
         from penstock._src.library.ragged.functional import map_rows as map_ragged_rows
         return map_ragged_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
     return map_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
+
+
+def _composite(e: Any) -> bool:
+    """Whether rows of it, or it as the type of a result, are more than plain tensors."""
+    return isinstance(e, CompositeTensor) or hasattr(e, "ragged_rank") or \
+        isinstance(e, TypeSpec) and not isinstance(e, TensorSpec)
 
 
 @export(v2=["map_fn"])

@@ -18,7 +18,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import strings
 from penstock._src.kernels.summarize import summarize as summarize_value
-from penstock._src.ops.registry import op
+from penstock._src.ops.registry import get, op
 from penstock._src.ops.strings.strings import string_format_op
 
 _STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
@@ -154,30 +154,37 @@ def print_v2(*inputs: Any, output_stream: Any = None, name: str | None = None, s
 
 def _formatted(inputs: tuple, summarize: int | None, sep: str, name: str | None) -> Tensor:
     tensors: list = []
+    texts: set[int] = set()            # which of them show a ragged tensor: they go into the text without quotes
     plain = nest.map_structure(lambda x: "" if _tensors_of(x) else x, list(inputs))
     holder = _unused_placeholder(" ".join(pprint.pformat(x) for x in plain))
 
     def held(x: Any) -> Any:
-        found = _tensors_of(x)
+        found = _tensors_of(x, summarize)
         if not found:
             return x
         tensors.extend(found)
+        if hasattr(x, "ragged_rank"):
+            texts.add(len(tensors) - 1)
+            return _Placeholder(holder)
         if isinstance(x, SparseTensor):
             return _Placeholder(f"'SparseTensor(indices={holder}, values={holder}, shape={holder})'")
-        if hasattr(x, "ragged_rank"):
-            return _Placeholder(f"RaggedTensor(flat_values={holder}, row_splits=[{', '.join([holder] * x.ragged_rank)}])")
         return _Placeholder(holder)
 
     shown = [x if isinstance(x, str) else pprint.pformat(nest.map_structure(held, x)) for x in inputs]
-    return string_format_op(tensors, template=sep.join(shown), placeholder=holder, summarize=summarize, name=name)
+    if not texts:
+        return string_format_op(tensors, template=sep.join(shown), placeholder=holder, summarize=summarize, name=name)
+    pieces = sep.join(shown).split(holder)
+    parts = [t if i in texts else string_format_op([t], template=holder, placeholder=holder, summarize=summarize)
+             for i, t in enumerate(tensors)]
+    return get("StringJoin")([x for pair in zip(pieces, [*parts, ""], strict=True) for x in pair], name=name)
 
 
-def _tensors_of(x: Any) -> list:
+def _tensors_of(x: Any, summarize: int | None = 3) -> list:
     """The tensors that show `x`: itself, or its parts; none if it is no tensor."""
     if isinstance(x, SparseTensor):
         return [x.indices, x.values, x.dense_shape]
     if hasattr(x, "ragged_rank"):
-        return [x.flat_values, *x.nested_row_splits]
+        return [x._text(summarize)]
     return [x] if isinstance(x, Tensor) or getattr(x, "_is_tensor_like", False) else []
 
 

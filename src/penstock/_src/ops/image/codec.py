@@ -13,6 +13,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
 from penstock.compat import v1 as tf
 
@@ -289,6 +290,7 @@ def _encode_quality_kernel(images, quality):
 
 
 @export("io.is_jpeg", "image.is_jpeg")
+@dispatched
 def is_jpeg(contents: Any, name: str | None = None) -> Any:
     """Whether encoded data begin as a JPEG does."""
     with tf.name_scope(name, "is_jpeg"):
@@ -296,6 +298,7 @@ def is_jpeg(contents: Any, name: str | None = None) -> Any:
 
 
 @export("io.decode_image", "image.decode_image")
+@dispatched
 def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uint8, name: str | None = None,
                  expand_animations: bool = True) -> Any:
     """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF gives [frames, height, width, 3]."""

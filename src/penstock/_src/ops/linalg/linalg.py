@@ -182,6 +182,7 @@ cholesky_grad.kernel(in_float32(_cholesky_grad))
 
 
 @export("linalg.cholesky_solve", v1=["cholesky_solve"])
+@dispatched
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """Solves `A X = rhs` where `chol` is the Cholesky factor of A.
 
@@ -440,6 +441,7 @@ def _matrix_solve_ls_gradient(op, grad):
 
 
 @export("linalg.lstsq", v1=["matrix_solve_ls"])
+@dispatched
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
     """Solves least-squares problems: the X of least |matrix X - rhs|^2 + l2_regularizer |X|^2.
 
@@ -524,6 +526,7 @@ def _svd_kernel(input, *, compute_uv, full_matrices):
 
 
 @export("linalg.svd", v1=["svd"])
+@dispatched
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """Singular values `s`, and left and right singular vectors: tensor = u diag(s) v^H.
 
@@ -628,6 +631,7 @@ def _self_adjoint_eig_v2_gradient(op, grad_e, grad_v):
 
 
 @export("linalg.eigh", v1=["self_adjoint_eig"])
+@dispatched
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues, in non-decreasing order, and eigenvectors (columns) of self-adjoint matrices.
 
@@ -638,6 +642,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 @export("linalg.eigvalsh", v1=["self_adjoint_eigvals"])
+@dispatched
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of self-adjoint matrices, in non-decreasing order."""
     return self_adjoint_eig_v2(tensor, compute_v=False, name=name)[0]
@@ -682,6 +687,7 @@ def _complex_of(dtype: Any) -> Any:
 
 
 @export("linalg.eig", "eig")
+@dispatched
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and right eigenvectors (columns) of general square matrices; both are complex."""
     tensor = convert(tensor, name="tensor")
@@ -690,6 +696,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 @export("linalg.eigvals", "eigvals")
+@dispatched
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of general square matrices, as complex numbers."""
     tensor = convert(tensor, name="tensor")

@@ -76,6 +76,7 @@ def _norm(tensor: Any, ord: Any, axis: Any, keepdims: bool, name: str | None) ->
 
 
 @export(v2=["norm", "linalg.norm"])
+@dispatched
 def norm_v2(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None,
             name: str | None = None) -> Tensor:
     """The norm of vectors (an integer `axis`, or all elements) or of matrices (a pair of axes).
@@ -88,6 +89,7 @@ def norm_v2(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: boo
 
 
 @export(v1=["norm", "linalg.norm"])
+@dispatched
 def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,
          keep_dims: bool | None = None) -> Tensor:
     """As v2's `norm`; `keep_dims` is an older name of `keepdims`."""
@@ -132,6 +134,7 @@ def _longest_side(a: Tensor) -> Any:
 
 
 @export("linalg.matrix_rank")
+@dispatched
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """How many singular values of a matrix are above `tol` (default: eps * longest side * largest value)."""
     with name_scope(name, "matrix_rank", [a, tol]):
@@ -143,6 +146,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
 
 @export("linalg.pinv")
+@dispatched
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The Moore-Penrose inverse: singular values below `rcond` times the largest count as zero.
 
@@ -189,6 +193,7 @@ def _rows(perm: Tensor, dtype: Any) -> Any:
 
 
 @export("linalg.lu_solve")
+@dispatched
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Solves `A X = rhs` where `lower_upper, perm = tf.linalg.lu(A)`.
 
@@ -204,6 +209,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
 
 @export("linalg.lu_reconstruct")
+@dispatched
 def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The matrix of which `lower_upper` and `perm` are the LU factors."""
     with name_scope(name, "lu_reconstruct", [lower_upper, perm]):
@@ -215,6 +221,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 @export("linalg.lu_matrix_inverse")
+@dispatched
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The inverse of the matrix of which `lower_upper` and `perm` are the LU factors."""
     with name_scope(name, "lu_matrix_inverse", [lower_upper, perm]):

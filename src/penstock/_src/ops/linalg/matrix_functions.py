@@ -13,6 +13,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg import check_matrix, in_float32, square_shape
 from penstock._src.ops.registry import op
 
@@ -135,6 +136,7 @@ def _matrix_exponential_kernel(input):
 
 
 @export("linalg.expm")
+@dispatched
 def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
     """The exponential of square matrices: a Pade approximant of the matrix over 2^k, squared k times.
 

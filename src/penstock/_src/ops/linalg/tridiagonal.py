@@ -15,6 +15,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import merge, rank_at_least
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg import equal_size
 from penstock._src.ops.registry import get, op
 
@@ -185,6 +186,7 @@ def _compact(diagonals: Any, diagonals_format: str) -> Tensor:
 
 
 @export("linalg.tridiagonal_solve")
+@dispatched
 def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact", transpose_rhs: bool = False,
                       conjugate_rhs: bool = False, name: str | None = None, partial_pivoting: bool = True,
                       perturb_singular: bool = False) -> Tensor:
@@ -233,6 +235,7 @@ def _check_rows(diagonals: Tensor, rows: int | None) -> None:
 
 
 @export("linalg.tridiagonal_matmul")
+@dispatched
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
     """The product of a tridiagonal matrix and `rhs` [..., M, N]; see `tridiagonal_solve` for the formats."""
     if diagonals_format == "sequence":

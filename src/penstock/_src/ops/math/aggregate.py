@@ -166,6 +166,7 @@ def _addend(x: Any, inputs: Any) -> Tensor:
 
 
 @export("math.accumulate_n", v1=["accumulate_n"])
+@dispatched
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
     """The sum of tensors of the same shape, which may become available one by one."""
     error = ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")

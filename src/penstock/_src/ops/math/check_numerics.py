@@ -60,6 +60,7 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
 
 
 @export(v1=["verify_tensor_all_finite", "debugging.assert_all_finite"])
+@dispatched
 def verify_tensor_all_finite(t: Any = None, msg: Any = None, name: str | None = None, x: Any = None,
                              message: Any = None) -> Tensor:
     """`t`, checked to hold no NaN and no infinity when it is computed."""
@@ -71,12 +72,14 @@ def verify_tensor_all_finite(t: Any = None, msg: Any = None, name: str | None = 
 
 
 @export(v2=["debugging.assert_all_finite"])
+@dispatched
 def assert_all_finite_v2(x: Any, message: Any, name: str | None = None) -> Tensor:
     """`x`, checked to hold no NaN and no infinity when it is computed."""
     return verify_tensor_all_finite(x, message, name)
 
 
 @export(v1=["add_check_numerics_ops"])
+@dispatched
 def add_check_numerics_ops() -> Any:
     """One op that checks every half, float and double tensor of the graph for NaN and infinity.
 
@@ -103,6 +106,7 @@ _UNCHECKED = ("CheckNumerics", "CheckNumericsV2", "Const", "Placeholder", "Place
 
 
 @export("debugging.enable_check_numerics")
+@dispatched
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
     """Checks the floating outputs of every op that is executed, or added to a graph, from now on.
 
@@ -113,6 +117,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 
 
 @export("debugging.disable_check_numerics")
+@dispatched
 def disable_check_numerics() -> None:
     """Ends what enable_check_numerics began."""
     context.process.watch = None

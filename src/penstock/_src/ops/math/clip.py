@@ -91,6 +91,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
 
 @export("linalg.global_norm", v1=["global_norm"])
+@dispatched
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     """The L2 norm of all elements of several tensors (None among them is passed over)."""
     _check_list(t_list)
@@ -111,6 +112,7 @@ def _check_list(t_list: Any) -> None:
 
 
 @export("clip_by_global_norm")
+@dispatched
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list, Tensor]:
     """The tensors scaled down so that their norm together is at most `clip_norm`; and the norm they had.
 
@@ -139,6 +141,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
 
 
 @export(v1=["clip_by_average_norm"])
+@dispatched
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
     """`t` scaled down so that its L2 norm over the number of its elements is at most `clip_norm`."""
     with name_scope(name, "clip_by_average_norm", [t, clip_norm]) as scope:

@@ -8,6 +8,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.checks import assert_less, assert_non_negative
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.reduction import reduce_max
@@ -73,6 +74,7 @@ def _after(checks: list, value: Tensor) -> Tensor:
 
 
 @export(v1=["math.confusion_matrix", "confusion_matrix"])
+@dispatched
 def confusion_matrix_v1(labels: Any, predictions: Any, num_classes: Any = None, dtype: Any = dtypes.int32,
                         name: str | None = None, weights: Any = None) -> Tensor:
     """How often class i (row) was predicted as class j (column)."""
@@ -80,6 +82,7 @@ def confusion_matrix_v1(labels: Any, predictions: Any, num_classes: Any = None, 
 
 
 @export(v2=["math.confusion_matrix"])
+@dispatched
 def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, weights: Any = None,
                      dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """How often class i (row) was predicted as class j (column).

@@ -12,6 +12,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import conj
 from penstock._src.ops.registry import OpDef, get, op
 
@@ -88,6 +89,7 @@ def _cumulative_logsumexp_gradient(op, grad):
 
 # -- public functions -------------------------------------------------------------------------------------------------
 @export("math.cumsum", "cumsum")
+@dispatched
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """The sums of all elements up to each one along `axis`.
 
@@ -101,6 +103,7 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
 
 
 @export("math.cumprod", v1=["cumprod"])
+@dispatched
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """The products of all elements up to each one along `axis`."""
     with name_scope(name, "Cumprod", [x]) as scope:
@@ -108,6 +111,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 
 
 @export("math.cumulative_logsumexp")
+@dispatched
 def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
                          name: str | None = None) -> Tensor:
     """log(sum(exp(x))) of all elements up to each one along `axis`, without overflow."""

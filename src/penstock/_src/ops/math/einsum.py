@@ -18,6 +18,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import conj
 from penstock._src.ops.registry import get, op
 
@@ -210,6 +211,7 @@ def _unbroadcast_ellipsis(partial: Tensor, x: Tensor, text: str, other: Tensor, 
 
 # -- the public function ----------------------------------------------------------------------------------------------
 @export("einsum", "linalg.einsum")
+@dispatched
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     """Sums of products over the labels that are not in the output.
 

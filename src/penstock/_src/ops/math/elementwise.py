@@ -187,6 +187,7 @@ ndtri.gradient(lambda op, grad: _scaled_gaussian(
 
 
 @export("math.erfcinv")
+@dispatched
 def erfcinv(x: Any, name: str | None = None) -> Tensor:
     """The inverse of erfc."""
     with name_scope(name, "erfcinv", [x]):

@@ -159,6 +159,7 @@ def _histogram_kernel(values, value_range, nbins, *, dtype):
 
 
 @export("histogram_fixed_width")
+@dispatched
 def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32,
                           name: str | None = None) -> Tensor:
     """How many values fall into each of `nbins` bins of equal width; values outside go to the outermost bins.
@@ -171,6 +172,7 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype
 
 
 @export("histogram_fixed_width_bins")
+@dispatched
 def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32,
                                name: str | None = None) -> Tensor:
     """The index of the bin into which each value falls, of `nbins` bins of equal width."""

@@ -224,12 +224,14 @@ def _scale(scalar: Any, x: Any, name: str | None) -> Any:
 
 
 @export(v1=["math.scalar_mul", "scalar_mul"])
+@dispatched
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """A scalar times a tensor or IndexedSlices."""
     return _scale(scalar, x, name)
 
 
 @export(v2=["math.scalar_mul", "scalar_mul"])
+@dispatched
 def scalar_mul_v2(scalar: Any, x: Any, name: str | None = None) -> Any:
     """A scalar times a tensor or IndexedSlices."""
     with name_scope(name, "scalar_mul", [x]) as scope:

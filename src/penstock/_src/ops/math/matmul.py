@@ -319,6 +319,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
 
 
 @export(v1=["sparse_matmul"])
+@dispatched
 def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, a_is_sparse: bool = False,
                   b_is_sparse: bool = False, name: str | None = None) -> Tensor:
     """The product of two matrices that may hold many zeros, in float32."""
@@ -327,6 +328,7 @@ def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool =
 
 
 @export("linalg.matvec")
+@dispatched
 def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
            b_is_sparse: bool = False, name: str | None = None) -> Tensor:
     """The product of a matrix and a vector, or of batches of them."""
@@ -338,6 +340,7 @@ def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a
 
 # -- tensordot --------------------------------------------------------------------------------------------------------
 @export("tensordot", "linalg.tensordot")
+@dispatched
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """Sums of products of `a` and `b` over some axes of each, in the order they are given.
 

@@ -360,6 +360,7 @@ reduce_logsumexp = _publish("reduce_logsumexp", _logsumexp,
 
 
 @export("math.reduce_euclidean_norm")
+@dispatched
 def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False,
                           name: str | None = None) -> Tensor:
     """The square root of the sum of squares over `axis`."""
@@ -404,6 +405,7 @@ def _count_nonzero(input: Any, axis: Any, keepdims: Any, dtype: Any, name: str |
 
 
 @export(v1=["math.count_nonzero", "count_nonzero"])
+@dispatched
 def count_nonzero(input_tensor: Any = None, axis: Any = None, keepdims: Any = None, dtype: Any = dtypes.int64,
                   name: str | None = None, reduction_indices: Any = None, keep_dims: Any = None,
                   input: Any = None) -> Tensor:
@@ -414,6 +416,7 @@ def count_nonzero(input_tensor: Any = None, axis: Any = None, keepdims: Any = No
 
 
 @export(v2=["math.count_nonzero"])
+@dispatched
 def count_nonzero_v2(input: Any, axis: Any = None, keepdims: Any = None, dtype: Any = dtypes.int64,
                      name: str | None = None) -> Tensor:
     """How many elements over `axis` are not zero (not empty, for strings)."""

@@ -13,6 +13,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays, indexing, unsigned
 from penstock._src.ops.array.array import reshape_op, shape_internal
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 _ATTRS = "T: type, out_type: type in {index} = int32"
@@ -47,6 +48,7 @@ upper_bound.kernel(lambda sorted_inputs, values, *, out_type: _bound(sorted_inpu
 
 
 @export("searchsorted")
+@dispatched
 def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32,
                  name: str | None = None) -> Tensor:
     """Where `values` would go in sorted rows: before equal elements (left), or behind them (right).

@@ -202,6 +202,7 @@ def _betainc_gradient(op, grad):
 
 
 @export("math.lbeta", v1=["lbeta"])
+@dispatched
 def lbeta(x: Any, name: str | None = None) -> Tensor:
     """log |Beta(x)| over the last axis: the sum of lgamma(x), less lgamma of the sum."""
     with name_scope(name, "lbeta", [x]):
@@ -268,6 +269,7 @@ def _i1e_gradient(op, grad):
 
 # -- polynomials ------------------------------------------------------------------------------------------------------
 @export("math.polyval")
+@dispatched
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     """The polynomial with these coefficients (of the highest power first) at x, by Horner's rule.
 

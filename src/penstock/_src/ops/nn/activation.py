@@ -17,6 +17,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, op
 
 aten = torch.ops.aten
@@ -134,6 +135,7 @@ relu6_grad.gradient(lambda op, grad: (relu6_grad(grad, op.inputs[1]), get("Zeros
 
 
 @export("nn.relu6")
+@dispatched
 def relu6(features: Any, name: str | None = None) -> Tensor:
     """min(max(features, 0), 6)."""
     with name_scope(name, "Relu6", [features]) as scope:
@@ -175,6 +177,7 @@ leaky_relu_grad.gradient(lambda op, grad: (leaky_relu_grad(grad, op.inputs[1], a
 
 
 @export("nn.leaky_relu")
+@dispatched
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """`features` where positive, `alpha * features` elsewhere; integers become float32."""
     with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
@@ -278,6 +281,7 @@ def _softsign_grad_gradient(op, grad):
 
 # -- compositions ----------------------------------------------------------------------------------------------------
 @export("nn.swish", "nn.silu")
+@dispatched
 def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     """features * sigmoid(beta * features)."""
     with name_scope(name, "swish", [features]):
@@ -287,6 +291,7 @@ def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 
 
 @export(v2=["nn.gelu"])
+@dispatched
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
     """features * Φ(features), Φ the cumulative normal distribution; `approximate` uses a tanh instead of erf."""
     with name_scope(name, "Gelu", [features]):
@@ -306,12 +311,14 @@ def _crelu(features: Any, axis: Any, name: str | None) -> Tensor:
 
 
 @export(v1=["nn.crelu"])
+@dispatched
 def crelu(features: Any, name: str | None = None, axis: Any = -1) -> Tensor:
     """The positive parts of `features` and of `-features`, side by side along `axis`."""
     return _crelu(features, axis, name)
 
 
 @export(v2=["nn.crelu"])
+@dispatched
 def crelu_v2(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     """The positive parts of `features` and of `-features`, side by side along `axis`."""
     return _crelu(features, axis, name)

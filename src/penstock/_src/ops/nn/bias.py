@@ -12,6 +12,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import triton_nn
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, internal, op
 
 _T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
@@ -144,6 +145,7 @@ def _bias_add_grad_gradient(op, grad):
 
 
 @export("nn.bias_add")
+@dispatched
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
     """Adds a vector to the channels of `value`.
 

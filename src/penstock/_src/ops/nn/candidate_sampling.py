@@ -20,6 +20,7 @@ from penstock._src.graph.random_seed import get_seed
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import candidates, philox
 from penstock._src.ops.array.array import shape_of
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.nn import softmax
 from penstock._src.ops.nn.embedding import embedding_lookup
@@ -188,6 +189,7 @@ def _seeds(seed: int | None) -> dict[str, Any]:
 
 
 @export("random.uniform_candidate_sampler", v1=["nn.uniform_candidate_sampler"])
+@dispatched
 def uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                               seed: int | None = None, name: str | None = None) -> Any:
     """Draws classes that are all as likely; gives them, and the expected counts of true and drawn classes."""
@@ -196,6 +198,7 @@ def uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int
 
 
 @export("random.log_uniform_candidate_sampler", v1=["nn.log_uniform_candidate_sampler"])
+@dispatched
 def log_uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                                   seed: int | None = None, name: str | None = None) -> Any:
     """Draws classes by Zipf's law: for classes that are numbered in the order of falling frequency."""
@@ -204,6 +207,7 @@ def log_uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled:
 
 
 @export("random.learned_unigram_candidate_sampler", "nn.learned_unigram_candidate_sampler")
+@dispatched
 def learned_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                                       seed: int | None = None, name: str | None = None) -> Any:
     """Draws classes as often as they were true so far."""
@@ -212,6 +216,7 @@ def learned_unigram_candidate_sampler(true_classes: Any, num_true: int, num_samp
 
 
 @export("random.fixed_unigram_candidate_sampler", "nn.fixed_unigram_candidate_sampler")
+@dispatched
 def fixed_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                                     vocab_file: str = "", distortion: float = 1.0, num_reserved_ids: int = 0,
                                     num_shards: int = 1, shard: int = 0, unigrams: Any = (), seed: int | None = None,
@@ -223,6 +228,7 @@ def fixed_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sample
 
 
 @export("random.all_candidate_sampler", "nn.all_candidate_sampler")
+@dispatched
 def all_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None,
                           name: str | None = None) -> Any:
     """All classes, each expected once: turns a sampled loss into the full one."""
@@ -230,6 +236,7 @@ def all_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, un
 
 
 @export("nn.compute_accidental_hits")
+@dispatched
 def compute_accidental_hits(true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None,
                             name: str | None = None) -> Any:
     """Where drawn candidates are true classes: rows, positions among the candidates, and weights to mask them."""
@@ -284,6 +291,7 @@ def _nce(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, 
 
 
 @export(v1=["nn.nce_loss"])
+@dispatched
 def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_classes: int, num_true: int = 1,
              sampled_values: Any = None, remove_accidental_hits: bool = False, partition_strategy: str = "mod",
              name: str | None = "nce_loss") -> Tensor:
@@ -296,6 +304,7 @@ def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: i
 
 
 @export(v2=["nn.nce_loss"])
+@dispatched
 def nce_loss_v2(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_classes: int,
                 num_true: int = 1, sampled_values: Any = None, remove_accidental_hits: bool = False,
                 name: str | None = "nce_loss") -> Tensor:
@@ -315,6 +324,7 @@ def _sampled_softmax(weights: Any, biases: Any, labels: Any, inputs: Any, num_sa
 
 
 @export(v1=["nn.sampled_softmax_loss"])
+@dispatched
 def sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_classes: int,
                          num_true: int = 1, sampled_values: Any = None, remove_accidental_hits: bool = True,
                          partition_strategy: str = "mod", name: str | None = "sampled_softmax_loss",
@@ -325,6 +335,7 @@ def sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, nu
 
 
 @export(v2=["nn.sampled_softmax_loss"])
+@dispatched
 def sampled_softmax_loss_v2(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_classes: int,
                             num_true: int = 1, sampled_values: Any = None, remove_accidental_hits: bool = True,
                             seed: int | None = None, name: str | None = "sampled_softmax_loss") -> Tensor:

@@ -18,6 +18,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.array.space_batch import required_space_to_batch_paddings
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import static
 from penstock._src.ops.nn import windows
 from penstock._src.ops.nn.conv import conv2d_op, conv2d_to_filter, conv2d_to_input, conv3d_op, conv3d_to_input, depthwise_op
@@ -49,6 +50,7 @@ def _paddings(padding: Any) -> tuple[str, list[int]]:
 
 # -- two dimensions --------------------------------------------------------------------------------------------------
 @export(v2=["nn.conv2d"])
+@dispatched
 def conv2d_v2(input: Any, filters: Any, strides: Any, padding: Any, data_format: str = "NHWC", dilations: Any = None,
               name: str | None = None) -> Tensor:
     """Slides `filters` [height, width, in, out] over a batch of images.
@@ -64,6 +66,7 @@ def conv2d_v2(input: Any, filters: Any, strides: Any, padding: Any, data_format:
 
 
 @export(v1=["nn.conv2d"])
+@dispatched
 def conv2d(input: Any, filter: Any = None, strides: Any = None, padding: Any = None, use_cudnn_on_gpu: bool = True,
            data_format: str = "NHWC", dilations: Any = (1, 1, 1, 1), name: str | None = None,
            filters: Any = None) -> Tensor:
@@ -73,6 +76,7 @@ def conv2d(input: Any, filter: Any = None, strides: Any = None, padding: Any = N
 
 
 @export(v1=["nn.conv2d_backprop_filter"])
+@dispatched
 def conv2d_backprop_filter(input: Any, filter_sizes: Any, out_backprop: Any, strides: Any, padding: Any,
                            use_cudnn_on_gpu: bool = True, data_format: str = "NHWC", dilations: Any = (1, 1, 1, 1),
                            name: str | None = None) -> Tensor:
@@ -84,6 +88,7 @@ def conv2d_backprop_filter(input: Any, filter_sizes: Any, out_backprop: Any, str
 
 
 @export(v1=["nn.conv2d_backprop_input"])
+@dispatched
 def conv2d_backprop_input(input_sizes: Any, filter: Any = None, out_backprop: Any = None, strides: Any = None,
                           padding: Any = None, use_cudnn_on_gpu: bool = True, data_format: str = "NHWC",
                           dilations: Any = (1, 1, 1, 1), name: str | None = None, filters: Any = None) -> Tensor:
@@ -95,6 +100,7 @@ def conv2d_backprop_input(input_sizes: Any, filter: Any = None, out_backprop: An
 
 
 @export(v2=["nn.conv2d_transpose"])
+@dispatched
 def conv2d_transpose_v2(input: Any, filters: Any, output_shape: Any, strides: Any, padding: Any = "SAME",
                         data_format: str = "NHWC", dilations: Any = None, name: str | None = None) -> Tensor:
     """The transpose (gradient) of a convolution; `filters` is [height, width, out, in]."""
@@ -107,6 +113,7 @@ def conv2d_transpose_v2(input: Any, filters: Any, output_shape: Any, strides: An
 
 
 @export(v1=["nn.conv2d_transpose"])
+@dispatched
 def conv2d_transpose(value: Any = None, filter: Any = None, output_shape: Any = None, strides: Any = None,
                      padding: Any = "SAME", data_format: str = "NHWC", name: str | None = None, input: Any = None,
                      filters: Any = None, dilations: Any = None) -> Tensor:
@@ -141,6 +148,7 @@ def _conv1d(input: Any, filters: Any, stride: Any, padding: Any, data_format: st
 
 
 @export(v1=["nn.conv1d"])
+@dispatched
 def conv1d(value: Any = None, filters: Any = None, stride: Any = None, padding: Any = None,
            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None, name: str | None = None,
            input: Any = None, dilations: Any = None) -> Tensor:
@@ -149,6 +157,7 @@ def conv1d(value: Any = None, filters: Any = None, stride: Any = None, padding: 
 
 
 @export(v2=["nn.conv1d"])
+@dispatched
 def conv1d_v2(input: Any, filters: Any, stride: Any, padding: Any, data_format: str = "NWC", dilations: Any = None,
               name: str | None = None) -> Tensor:
     """Slides `filters` [width, in, out] over a batch of sequences."""
@@ -156,6 +165,7 @@ def conv1d_v2(input: Any, filters: Any, stride: Any, padding: Any, data_format: 
 
 
 @export("nn.conv1d_transpose")
+@dispatched
 def conv1d_transpose(input: Any, filters: Any, output_shape: Any, strides: Any, padding: str = "SAME",
                      data_format: str = "NWC", dilations: Any = None, name: str | None = None) -> Tensor:
     """The transpose (gradient) of `conv1d`; `filters` is [width, out, in]."""
@@ -175,6 +185,7 @@ def conv1d_transpose(input: Any, filters: Any, output_shape: Any, strides: Any, 
 
 # -- three dimensions ------------------------------------------------------------------------------------------------
 @export(v2=["nn.conv3d"])
+@dispatched
 def conv3d_v2(input: Any, filters: Any, strides: Any, padding: str, data_format: str = "NDHWC", dilations: Any = None,
               name: str | None = None) -> Tensor:
     """Slides `filters` [depth, height, width, in, out] over a batch of volumes."""
@@ -184,6 +195,7 @@ def conv3d_v2(input: Any, filters: Any, strides: Any, padding: str, data_format:
 
 
 @export(v1=["nn.conv3d"])
+@dispatched
 def conv3d(input: Any, filter: Any = None, strides: Any = None, padding: Any = None, data_format: str = "NDHWC",
            dilations: Any = (1, 1, 1, 1, 1), name: str | None = None, filters: Any = None) -> Tensor:
     """Slides `filter` [depth, height, width, in, out] over a batch of volumes."""
@@ -192,6 +204,7 @@ def conv3d(input: Any, filter: Any = None, strides: Any = None, padding: Any = N
 
 
 @export(v2=["nn.conv3d_transpose"])
+@dispatched
 def conv3d_transpose_v2(input: Any, filters: Any, output_shape: Any, strides: Any, padding: str = "SAME",
                         data_format: str = "NDHWC", dilations: Any = None, name: str | None = None) -> Tensor:
     """The transpose (gradient) of `conv3d`; `filters` is [depth, height, width, out, in]."""
@@ -203,6 +216,7 @@ def conv3d_transpose_v2(input: Any, filters: Any, output_shape: Any, strides: An
 
 
 @export(v1=["nn.conv3d_transpose"])
+@dispatched
 def conv3d_transpose(value: Any, filter: Any = None, output_shape: Any = None, strides: Any = None,
                      padding: str = "SAME", data_format: str = "NDHWC", name: str | None = None, input: Any = None,
                      filters: Any = None, dilations: Any = None) -> Tensor:
@@ -212,6 +226,7 @@ def conv3d_transpose(value: Any, filter: Any = None, output_shape: Any = None, s
 
 
 @export("nn.conv_transpose")
+@dispatched
 def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: Any, padding: Any = "SAME",
                    data_format: Any = None, dilations: Any = None, name: str | None = None) -> Tensor:
     """The transpose of a convolution in as many dimensions as `output_shape` says."""
@@ -265,6 +280,7 @@ def _check_channels(input: Tensor, filters: Tensor, n: int, data_format: str) ->
 
 
 @export(v1=["nn.convolution"])
+@dispatched
 def convolution(input: Any, filter: Any, padding: str, strides: Any = None, dilation_rate: Any = None,
                 name: str | None = None, data_format: str | None = None, filters: Any = None,
                 dilations: Any = None) -> Tensor:
@@ -275,6 +291,7 @@ def convolution(input: Any, filter: Any, padding: str, strides: Any = None, dila
 
 
 @export(v2=["nn.convolution"])
+@dispatched
 def convolution_v2(input: Any, filters: Any, strides: Any = None, padding: str = "VALID",
                    data_format: str | None = None, dilations: Any = None, name: str | None = None) -> Tensor:
     """A convolution in one, two or three dimensions, as the rank of `input` says."""
@@ -282,12 +299,14 @@ def convolution_v2(input: Any, filters: Any, strides: Any = None, padding: str =
 
 
 @export("nn.atrous_conv2d")
+@dispatched
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: str | None = None) -> Tensor:
     """A convolution whose filter takes every `rate`-th pixel."""
     return _convolution(value, filters, None, padding, None, [int(r) for r in np.broadcast_to(rate, (2,))], name)
 
 
 @export("nn.atrous_conv2d_transpose")
+@dispatched
 def atrous_conv2d_transpose(value: Any, filters: Any, output_shape: Any, rate: int, padding: str,
                             name: str | None = None) -> Tensor:
     """The transpose (gradient) of `atrous_conv2d`; `filters` is [height, width, out, in]."""
@@ -322,6 +341,7 @@ def _depthwise(input: Any, filter: Any, strides: Sequence[int], padding: str, ra
 
 
 @export(v1=["nn.depthwise_conv2d"])
+@dispatched
 def depthwise_conv2d(input: Any, filter: Any, strides: Any, padding: str, rate: Any = None, name: str | None = None,
                      data_format: str | None = None, dilations: Any = None) -> Tensor:
     """A convolution of each channel by itself with `filter` [height, width, in, multiplier]."""
@@ -331,6 +351,7 @@ def depthwise_conv2d(input: Any, filter: Any, strides: Any, padding: str, rate: 
 
 
 @export(v2=["nn.depthwise_conv2d"])
+@dispatched
 def depthwise_conv2d_v2(input: Any, filter: Any, strides: Any, padding: str, data_format: str | None = None,
                         dilations: Any = None, name: str | None = None) -> Tensor:
     """A convolution of each channel by itself with `filter` [height, width, in, multiplier]."""
@@ -338,6 +359,7 @@ def depthwise_conv2d_v2(input: Any, filter: Any, strides: Any, padding: str, dat
 
 
 @export(v1=["nn.separable_conv2d"])
+@dispatched
 def separable_conv2d(input: Any, depthwise_filter: Any, pointwise_filter: Any, strides: Any, padding: str,
                      rate: Any = None, name: str | None = None, data_format: str | None = None,
                      dilations: Any = None) -> Tensor:
@@ -357,6 +379,7 @@ def separable_conv2d(input: Any, depthwise_filter: Any, pointwise_filter: Any, s
 
 
 @export(v2=["nn.separable_conv2d"])
+@dispatched
 def separable_conv2d_v2(input: Any, depthwise_filter: Any, pointwise_filter: Any, strides: Any, padding: str,
                         data_format: str | None = None, dilations: Any = None, name: str | None = None) -> Tensor:
     """A depthwise convolution followed by one that mixes channels."""
@@ -365,6 +388,7 @@ def separable_conv2d_v2(input: Any, depthwise_filter: Any, pointwise_filter: Any
 
 # -- dilation of any op ----------------------------------------------------------------------------------------------
 @export("nn.with_space_to_batch")
+@dispatched
 def with_space_to_batch(input: Any, dilation_rate: Any, padding: str, op: Callable, filter_shape: Any = None,
                         spatial_dims: Sequence[int] | None = None, data_format: str | None = None) -> Tensor:
     """Dilates `op(input, num_spatial_dims, padding)` by moving space into the batch and back."""

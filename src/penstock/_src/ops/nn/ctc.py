@@ -19,6 +19,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import ctc
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.array.array import is_sparse, shape_of
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 _T = "T: type in {float32 float64} = float32"
@@ -187,6 +188,7 @@ def _time_major(logits: Any, time_major: bool) -> Tensor:
 
 
 @export(v1=["nn.ctc_loss"])
+@dispatched
 def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None, preprocess_collapse_repeated: bool = False,
              ctc_merge_repeated: bool = True, ignore_longer_outputs_than_inputs: bool = False, time_major: bool = True,
              logits: Any = None) -> Tensor:
@@ -215,6 +217,7 @@ def _blank_last(logits: Tensor, values: Tensor, blank_index: int) -> tuple[Tenso
 
 
 @export(v1=["nn.ctc_loss_v2"], v2=["nn.ctc_loss"])
+@dispatched
 def ctc_loss_v2(labels: Any, logits: Any, label_length: Any, logit_length: Any, logits_time_major: bool = True,
                 unique: Any = None, blank_index: int | None = None, name: str | None = None) -> Tensor:
     """The CTC loss of each example; `labels` is a matrix with `label_length`, or a SparseTensor.
@@ -253,6 +256,7 @@ def _sparse_tensor(indices: Any, values: Any, shape: Any) -> Any:
 
 
 @export("nn.ctc_greedy_decoder")
+@dispatched
 def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> tuple:
     """The likeliest class of each step, without blanks and repetitions: a list of one SparseTensor, and scores."""
     out = greedy_op(inputs, sequence_length, merge_repeated=merge_repeated)
@@ -260,6 +264,7 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool =
 
 
 @export(v1=["nn.ctc_beam_search_decoder"])
+@dispatched
 def ctc_beam_search_decoder(inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1,
                             merge_repeated: bool = True) -> tuple:
     """The `top_paths` likeliest label sequences as SparseTensors, and their log probabilities."""
@@ -268,12 +273,14 @@ def ctc_beam_search_decoder(inputs: Any, sequence_length: Any, beam_width: int =
 
 
 @export(v1=["nn.ctc_beam_search_decoder_v2"], v2=["nn.ctc_beam_search_decoder"])
+@dispatched
 def ctc_beam_search_decoder_v2(inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1) -> tuple:
     """The `top_paths` likeliest label sequences as SparseTensors, and their log probabilities."""
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, merge_repeated=False)
 
 
 @export("nn.collapse_repeated")
+@dispatched
 def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple:
     """Labels [batch, time] with equal neighbours made one, and the new lengths."""
     with name_scope(name, "collapse_repeated_labels", [labels, seq_length]):
@@ -294,6 +301,7 @@ def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> 
 
 
 @export("nn.ctc_unique_labels")
+@dispatched
 def ctc_unique_labels(labels: Any, name: str | None = None) -> Any:
     """For each row of labels: the different labels (filled up with zeros), and the place of each label among them."""
     from penstock._src.ops.control.map_fn import map_fn

@@ -10,6 +10,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.array.array import shape_of
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import static
 from penstock._src.ops.random.random import random_uniform
 from penstock._src.ops.registry import get
@@ -58,6 +59,7 @@ def _dropout(x: Any, rate: Any, noise_shape: Any, seed: Any, name: str | None) -
 
 
 @export(v1=["nn.dropout"])
+@dispatched
 def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: str | None = None,
             rate: Any = None) -> Tensor:
     """Sets elements to zero with probability `rate` (1 - keep_prob) and scales the others by 1 / (1 - rate).
@@ -77,6 +79,7 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
 
 
 @export(v2=["nn.dropout"])
+@dispatched
 def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
     """Sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate)."""
     return _dropout(x, rate, noise_shape, seed, name)

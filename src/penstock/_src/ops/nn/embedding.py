@@ -13,10 +13,12 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.convert import convert
 from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.ops.composite import dispatched
 from penstock.compat import v1 as tf
 
 
 @export(v1=["nn.embedding_lookup"])
+@dispatched
 def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None,
                      validate_indices: bool = True, max_norm: float | None = None) -> Any:
     """Rows `ids` of a table, or of a list of tables that share one space of ids.
@@ -27,6 +29,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
 
 
 @export(v2=["nn.embedding_lookup"])
+@dispatched
 def embedding_lookup_v2(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Any:
     """Rows `ids` of a table, or of tables that hold consecutive ranges of ids."""
     return lookup(params, ids, "div", name, max_norm)
@@ -127,6 +130,7 @@ COMBINERS = ("mean", "sqrtn", "sum")
 
 
 @export(v1=["nn.embedding_lookup_sparse"])
+@dispatched
 def embedding_lookup_sparse(params: Any, sp_ids: Any, sp_weights: Any, partition_strategy: str = "mod",
                             name: str | None = None, combiner: str | None = None, max_norm: float | None = None) -> Any:
     """The embeddings of the ids in each row, weighted and combined: "sum", "mean", or "sqrtn".
@@ -170,6 +174,7 @@ def _weighted(rows: Any, weights: Any, segments: Any, combiner: str, scope: str)
 
 
 @export(v2=["nn.embedding_lookup_sparse"])
+@dispatched
 def embedding_lookup_sparse_v2(params: Any, sp_ids: Any, sp_weights: Any, combiner: str | None = None,
                                max_norm: float | None = None, name: str | None = None) -> Any:
     """The embeddings of the ids in each row, weighted and combined; tables hold consecutive ranges of ids."""
@@ -177,6 +182,7 @@ def embedding_lookup_sparse_v2(params: Any, sp_ids: Any, sp_weights: Any, combin
 
 
 @export(v1=["nn.safe_embedding_lookup_sparse"])
+@dispatched
 def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None,
                                  combiner: str = "mean", default_id: Any = None, name: str | None = None,
                                  partition_strategy: str = "div", max_norm: float | None = None) -> Any:
@@ -240,6 +246,7 @@ def _unfolded(out: Any, original: Any, outer_rank: Any) -> Any:
 
 
 @export(v2=["nn.safe_embedding_lookup_sparse"])
+@dispatched
 def safe_embedding_lookup_sparse_v2(embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None,
                                     combiner: str = "mean", default_id: Any = None, max_norm: float | None = None,
                                     name: str | None = None) -> Any:

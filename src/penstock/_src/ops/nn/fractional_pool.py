@@ -19,6 +19,7 @@ from penstock._src.graph import random_seed
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import philox
 from penstock._src.ops.array.array import shape_of
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.nn.windows import sequence
 from penstock._src.ops.registry import OpDef, op
 
@@ -232,6 +233,7 @@ def _seeded(pool: OpDef, value: Any, ratio: Any, pseudo_random: bool, overlappin
 
 
 @export(v1=["nn.fractional_max_pool"])
+@dispatched
 def fractional_max_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                         deterministic: bool = False, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
     """The maximum of random regions; gives the output and the borders of rows and columns."""
@@ -240,6 +242,7 @@ def fractional_max_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = Fa
 
 
 @export(v2=["nn.fractional_max_pool"])
+@dispatched
 def fractional_max_pool_v2(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                            seed: int = 0, name: str | None = None) -> Any:
     """The maximum of random regions; gives the output and the borders of rows and columns."""
@@ -247,6 +250,7 @@ def fractional_max_pool_v2(value: Any, pooling_ratio: Any, pseudo_random: bool =
 
 
 @export(v1=["nn.fractional_avg_pool"])
+@dispatched
 def fractional_avg_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                         deterministic: bool = False, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
     """The mean of random regions; gives the output and the borders of rows and columns."""
@@ -255,6 +259,7 @@ def fractional_avg_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = Fa
 
 
 @export(v2=["nn.fractional_avg_pool"])
+@dispatched
 def fractional_avg_pool_v2(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                            seed: int = 0, name: str | None = None) -> Tensor:
     """The mean of random regions; gives the output and the borders of rows and columns."""

@@ -18,6 +18,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import renamed
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.nn import windows
 from penstock._src.ops.registry import get, op
 
@@ -163,6 +164,7 @@ def _dilation_gradient(op, grad):
 
 # -- public functions ------------------------------------------------------------------------------------------------
 @export(v1=["nn.dilation2d"])
+@dispatched
 def dilation2d(input: Any, filter: Any = None, strides: Any = None, rates: Any = None, padding: Any = None,
                name: str | None = None, filters: Any = None, dilations: Any = None) -> Tensor:
     """The maximum of `input + filter` in each window; `filter` is [height, width, depth]."""
@@ -176,6 +178,7 @@ def _only_nhwc(data_format: str) -> None:
 
 
 @export(v2=["nn.dilation2d"])
+@dispatched
 def dilation2d_v2(input: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any,
                   name: str | None = None) -> Tensor:
     """The maximum of `input + filters` in each window; `filters` is [height, width, depth]."""
@@ -190,12 +193,14 @@ def _erosion(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, na
 
 
 @export(v1=["nn.erosion2d"])
+@dispatched
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
     """The minimum of `value - kernel` in each window; `kernel` is [height, width, depth]."""
     return _erosion(value, kernel, strides, rates, padding, name)
 
 
 @export(v2=["nn.erosion2d"])
+@dispatched
 def erosion2d_v2(value: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any,
                  name: str | None = None) -> Tensor:
     """The minimum of `value - filters` in each window; `filters` is [height, width, depth]."""

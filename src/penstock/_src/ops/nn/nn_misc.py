@@ -11,11 +11,13 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.nn.bias import bias_add_op
 from penstock._src.ops.registry import get, op
 
 
 @export(v1=["nn.xw_plus_b"])
+@dispatched
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """matmul(x, weights) + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
@@ -23,6 +25,7 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Ten
 
 
 @export(v1=["nn.relu_layer"])
+@dispatched
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """relu(matmul(x, weights) + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
@@ -34,6 +37,7 @@ def _product(x: Any, weights: Any) -> Tensor:
 
 
 @export("math.zero_fraction", "nn.zero_fraction")
+@dispatched
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """The share of elements that are zero, a float32."""
     from penstock._src.ops.array.array import size_internal

@@ -21,6 +21,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import images
 from penstock._src.ops.arguments import renamed
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg_functions import norm_v2
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.reduction import reduce_sum
@@ -265,6 +266,7 @@ _MIN_EPSILON = 1.001e-5      # cuDNN refuses less
 
 
 @export(v1=["nn.fused_batch_norm"])
+@dispatched
 def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001,
                      data_format: str = "NHWC", is_training: bool = True, name: str | None = None,
                      exponential_avg_factor: float = 1.0) -> tuple:
@@ -284,6 +286,7 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
 
 # -- batch norm composed ---------------------------------------------------------------------------------------------
 @export("nn.batch_normalization")
+@dispatched
 def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float,
                         name: str | None = None) -> Tensor:
     """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; `scale` and `offset` may be None."""
@@ -297,6 +300,7 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
 
 
 @export(v1=["nn.batch_norm_with_global_normalization"])
+@dispatched
 def batch_norm_with_global_normalization(t: Any = None, m: Any = None, v: Any = None, beta: Any = None,
                                          gamma: Any = None, variance_epsilon: Any = None,
                                          scale_after_normalization: Any = None, name: str | None = None,
@@ -308,6 +312,7 @@ def batch_norm_with_global_normalization(t: Any = None, m: Any = None, v: Any = 
 
 
 @export(v2=["nn.batch_norm_with_global_normalization"])
+@dispatched
 def batch_norm_with_global_normalization_v2(input: Any, mean: Any, variance: Any, beta: Any, gamma: Any,
                                             variance_epsilon: float, scale_after_normalization: bool,
                                             name: str | None = None) -> Tensor:
@@ -445,6 +450,7 @@ def _squeezed(x: Any, axes: Any) -> Any:
 
 
 @export(v1=["nn.moments"])
+@dispatched
 def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: bool | None = None,
             keepdims: bool | None = None) -> tuple:
     """The mean and the variance of `x` along `axes` (`shift` is not used).
@@ -455,6 +461,7 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_
 
 
 @export(v2=["nn.moments"])
+@dispatched
 def moments_v2(x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None) -> tuple:
     """The mean and the variance of `x` along `axes` (`shift` is not used)."""
     return _moments(x, axes, keepdims, name)
@@ -479,6 +486,7 @@ def _weighted_moments(x: Any, axes: Any, weights: Any, keepdims: bool | None, na
 
 
 @export(v1=["nn.weighted_moments"])
+@dispatched
 def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None = None, keep_dims: bool | None = None,
                      keepdims: bool | None = None) -> tuple:
     """The mean and the variance of `x` along `axes`, each element counted `frequency_weights` times."""
@@ -486,6 +494,7 @@ def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None
 
 
 @export(v2=["nn.weighted_moments"])
+@dispatched
 def weighted_moments_v2(x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False,
                         name: str | None = None) -> tuple:
     """The mean and the variance of `x` along `axes`, each element counted `frequency_weights` times."""
@@ -513,6 +522,7 @@ def _statistics(x: Any, axes: Any, shift: Any, keepdims: bool | None, name: str 
 
 
 @export(v1=["nn.sufficient_statistics"])
+@dispatched
 def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool | None = None, name: str | None = None,
                           keepdims: bool | None = None) -> tuple:
     """The count, the sum and the sum of squares of `x - shift` along `axes`, and `shift`."""
@@ -520,6 +530,7 @@ def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool 
 
 
 @export(v2=["nn.sufficient_statistics"])
+@dispatched
 def sufficient_statistics_v2(x: Any, axes: Any, shift: Any = None, keepdims: bool = False,
                              name: str | None = None) -> tuple:
     """The count, the sum and the sum of squares of `x - shift` along `axes`, and `shift`."""
@@ -527,6 +538,7 @@ def sufficient_statistics_v2(x: Any, axes: Any, shift: Any = None, keepdims: boo
 
 
 @export("nn.normalize_moments")
+@dispatched
 def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None) -> tuple:
     """The mean and the variance from what `sufficient_statistics` gives."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
@@ -539,6 +551,7 @@ def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, n
 
 # -- unit vectors ----------------------------------------------------------------------------------------------------
 @export(v2=["math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize"])
+@dispatched
 def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
     """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
     with name_scope(name, "l2_normalize", [x]) as scope:
@@ -552,12 +565,14 @@ def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str 
 
 
 @export(v1=["math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize"])
+@dispatched
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
     """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
     return l2_normalize_v2(x, renamed("axis", axis, "dim", dim), epsilon, name)
 
 
 @export("linalg.normalize")
+@dispatched
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple:
     """A tensor divided by its norm along `axis`, and the norm (with the axis kept)."""
     with name_scope(name, "normalize", [tensor]):

@@ -14,6 +14,7 @@ from penstock._src.base.static_shape import Dims, rank_is
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
 from penstock._src.ops.array.array import known, reshape_op
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.nn.windows import checked, output_size, pads_of
 from penstock._src.ops.registry import get, op
 
@@ -120,6 +121,7 @@ def _volume_patches_gradient(op, grad):
 
 
 @export(v1=["image.extract_image_patches", "extract_image_patches"])
+@dispatched
 def extract_image_patches(images: Any, ksizes: Any = None, strides: Any = None, rates: Any = None,
                           padding: Any = None, name: str | None = None, sizes: Any = None) -> Tensor:
     """Patches of images, `strides` apart, laid out in the depth of the result."""
@@ -130,6 +132,7 @@ def extract_image_patches(images: Any, ksizes: Any = None, strides: Any = None, 
 
 
 @export("image.extract_patches")
+@dispatched
 def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: Any,
                     name: str | None = None) -> Tensor:
     """Patches of images, `strides` apart, laid out in the depth of the result.

@@ -12,6 +12,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import renamed
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.nn.conv_functions import with_space_to_batch
 from penstock._src.ops.nn.pool import avg_pool3d_op, avg_pool_op, max_pool3d_op, max_pool_op, max_pool_with_argmax_op
 from penstock._src.ops.nn.windows import sequence
@@ -51,6 +52,7 @@ def _rank(input: Any, data_format: str | None) -> int:
 
 # -- maximum ---------------------------------------------------------------------------------------------------------
 @export(v1=["nn.max_pool"])
+@dispatched
 def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None,
              input: Any = None) -> Tensor:
     """The maximum of each window.
@@ -63,6 +65,7 @@ def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
 
 
 @export(v1=["nn.max_pool_v2"], v2=["nn.max_pool"])
+@dispatched
 def max_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = None,
                 name: str | None = None) -> Tensor:
     """The maximum of each window, in as many dimensions as `input` has."""
@@ -72,6 +75,7 @@ def max_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format:
 
 
 @export("nn.max_pool1d")
+@dispatched
 def max_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC",
                name: str | None = None) -> Tensor:
     """The maximum of each window of a batch of sequences."""
@@ -80,6 +84,7 @@ def max_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 
 
 @export("nn.max_pool2d")
+@dispatched
 def max_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
                name: str | None = None) -> Tensor:
     """The maximum of each window of a batch of images."""
@@ -88,6 +93,7 @@ def max_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 
 
 @export("nn.max_pool3d")
+@dispatched
 def max_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC",
                name: str | None = None) -> Tensor:
     """The maximum of each window of a batch of volumes."""
@@ -105,6 +111,7 @@ def _argmax(input: Any, ksize: Any, strides: Any, padding: str, data_format: str
 
 
 @export(v1=["nn.max_pool_with_argmax"])
+@dispatched
 def max_pool_with_argmax(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
                          Targmax: Any = None, name: str | None = None, output_dtype: Any = None,
                          include_batch_in_index: bool = False) -> Any:
@@ -114,6 +121,7 @@ def max_pool_with_argmax(input: Any, ksize: Any, strides: Any, padding: str, dat
 
 
 @export(v2=["nn.max_pool_with_argmax"])
+@dispatched
 def max_pool_with_argmax_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
                             output_dtype: Any = dtypes.int64, include_batch_in_index: bool = False,
                             name: str | None = None) -> Any:
@@ -123,6 +131,7 @@ def max_pool_with_argmax_v2(input: Any, ksize: Any, strides: Any, padding: str, 
 
 # -- mean ------------------------------------------------------------------------------------------------------------
 @export(v1=["nn.avg_pool", "nn.avg_pool2d"])
+@dispatched
 def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None,
              input: Any = None) -> Tensor:
     """The mean of each window; padding does not count."""
@@ -132,6 +141,7 @@ def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
 
 
 @export(v1=["nn.avg_pool_v2"], v2=["nn.avg_pool"])
+@dispatched
 def avg_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = None,
                 name: str | None = None) -> Tensor:
     """The mean of each window, in as many dimensions as `input` has; padding does not count."""
@@ -141,6 +151,7 @@ def avg_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format:
 
 
 @export("nn.avg_pool1d")
+@dispatched
 def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC",
                name: str | None = None) -> Tensor:
     """The mean of each window of a batch of sequences."""
@@ -149,6 +160,7 @@ def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 
 
 @export(v2=["nn.avg_pool2d"])
+@dispatched
 def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
                name: str | None = None) -> Tensor:
     """The mean of each window of a batch of images."""
@@ -157,6 +169,7 @@ def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 
 
 @export("nn.avg_pool3d")
+@dispatched
 def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC",
                name: str | None = None) -> Tensor:
     """The mean of each window of a batch of volumes."""
@@ -175,6 +188,7 @@ def _steps(name: str, value: Any, n: int) -> list[int]:
 
 
 @export(v1=["nn.pool"])
+@dispatched
 def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: str, dilation_rate: Any = None,
          strides: Any = None, name: str | None = None, data_format: str | None = None, dilations: Any = None) -> Tensor:
     """"MAX" or "AVG" pooling over one, two or three axes, with strides or dilations."""
@@ -205,6 +219,7 @@ def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: st
 
 
 @export(v2=["nn.pool"])
+@dispatched
 def pool_v2(input: Any, window_shape: Sequence[int], pooling_type: str, strides: Any = None, padding: str = "VALID",
             data_format: str | None = None, dilations: Any = None, name: str | None = None) -> Tensor:
     """"MAX" or "AVG" pooling over one, two or three axes, with strides or dilations."""

@@ -19,6 +19,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import named_only, renamed
 from penstock._src.ops.array.array import known, shape_of
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import static
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.math import unbroadcast
@@ -92,6 +93,7 @@ def _swapped_with_last(x: Tensor, rank: int | None, axis: Any) -> Any:
 
 
 @export(v1=["nn.softmax", "math.softmax"])
+@dispatched
 def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """exp(logits) / sum(exp(logits), axis).
 
@@ -102,12 +104,14 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = N
 
 
 @export(v2=["nn.softmax", "math.softmax"])
+@dispatched
 def softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """exp(logits) / sum(exp(logits), axis)."""
     return _over_axis(softmax_op, logits, -1 if axis is None else axis, name)
 
 
 @export(v1=["nn.log_softmax", "math.log_softmax"])
+@dispatched
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """logits - log(sum(exp(logits), axis))."""
     axis = renamed("axis", axis, "dim", dim)
@@ -115,6 +119,7 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any
 
 
 @export(v2=["nn.log_softmax", "math.log_softmax"])
+@dispatched
 def log_softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """logits - log(sum(exp(logits), axis))."""
     return _over_axis(log_softmax_op, logits, -1 if axis is None else axis, name)
@@ -292,12 +297,14 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Ten
 
 
 @export(v2=["nn.softmax_cross_entropy_with_logits"])
+@dispatched
 def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
     """Cross entropy between distributions `labels` and softmax(logits), along `axis`."""
     return _cross_entropy(labels, logits, axis, name)
 
 
 @export(v1=["nn.softmax_cross_entropy_with_logits_v2"])
+@dispatched
 def softmax_cross_entropy_with_logits_v2_helper(labels: Any, logits: Any, axis: int | None = None,
                                                 name: str | None = None, dim: int | None = None) -> Tensor:
     """Cross entropy between distributions `labels` and softmax(logits), along `axis`; gradients flow into both."""
@@ -306,6 +313,7 @@ def softmax_cross_entropy_with_logits_v2_helper(labels: Any, logits: Any, axis: 
 
 
 @export(v1=["nn.softmax_cross_entropy_with_logits"])
+@dispatched
 def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1,
                                       name: str | None = None, axis: int | None = None) -> Tensor:
     """Cross entropy between distributions `labels` and softmax(logits); gradients flow into the logits alone."""
@@ -318,6 +326,7 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 
 
 @export(v1=["nn.sparse_softmax_cross_entropy_with_logits"])
+@dispatched
 def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None,
                                              name: str | None = None) -> Tensor:
     """Cross entropy of softmax(logits) when `labels` holds the number of the true class.
@@ -355,6 +364,7 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> bool:
 
 
 @export(v2=["nn.sparse_softmax_cross_entropy_with_logits"])
+@dispatched
 def sparse_softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, name: str | None = None) -> Tensor:
     """Cross entropy of softmax(logits) when `labels` holds the number of the true class."""
     return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
@@ -367,6 +377,7 @@ def _same_shapes(a: Tensor, b: Tensor, names: str) -> None:
 
 
 @export(v1=["nn.sigmoid_cross_entropy_with_logits"])
+@dispatched
 def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None,
                                       name: str | None = None) -> Tensor:
     """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise: max(x, 0) - x z + log(1 + exp(-|x|))."""
@@ -383,12 +394,14 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 
 
 @export(v2=["nn.sigmoid_cross_entropy_with_logits"])
+@dispatched
 def sigmoid_cross_entropy_with_logits_v2(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise."""
     return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
 
 
 @export(v2=["nn.weighted_cross_entropy_with_logits"])
+@dispatched
 def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
     """The logistic loss with errors on positive labels counted `pos_weight` times."""
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
@@ -401,6 +414,7 @@ def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: 
 
 
 @export(v1=["nn.weighted_cross_entropy_with_logits"])
+@dispatched
 def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, pos_weight: Any = None,
                                        name: str | None = None, targets: Any = None) -> Tensor:
     """The logistic loss with errors on positive labels counted `pos_weight` times."""
@@ -409,6 +423,7 @@ def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, p
 
 
 @export("nn.log_poisson_loss")
+@dispatched
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
     """exp(log_input) - log_input * targets, with Stirling's approximation of log(targets!) if asked for."""
     with name_scope(name, "log_poisson_loss", [log_input, targets]):

@@ -11,6 +11,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, rank_at_least, rank_is
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
 
 _QUANTIZED = "type in {quantized}"
@@ -142,6 +143,7 @@ def _quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str, rou
 
 
 @export("quantization.quantize", v1=["quantize"])
+@dispatched
 def quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
              round_mode: str = "HALF_AWAY_FROM_ZERO", name: str | None = None) -> Any:
     """Floats in a range as integers of the quantized type `T`, and the range that they stand for.
@@ -152,6 +154,7 @@ def quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MI
 
 
 @export(v1=["quantize_v2"])
+@dispatched
 def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
                 name: str | None = None, round_mode: str = "HALF_AWAY_FROM_ZERO") -> Any:
     """The older form of tf.quantization.quantize."""
@@ -233,6 +236,7 @@ def _quantize_and_dequantize_v3_kernel(input, input_min, input_max, num_bits, *,
 
 
 @export("quantization.quantize_and_dequantize")
+@dispatched
 def quantize_and_dequantize(input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
                             range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None,
                             narrow_range: bool = False) -> Tensor:

@@ -17,6 +17,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import philox
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import shape_tensor, sizes, vector_shape
 from penstock._src.ops.random.stateful_random import advance
 from penstock._src.ops.random.stateless_random import seed_tensor, stream_of
@@ -67,6 +68,7 @@ stateless_binomial_op.kernel(lambda shape, seed, counts, probs, *, dtype: _draw(
 
 
 @export("random.stateless_binomial")
+@dispatched
 def stateless_random_binomial(shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32,
                               name: str | None = None) -> Tensor:
     """Binomial(counts, probs) samples, fixed by a seed [2]; `shape` ends with the shape of counts and probs together.

@@ -20,6 +20,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.kernels import philox, rejection
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 _FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {index}"
@@ -422,6 +423,7 @@ def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.d
 
 # -- public functions -------------------------------------------------------------------------------------------------
 @export("random.uniform", v1=["random_uniform"])
+@dispatched
 def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
                    seed: int | None = None, name: str | None = None) -> Tensor:
     """Uniform random numbers in [minval, maxval); for integer types `maxval` has to be given.
@@ -455,6 +457,7 @@ def _scaled_normal(opdef: Any, scope: str, shape: Any, mean: Any, stddev: Any, d
 
 
 @export("random.normal", v1=["random_normal"])
+@dispatched
 def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: int | None = None,
                   name: str | None = None) -> Tensor:
     """Normal random numbers.
@@ -465,6 +468,7 @@ def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = d
 
 
 @export("random.truncated_normal", v1=["truncated_normal"])
+@dispatched
 def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                      seed: int | None = None, name: str | None = None) -> Tensor:
     """Normal random numbers within two standard deviations of the mean; the others are drawn again."""
@@ -472,6 +476,7 @@ def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any 
 
 
 @export("random.shuffle", v1=["random_shuffle"])
+@dispatched
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """A tensor with its first dimension in random order."""
     seed1, seed2 = random_seed.get_seed(seed)
@@ -479,6 +484,7 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
 
 
 @export("image.random_crop", v1=["random_crop"])
+@dispatched
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """A part of `value` of the given size, at a random place.
 
@@ -509,6 +515,7 @@ def _classes(logits: Any, num_samples: Any, dtype: Any, seed: int | None) -> Ten
 
 
 @export(v1=["random.multinomial", "multinomial"])
+@dispatched
 def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None,
                 output_dtype: Any = None) -> Tensor:
     """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities."""
@@ -517,6 +524,7 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: st
 
 
 @export("random.categorical")
+@dispatched
 def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
                 name: str | None = None) -> Tensor:
     """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities.
@@ -528,6 +536,7 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | No
 
 
 @export("random.gamma", v1=["random_gamma"])
+@dispatched
 def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None,
                  name: str | None = None) -> Tensor:
     """`shape` samples from each Gamma(alpha, rate beta); differentiable by alpha and beta.
@@ -545,6 +554,7 @@ def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.f
 
 
 @export(v2=["random.poisson"])
+@dispatched
 def random_poisson_v2(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: int | None = None,
                       name: str | None = None) -> Tensor:
     """`shape` samples from each Poisson(lam)."""
@@ -555,6 +565,7 @@ def random_poisson_v2(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: i
 
 
 @export(v1=["random.poisson", "random_poisson"])
+@dispatched
 def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
                    name: str | None = None) -> Tensor:
     """As v2's, with the arguments in another order."""

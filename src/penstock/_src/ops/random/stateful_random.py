@@ -19,6 +19,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.kernels import philox
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import generator as torch_generator
 from penstock._src.ops.random.random import int_range, sizes
 from penstock._src.ops.registry import op
@@ -164,6 +165,7 @@ def _as_signed(value: Any) -> Any:
 
 
 @export("random.create_rng_state", "random.experimental.create_rng_state")
+@dispatched
 def create_rng_state(seed: Any, alg: Any) -> Tensor:
     """The state of a generator from a number, or a vector of numbers, of which the last becomes the key."""
     _algorithm(alg)
@@ -312,6 +314,7 @@ class _Global:
 
 
 @export("random.get_global_generator", "random.experimental.get_global_generator")
+@dispatched
 def get_global_generator() -> Generator:
     """The generator of the process; it begins unpredictably unless another one was set."""
     if _Global.generator is None:
@@ -321,6 +324,7 @@ def get_global_generator() -> Generator:
 
 
 @export("random.set_global_generator", "random.experimental.set_global_generator")
+@dispatched
 def set_global_generator(generator: Generator) -> None:
     """Replaces the generator of the process."""
     _Global.generator = generator

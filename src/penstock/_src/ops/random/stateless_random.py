@@ -17,6 +17,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import philox
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import (
     draw_classes,
     draw_gamma,
@@ -159,6 +160,7 @@ def seed_tensor(seed: Any) -> Any:
 
 
 @export("random.stateless_uniform")
+@dispatched
 def stateless_random_uniform(shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
                              name: str | None = None, alg: str = "auto_select") -> Tensor:
     """Uniform numbers in [minval, maxval), fixed by a seed [2]; integers over their whole range without bounds.
@@ -196,6 +198,7 @@ def _scaled(opdef: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: An
 
 
 @export("random.stateless_normal")
+@dispatched
 def stateless_random_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                             name: str | None = None, alg: str = "auto_select") -> Tensor:
     """Normal numbers, fixed by a seed [2]."""
@@ -203,6 +206,7 @@ def stateless_random_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any 
 
 
 @export("random.stateless_truncated_normal")
+@dispatched
 def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                                name: str | None = None, alg: str = "auto_select") -> Tensor:
     """Normal numbers within two standard deviations of the mean, fixed by a seed [2]."""
@@ -210,6 +214,7 @@ def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: A
 
 
 @export(v1=["random.stateless_multinomial"])
+@dispatched
 def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64,
                           name: str | None = None) -> Tensor:
     """`num_samples` classes per row of `logits`, fixed by a seed [2]."""
@@ -219,6 +224,7 @@ def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype
 
 
 @export("random.stateless_categorical")
+@dispatched
 def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64,
                           name: str | None = None) -> Tensor:
     """`num_samples` classes per row of `logits`, fixed by a seed [2]."""
@@ -227,6 +233,7 @@ def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any =
 
 
 @export("random.stateless_gamma")
+@dispatched
 def stateless_random_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32,
                            name: str | None = None) -> Tensor:
     """Gamma(alpha, rate beta) samples, fixed by a seed [2]; `shape` ends with the shape of alpha and beta together."""
@@ -239,6 +246,7 @@ def stateless_random_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, 
 
 
 @export("random.stateless_poisson")
+@dispatched
 def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32,
                              name: str | None = None) -> Tensor:
     """Poisson(lam) samples, fixed by a seed [2]; `shape` ends with the shape of lam."""
@@ -247,6 +255,7 @@ def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtype
 
 
 @export("random.split", "random.experimental.stateless_split")
+@dispatched
 def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Tensor:
     """[num, 2] new seeds from one."""
     seed = convert(seed_tensor(seed))
@@ -254,6 +263,7 @@ def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Tensor
 
 
 @export("random.fold_in", "random.experimental.stateless_fold_in")
+@dispatched
 def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Tensor:
     """A new seed from a seed and a number, such as that of a replica."""
     data = convert(data)

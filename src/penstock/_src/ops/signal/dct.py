@@ -10,6 +10,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 
 
 def _check(input: Tensor, type: int, n: int | None, axis: int, norm: str | None) -> None:
@@ -55,6 +56,7 @@ def _first_and_rest(first: Tensor, rest: Tensor, length: Any) -> Tensor:
 
 
 @export("signal.dct", v1=["spectral.dct"])
+@dispatched
 def dct(input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
         name: str | None = None) -> Tensor:
     """The cosine transform of type I, II, III or IV over the last dimension, as scipy.fft.dct defines it.
@@ -109,6 +111,7 @@ _transforms = {1: _dct1, 2: _dct2, 3: _dct3, 4: _dct4}
 
 
 @export("signal.idct", v1=["spectral.idct"])
+@dispatched
 def idct(input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
          name: str | None = None) -> Tensor:
     """The transform that undoes `dct` of the same type, up to a factor 2N (2N - 2 for type I) without `norm`."""

@@ -19,6 +19,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 _SUFFIX = {1: "", 2: "2D", 3: "3D"}
@@ -258,6 +259,7 @@ def _shift(x: Any, axes: Any, sign: int, name: str | None, scope: str) -> Tensor
 
 
 @export("signal.fftshift")
+@dispatched
 def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """Moves frequency 0 to the middle.
 
@@ -267,6 +269,7 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
 
 
 @export("signal.ifftshift")
+@dispatched
 def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
     """Undoes fftshift."""
     return _shift(x, axes, -1, name, "ifftshift")

@@ -13,6 +13,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.signal.signal_windows import hann_window, vorbis_window
 
 
@@ -32,6 +33,7 @@ def _or_tensor(value: Tensor) -> Any:
 
 # -- frames -----------------------------------------------------------------------------------------------------------
 @export("signal.frame")
+@dispatched
 def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False, pad_value: Any = 0, axis: Any = -1,
           name: str | None = None) -> Tensor:
     """Cuts an axis into frames that begin every `frame_step` samples: [..., frames, frame_length, ...].
@@ -82,6 +84,7 @@ def _pad_axis(signal: Tensor, axis: Any, after: Any, value: Any) -> Tensor:
 
 
 @export("signal.overlap_and_add")
+@dispatched
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
     """Adds up frames [..., frames, frame_length], each `frame_step` samples after the one before.
 
@@ -120,6 +123,7 @@ def _fft_length(fft_length: Any, frame_length: Tensor) -> Tensor:
 
 
 @export("signal.stft")
+@dispatched
 def stft(signals: Any, frame_length: Any, frame_step: Any, fft_length: Any = None,
          window_fn: Callable | None = hann_window, pad_end: bool = False, name: str | None = None) -> Tensor:
     """Fourier transforms of windowed frames: [..., frames, fft_length // 2 + 1].
@@ -137,6 +141,7 @@ def stft(signals: Any, frame_length: Any, frame_step: Any, fft_length: Any = Non
 
 
 @export("signal.inverse_stft_window_fn")
+@dispatched
 def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Callable = hann_window,
                            name: str | None = None) -> Callable:
     """The window with which `inverse_stft` undoes an `stft` that used `forward_window_fn` (Griffin and Lim, 1984)."""
@@ -154,6 +159,7 @@ def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Callable = hann_w
 
 
 @export("signal.inverse_stft")
+@dispatched
 def inverse_stft(stfts: Any, frame_length: Any, frame_step: Any, fft_length: Any = None,
                  window_fn: Callable | None = hann_window, name: str | None = None) -> Tensor:
     """The signal of short-time Fourier transforms; see `inverse_stft_window_fn` for the window that undoes `stft`."""
@@ -177,6 +183,7 @@ def _fit_last(x: Tensor, length: Any) -> Tensor:
 
 # -- modified cosine transforms ---------------------------------------------------------------------------------------
 @export("signal.mdct")
+@dispatched
 def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_window, pad_end: bool = False,
          norm: str | None = None, name: str | None = None) -> Tensor:
     """Modified cosine transforms of half-overlapping frames: [..., frames, frame_length // 2]."""
@@ -192,6 +199,7 @@ def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_wi
 
 
 @export("signal.inverse_mdct")
+@dispatched
 def inverse_mdct(mdcts: Any, window_fn: Callable | None = vorbis_window, norm: str | None = None,
                  name: str | None = None) -> Tensor:
     """The signal of modified cosine transforms, but for its first and last half frames."""
@@ -225,6 +233,7 @@ def _hertz_to_mel(hertz: Tensor) -> Tensor:
 
 
 @export("signal.linear_to_mel_weight_matrix")
+@dispatched
 def linear_to_mel_weight_matrix(num_mel_bins: int = 20, num_spectrogram_bins: Any = 129, sample_rate: Any = 8000,
                                 lower_edge_hertz: float = 125.0, upper_edge_hertz: float = 3800.0,
                                 dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
@@ -268,6 +277,7 @@ def _check_mel(num_mel_bins: int, sample_rate: float, lower: float, upper: float
 
 
 @export("signal.mfccs_from_log_mel_spectrograms")
+@dispatched
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
     """Mel-frequency cepstral coefficients, scaled as HTK does: a cosine transform of type II times sqrt(1 / 2N)."""
     with name_scope(name, "mfccs_from_log_mel_spectrograms", [log_mel_spectrograms]):

@@ -11,6 +11,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.composite import dispatched
 
 
 def _checked(window_length: Any, dtype: Any) -> tuple[Tensor, Any]:
@@ -45,6 +46,7 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, name: str | No
 
 
 @export("signal.hann_window")
+@dispatched
 def hann_window(window_length: Any, periodic: Any = True, dtype: Any = dtypes.float32,
                 name: str | None = None) -> Tensor:
     """The Hann window, 0.5 - 0.5 cos.
@@ -55,6 +57,7 @@ def hann_window(window_length: Any, periodic: Any = True, dtype: Any = dtypes.fl
 
 
 @export("signal.hamming_window")
+@dispatched
 def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = dtypes.float32,
                    name: str | None = None) -> Tensor:
     """The Hamming window, 0.54 - 0.46 cos."""
@@ -62,6 +65,7 @@ def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = dtypes
 
 
 @export("signal.kaiser_window")
+@dispatched
 def kaiser_window(window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.float32,
                   name: str | None = None) -> Tensor:
     """The Kaiser window I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1."""
@@ -78,6 +82,7 @@ def kaiser_window(window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.floa
 
 
 @export("signal.kaiser_bessel_derived_window")
+@dispatched
 def kaiser_bessel_derived_window(window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.float32,
                                  name: str | None = None) -> Tensor:
     """The window whose squares are running sums of a Kaiser window: used with modified cosine transforms."""
@@ -89,6 +94,7 @@ def kaiser_bessel_derived_window(window_length: Any, beta: Any = 12.0, dtype: An
 
 
 @export("signal.vorbis_window")
+@dispatched
 def vorbis_window(window_length: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """The window of Vorbis: sin(pi/2 sin^2(pi (k + 1/2) / N))."""
     with name_scope(name, "vorbis_window", [window_length]):

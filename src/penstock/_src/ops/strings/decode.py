@@ -83,6 +83,7 @@ decode_padded_raw.rows()
 
 
 @export(v1=["decode_raw", "io.decode_raw"])
+@dispatched
 def decode_raw(input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: str | None = None,
                bytes: Any = None) -> Tensor:
     """The bytes of strings as numbers, with one dimension more.
@@ -96,6 +97,7 @@ def decode_raw(input_bytes: Any = None, out_type: Any = None, little_endian: boo
 
 
 @export(v2=["io.decode_raw"])
+@dispatched
 def decode_raw_v2(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: Any = None,
                   name: str | None = None) -> Tensor:
     """The bytes of strings as numbers, with one dimension more; cut or filled up to `fixed_length` if that is given."""
@@ -280,6 +282,7 @@ def _column(index: int, fields: list[bytes], default: Any, dtype: Any, na: bytes
 
 
 @export(v1=["decode_csv", "io.decode_csv"])
+@dispatched
 def decode_csv(records: Any, record_defaults: Any, field_delim: str = ",", use_quote_delim: bool = True,
                name: str | None = None, na_value: str = "", select_cols: Any = None) -> list:
     """The columns of CSV records, one tensor per column; `record_defaults` say types and what empty fields mean.
@@ -290,6 +293,7 @@ def decode_csv(records: Any, record_defaults: Any, field_delim: str = ",", use_q
 
 
 @export(v2=["io.decode_csv"])
+@dispatched
 def decode_csv_v2(records: Any, record_defaults: Any, field_delim: str = ",", use_quote_delim: bool = True,
                   na_value: str = "", select_cols: Any = None, name: str | None = None) -> list:
     """The columns of CSV records, one tensor per column; `record_defaults` say types and what empty fields mean."""
@@ -373,12 +377,14 @@ def _parse_tensor_kernel(serialized, *, out_type):
 
 
 @export("io.serialize_tensor", v1=["serialize_tensor"])
+@dispatched
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
     """A tensor as a serialized TensorProto."""
     return serialize_tensor_op(tensor, name=name)
 
 
 @export("io.parse_tensor", v1=["parse_tensor"])
+@dispatched
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
     """A tensor from a serialized TensorProto.
 
@@ -442,6 +448,7 @@ def _decode_json_example_kernel(json_examples):
 
 
 @export("io.decode_json_example", v1=["decode_json_example"])
+@dispatched
 def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
     """tf.Example messages in JSON as serialized messages."""
     return decode_json_example_op(json_examples, name=name)

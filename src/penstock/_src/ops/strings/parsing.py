@@ -18,6 +18,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.strings import parse_example as ops
 from penstock._src.ops.strings import parse_sequence as sequence_ops
 from penstock.compat import v1 as tf
@@ -179,6 +180,7 @@ _ALL = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
 
 # -- examples ---------------------------------------------------------------------------------------------------------
 @export(v1=["io.parse_example", "parse_example"])
+@dispatched
 def parse_example(serialized: Any, features: Any, name: str | None = None, example_names: Any = None) -> dict[str, Any]:
     """The features of a vector of serialized tf.Example messages, as tensors by key.
 
@@ -188,6 +190,7 @@ def parse_example(serialized: Any, features: Any, name: str | None = None, examp
 
 
 @export(v2=["io.parse_example"])
+@dispatched
 def parse_example_v2(serialized: Any, features: Any, example_names: Any = None, name: str | None = None) -> dict[str, Any]:
     """The features of serialized tf.Example messages (a vector, or one), as tensors by key."""
     if not features:
@@ -209,6 +212,7 @@ def parse_example_v2(serialized: Any, features: Any, example_names: Any = None, 
 
 
 @export(v1=["io.parse_single_example", "parse_single_example"])
+@dispatched
 def parse_single_example(serialized: Any, features: Any, name: str | None = None,
                          example_names: Any = None) -> dict[str, Any]:
     """The features of one serialized tf.Example message, as tensors by key.
@@ -219,6 +223,7 @@ def parse_single_example(serialized: Any, features: Any, name: str | None = None
 
 
 @export(v2=["io.parse_single_example"])
+@dispatched
 def parse_single_example_v2(serialized: Any, features: Any, example_names: Any = None,
                             name: str | None = None) -> dict[str, Any]:
     """The features of one serialized tf.Example message, as tensors by key."""
@@ -265,6 +270,7 @@ def _sequence_lists(context_features: Any, sequence_features: Any) -> tuple[Feat
 
 
 @export("io.parse_sequence_example")
+@dispatched
 def parse_sequence_example(serialized: Any, context_features: Any = None, sequence_features: Any = None,
                            example_names: Any = None, name: str | None = None) -> tuple[dict, dict, dict]:
     """The features of a vector of serialized tf.SequenceExample messages: of contexts, of sequences, and lengths.
@@ -287,6 +293,7 @@ def parse_sequence_example(serialized: Any, context_features: Any = None, sequen
 
 
 @export("io.parse_single_sequence_example", v1=["parse_single_sequence_example"])
+@dispatched
 def parse_single_sequence_example(serialized: Any, context_features: Any = None, sequence_features: Any = None,
                                   example_name: Any = None, name: str | None = None) -> tuple[dict, dict]:
     """The features of one serialized tf.SequenceExample message: of its context, and of its sequences.

@@ -9,6 +9,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import renamed
+from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get
 from penstock._src.ops.strings.strings import split_to_sparse, string_n_grams, string_split_op
 from penstock._src.ops.strings.unicode import unicode_decode as unicode_decode_op
@@ -49,6 +50,7 @@ def ragged_rows(parts: Any) -> Any:
 
 # -- splitting --------------------------------------------------------------------------------------------------------
 @export(v2=["strings.split"])
+@dispatched
 def split_v2(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = None) -> Any:
     """Strings split at `sep`, or at whitespace, into a ragged tensor with one dimension more.
 
@@ -70,6 +72,7 @@ def _split(input: Any, sep: Any, maxsplit: int) -> Any:
 
 
 @export(v1=["strings.split"])
+@dispatched
 def split(input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor",
           source: Any = None, name: str | None = None) -> Any:
     """Strings split at `sep`, or at whitespace, into a SparseTensor or a RaggedTensor."""
@@ -85,6 +88,7 @@ def split(input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: s
 
 
 @export("strings.bytes_split")
+@dispatched
 def string_bytes_split(input: Any, name: str | None = None) -> Any:
     """Strings as ragged rows of single bytes.
 
@@ -110,6 +114,7 @@ def _bytes_split(input: Any) -> Any:
 
 # -- n-grams ----------------------------------------------------------------------------------------------------------
 @export("strings.ngrams")
+@dispatched
 def ngrams(data: Any, ngram_width: Any, separator: str = " ", pad_values: Any = None, padding_width: int | None = None,
            preserve_short_sequences: bool = False, name: str | None = None) -> Any:
     """Runs of `ngram_width` strings (of each width in a list) along the last dimension, joined.
@@ -153,6 +158,7 @@ def _ragged_ngrams(data: Any, attrs: dict[str, Any]) -> Any:
 
 # -- Unicode ----------------------------------------------------------------------------------------------------------
 @export("strings.unicode_encode")
+@dispatched
 def unicode_encode(input: Any, output_encoding: str, errors: str = "replace", replacement_char: int = 65533,
                    name: str | None = None) -> Any:
     """Strings from code points, joined along the last dimension.
@@ -180,6 +186,7 @@ def _encode(input: Any, attrs: dict[str, Any]) -> Any:
 
 
 @export("strings.unicode_decode")
+@dispatched
 def unicode_decode(input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 0xFFFD,
                    replace_control_characters: bool = False, name: str | None = None) -> Any:
     """The code points of strings, with one ragged dimension more.
@@ -192,6 +199,7 @@ def unicode_decode(input: Any, input_encoding: str, errors: str = "replace", rep
 
 
 @export("strings.unicode_decode_with_offsets")
+@dispatched
 def unicode_decode_with_offsets(input: Any, input_encoding: str, errors: str = "replace",
                                 replacement_char: int = 0xFFFD, replace_control_characters: bool = False,
                                 name: str | None = None) -> tuple:
@@ -202,6 +210,7 @@ def unicode_decode_with_offsets(input: Any, input_encoding: str, errors: str = "
 
 
 @export("strings.unicode_split")
+@dispatched
 def unicode_split(input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 0xFFFD,
                   name: str | None = None) -> Any:
     """The characters of strings, with one ragged dimension more."""
@@ -212,6 +221,7 @@ def unicode_split(input: Any, input_encoding: str, errors: str = "replace", repl
 
 
 @export("strings.unicode_split_with_offsets")
+@dispatched
 def unicode_split_with_offsets(input: Any, input_encoding: str, errors: str = "replace",
                                replacement_char: int = 0xFFFD, name: str | None = None) -> tuple:
     """The characters of strings, and the byte positions at which they start."""

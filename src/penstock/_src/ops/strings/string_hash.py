@@ -117,6 +117,7 @@ def _rows(data: Any) -> list[bytes]:
 
 
 @export("fingerprint")
+@dispatched
 def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
     """A 64-bit fingerprint, as 8 bytes, of each row of `data`."""
     return fingerprint_op(data, method, name=name)

@@ -180,6 +180,7 @@ def _string_format_kernel(inputs, *, template, placeholder, summarize):
 
 
 @export("strings.format")
+@dispatched
 def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3,
                   name: str | None = None) -> Tensor:
     """`template` with each placeholder replaced by the value of a tensor.
@@ -489,6 +490,7 @@ def _joined_after_first(separator: bytes, items: tuple) -> bytes:
 
 
 @export("strings.unsorted_segment_join")
+@dispatched
 def unsorted_segment_join_function(inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "",
                                    name: str | None = None) -> Tensor:
     """Strings of the same segment joined, in order.
@@ -571,6 +573,7 @@ def split_to_sparse(source: Any, sep: Any = None, maxsplit: int = -1) -> SparseT
 
 
 @export(v1=["string_split"])
+@dispatched
 def string_split(source: Any, sep: Any = None, skip_empty: bool = True, delimiter: Any = None,
                  result_type: str = "SparseTensor", name: str | None = None) -> Any:
     """Strings split at any of the characters of `sep` (default: a space).

@@ -1,0 +1,61 @@
+"""Dispatch: public functions of values that are not plain tensors.
+
+A composite class takes part by defining `_dispatch(fn, args, kwargs)`, a static method that computes `fn` for arguments
+among which there are values of the class (most often by applying it to their components), or gives NotImplemented.
+Programs add targets to single functions (ops/composite.py).
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock._src.base.tracebacks import shorten
+
+
+class Target(NamedTuple):
+    """A function to call in place of an API, where the arguments fit."""
+
+    accepts: Callable[[tuple, dict], bool]
+    call: Callable
+    function: Callable           # as the program gave it, by which it is removed
+
+
+def _first(targets: list[Target], args: tuple, kwargs: dict) -> Any:
+    for t in targets:
+        if t.accepts(args, kwargs):
+            out = t.call(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+    return NotImplemented
+
+
+def dispatched(fn: Callable) -> Callable:
+    """Lets a public function take values that are not plain tensors, where their class or a program knows how to."""
+    targets: list[Target] = []
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if targets:
+            out = _first(targets, args, kwargs)
+            if out is not NotImplemented:
+                return out
+        for a in (*args, *kwargs.values()) if kwargs else args:
+            handler = _handler(a)
+            if handler is not None:
+                out = handler(fn, args, kwargs)
+                if out is not NotImplemented:
+                    return out
+        try:
+            return fn(*args, **kwargs)
+        except Exception as e:
+            shorten(e)
+            raise
+    call._dispatch_targets = targets  # type: ignore[attr-defined]
+    return call
+
+
+def _handler(value: Any) -> Callable | None:
+    if type(value) is list:
+        return next((h for h in map(_handler, value) if h is not None), None)
+    return getattr(type(value), "_dispatch", None)

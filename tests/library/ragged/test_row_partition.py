@@ -1,0 +1,91 @@
+"""RowPartition, and the ragged ops that need more than the flat values; expected values are TensorFlow 2.21's."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+RowPartition = tf.experimental.RowPartition
+
+
+@pytest.mark.parametrize("make", [
+    lambda: RowPartition.from_row_splits([0, 4, 4, 7, 8]),
+    lambda: RowPartition.from_row_lengths([4, 0, 3, 1]),
+    lambda: RowPartition.from_row_starts([0, 4, 4, 7], nvals=8),
+    lambda: RowPartition.from_row_limits([4, 4, 7, 8]),
+    lambda: RowPartition.from_value_rowids([0, 0, 0, 0, 2, 2, 2, 3], nrows=4),
+])
+def test_every_encoding_gives_the_others(make):
+    p = make()
+    assert p.row_splits().numpy().tolist() == [0, 4, 4, 7, 8]
+    assert p.row_lengths().numpy().tolist() == [4, 0, 3, 1]
+    assert p.row_starts().numpy().tolist() == [0, 4, 4, 7]
+    assert p.row_limits().numpy().tolist() == [4, 4, 7, 8]
+    assert p.value_rowids().numpy().tolist() == [0, 0, 0, 0, 2, 2, 2, 3]
+    assert p.offsets_in_rows().numpy().tolist() == [0, 1, 2, 3, 0, 1, 2, 0]
+    assert (int(p.nrows()), int(p.nvals()), p.is_uniform()) == (4, 8, False)
+
+
+def test_uniform_rows():
+    p = RowPartition.from_uniform_row_length(3, nvals=6)
+    assert p.is_uniform() and p.static_nrows == 2 and p.static_nvals == 6 and p.static_uniform_row_length == 3
+    assert p.row_splits().numpy().tolist() == [0, 3, 6]
+    rt = tf.RaggedTensor.from_uniform_row_length(tf.ragged.constant([[1], [2, 3], [], [4]]), 2)
+    assert rt.shape.as_list() == [2, 2, None]
+    assert (rt + rt).shape.as_list() == [2, 2, None]
+    with pytest.raises(ValueError, match="nrows"):
+        RowPartition.from_uniform_row_length(0, nvals=0)
+
+
+def test_partitions_that_do_not_hold_are_errors():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not form a valid RowPartition"):
+        RowPartition.from_row_splits([0, 3, 2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not form a valid RowPartition"):
+        RowPartition.from_row_lengths([1, -1])
+    with pytest.raises(ValueError, match="private"):
+        RowPartition(tf.constant([0, 1]))
+
+
+def test_a_partition_goes_through_a_function():
+    @tf.function
+    def doubled(p):
+        return RowPartition.from_row_lengths(p.row_lengths() * 2)
+    assert doubled(RowPartition.from_row_lengths([1, 2])).row_splits().numpy().tolist() == [0, 2, 6]
+
+
+def test_split_reverse_softmax_and_one_hot():
+    rt = tf.ragged.constant([[1, 2], [3], [4, 5, 6], []])
+    first, second = tf.split(rt, [1, 3])
+    assert first.to_list() == [[1, 2]] and second.to_list() == [[3], [4, 5, 6], []]
+    assert tf.reverse(rt, [1]).to_list() == [[2, 1], [3], [6, 5, 4], []]
+    assert tf.one_hot(rt[:2], 4).to_list() == [[[0, 1, 0, 0], [0, 0, 1, 0]], [[0, 0, 0, 1]]]
+    rows = tf.nn.softmax(tf.cast(rt, tf.float32)).to_list()
+    np.testing.assert_allclose(rows[2], np.exp([4., 5, 6]) / np.exp([4., 5, 6]).sum(), rtol=1e-6)
+    with pytest.raises(ValueError, match="ragged dimension"):
+        tf.split(rt, 2, axis=1)
+
+
+def test_matmul_of_ragged_batches():
+    a = [np.arange(6.).reshape(2, 3), np.arange(3.).reshape(1, 3)]
+    b = np.arange(24.).reshape(2, 3, 4)
+    out = tf.matmul(tf.ragged.constant([x.tolist() for x in a], ragged_rank=1, inner_shape=(3,)), tf.constant(b, tf.float32))
+    for i, row in enumerate(out):
+        np.testing.assert_allclose(row.numpy(), a[i] @ b[i], rtol=1e-6)
+
+
+def test_map_fn_over_ragged_rows_with_a_signature():
+    rt = tf.ragged.constant([[1, 2, 3], [], [4, 5]])
+    out = tf.map_fn(lambda row: tf.reverse(row, [0]) * 2, rt, fn_output_signature=tf.RaggedTensorSpec([None], tf.int32))
+    assert out.to_list() == [[6, 4, 2], [], [10, 8]]
+    assert tf.map_fn(tf.reduce_sum, rt).numpy().tolist() == [6, 0, 9]
+
+
+def test_print_shows_rows(capfd):
+    import sys
+    tf.print(tf.ragged.constant([[1, 2, 3, 4, 5, 6, 7, 8, 9], [10]]), "and", tf.ragged.constant([["a'b"]]),
+             output_stream=sys.stdout)
+    assert capfd.readouterr().out == "[[1, 2, 3, ..., 7, 8, 9], [10]] and [['a\\'b']]\n"
+
+
+def test_ranges_wider_than_int32_count_in_int64():
+    start, end, step = 1136033460, -2110457150, -1849827689
+    assert tf.ragged.range(start, end, step).to_list() == [np.arange(start, end, step).tolist()]
