@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "step.optimize": CORE | {"kernels", "step.runnable"},
     "step.partition": CORE | {"kernels.devices", "step.place"},
     "step.compile": CORE | {"kernels", "step.place", "step.runnable"},
+    "step.tiers": CORE | {"kernels", "step.compile", "step.runnable"},
     "execute": CORE | {"step.compile", "step.partition", "step.place", "step.runnable",
                        "kernels.devices", "kernels.host_threads"},
     "eager": CORE | {"kernels", "step.compile", "step.place", "execute"},

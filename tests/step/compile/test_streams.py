@@ -17,8 +17,8 @@ from penstock._src.kernels.devices import cuda, device_config
 from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.kernels.devices.streams import Streams
-from penstock._src.step.compile.cuda_graph import Replayed
 from penstock._src.step.compile.streams import Streamed
+from penstock._src.step.tiers.tiers import Tiered
 from tests.step.place.fake_gpu import FakeGpu, FakeStreams, OnGpu, Race
 
 needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
@@ -29,7 +29,7 @@ def fake(monkeypatch):
     """A session with two logical GPUs, pretended."""
     monkeypatch.setattr("penstock._src.session.session.local_devices",
                         lambda config=None: [Cpu(0, 0, 1), Cpu(1, 0, 1), FakeGpu(0, 0, 1), FakeGpu(1, 0, 1)])
-    monkeypatch.setattr("penstock._src.step.compile.cuda_graph.can_replay", lambda ops: False)
+    monkeypatch.setenv("PENSTOCK_TIER", "1")
     with tf.Graph().as_default():
         yield
 
@@ -179,7 +179,7 @@ def test_partitions_on_two_threads(fake):
 
 
 def test_functions(monkeypatch):
-    monkeypatch.setattr("penstock._src.step.compile.cuda_graph.can_replay", lambda ops: False)
+    monkeypatch.setenv("PENSTOCK_TIER", "1")
     context.process.eager = True
     device_config.settings.devices = DeviceSet([Cpu(0, 0, 1), FakeGpu(0, 0, 1), FakeGpu(1, 0, 1)])
     with tf2.device("GPU:0"):
@@ -238,15 +238,15 @@ class TestOnAGpu:
     @pytest.mark.parametrize("use_resource", [False, True])
     def test_towers(self, captured, use_resource, full_precision, held_up, monkeypatch):
         if not captured:
-            monkeypatch.setattr("penstock._src.step.compile.cuda_graph.can_replay", lambda ops: False)
+            monkeypatch.setenv("PENSTOCK_TIER", "1")
         expected, variables, _ = trained(["/cpu:0", "/cpu:0"], steps=12, width=64, use_resource=use_resource)
         found, streamed, run = trained(["/gpu:0", "/gpu:1"], split(), steps=12, width=64, use_resource=use_resource)
         np.testing.assert_allclose(found, expected, rtol=1e-4)
         for a, b in zip(streamed, variables, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
         if captured:
-            assert isinstance(run, Replayed) and isinstance(run.program, Streamed)
-            assert len(run._recordings) == 1
+            assert isinstance(run, Tiered) and isinstance(run.program, Streamed)
+            assert [slot.tier for slot in run._slots.values()] >= [2]
         else:
             assert isinstance(run, Streamed)
 
@@ -270,7 +270,7 @@ class TestOnAGpu:
                     expected = np.sum(y[y > 0] + 1) + np.sum(np.exp(np.sin(y)) * 2)
                     np.testing.assert_allclose(sess.run(d, {fed: x if not i % 2 else -x}), expected, rtol=1e-4)
                 run = last_program(sess)
-        assert isinstance(run, Replayed) and run._refused
+        assert isinstance(run, Tiered) and all(slot.tier == 1 for slot in run._slots.values())
         assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
 
     def test_steps_of_several_threads(self, full_precision, held_up, monkeypatch):

@@ -16,7 +16,7 @@ NAME = "/job:localhost/replica:0/task:0/device:"
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
     context.process.eager = True
-    monkeypatch.setattr("penstock._src.step.compile.cuda_graph.can_replay", lambda ops: False)
+    monkeypatch.setenv("PENSTOCK_TIER", "1")
     device_config.settings.devices = DeviceSet([Cpu(0, 0, 1), FakeGpu(0, 0, 1)])
 
 

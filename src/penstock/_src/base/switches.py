@@ -48,6 +48,9 @@ def _switch(name: str, parse: Callable[[str], T], default: str, group: str, mean
 
 CHECK_NUMERICS = _switch("PENSTOCK_CHECK_NUMERICS", flag, "0", "Debugging",
                          "Check the result of every op, and report the first that contains NaN or infinity. Slow.")
+TIER = _switch("PENSTOCK_TIER", str, "", "Steps",
+               "The highest version of a step: 1 (program), 2 (CUDA graph), 3 (compiled); wait: compile before the second run. "
+               "Empty: 3 on GPUs, 1 on the host unless jit_compile asks for more.")
 OFFLINE = _switch("PENSTOCK_OFFLINE", flag, "0", "Files", "Never download datasets or weights.")
 
 SECRET = _switch("PENSTOCK_SECRET", str, "", "Clusters",

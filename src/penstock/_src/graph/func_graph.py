@@ -50,7 +50,7 @@ class FuncGraph(Graph):
         self._constants: dict[int, tuple[Any, Tensor]] = {}    # eager tensors written in as constants
         self.watched_variables: dict[int, Any] = {}
         self.backward_of: Any = None                           # the FuncGraph whose gradient this one computes
-        self.jit = getattr(self.outer_graph, "jit", False)     # torch compiles parts of it (step/optimize/parts.py)
+        self.jit = getattr(self.outer_graph, "jit", False)     # it waits for its best version (step/tiers)
         self.ordered = True                                    # side effects happen as written, also those of branches
         self._inherit(collections)
 

@@ -10,7 +10,7 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph, unique_id
@@ -33,6 +33,8 @@ class GraphFunction:
         self.outputs = list(graph.outputs if outputs is None else outputs)
         self.attrs = attrs or {}
         self._programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._unfused: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._backward: dict[tuple, Any] = {}
         self._narrowed: dict[tuple, GraphFunction] = {}
@@ -75,11 +77,31 @@ class GraphFunction:
     # -- running ------------------------------------------------------------------------------------------------
     def program(self, ctx: Any) -> Runnable:
         """The compiled body, kept per set of resources (a session's, or the process's)."""
+        if tracing.lowering():
+            return self.unfused(ctx)
         found = self._programs.get(ctx.resources)
         if found is None:
             from penstock._src.step.compiler import compile_step
             from penstock._src.step.spec import body_of
             found = self._programs[ctx.resources] = compile_step(*body_of(self, ctx))
+        return found
+
+    def unfused(self, ctx: Any) -> Runnable:
+        """The body as a program that only calls ATen, to be traced."""
+        found = self._unfused.get(ctx.resources)
+        if found is None:
+            from penstock._src.step.compiler import unfused
+            from penstock._src.step.spec import body_of
+            found = self._unfused[ctx.resources] = unfused(*body_of(self, ctx))
+        return found
+
+    def step(self, ctx: Any) -> Runnable:
+        """The body as a step by itself, which gets better versions when it runs often."""
+        found = self._steps.get(ctx.resources)
+        if found is None:
+            from penstock._src.step.compiler import compile_step
+            from penstock._src.step.spec import body_of
+            found = self._steps[ctx.resources] = compile_step(*body_of(self, ctx, outermost=True))
         return found
 
     def optimized(self, ctx: Any, inline: bool = False) -> Any:
@@ -90,15 +112,17 @@ class GraphFunction:
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
         """The program of a loop with this function as its body; None if it cannot be one."""
+        if tracing.lowering():
+            return None
         kept = self._loops.setdefault(ctx.resources, {})
         if test.name not in kept:
             from penstock._src.step.compile.loop import write_loop
             kept[test.name] = write_loop(test.optimized(ctx, True), self.optimized(ctx, True), ctx)
         return kept[test.name]
 
-    def run(self, ctx: Any, values: Any) -> tuple:
-        """Runs the function on run-time values and gives those of its outputs."""
-        program = self.program(ctx)
+    def run(self, ctx: Any, values: Any, outermost: bool = False) -> tuple:
+        """Runs the function on run-time values and gives those of its outputs. `outermost`: it is a step by itself."""
+        program = self.step(ctx) if outermost else self.program(ctx)
         try:
             return program.run(ctx, *values)
         except Exception as e:

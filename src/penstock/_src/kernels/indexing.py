@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, tracing
 from penstock._src.kernels import arrays
 
 FEW = 8                # elements below which Python looks at indices faster than torch
@@ -79,7 +79,10 @@ def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 
         return arrays.zeros(shape, params)
     if arrays.is_torch(params) and params.is_cuda:
         return _gather_masked(params, indices.to(params.device), axis, batch_dims).reshape(shape)
-    check(indices, dims[axis])
+    if tracing.lowering():
+        indices = torch.where(indices < 0, dims[axis], indices)      # compiled code counts negative ones from the end
+    else:
+        check(indices, dims[axis])
     return _gathered(params, indices, axis, batch_dims).reshape(shape)
 
 

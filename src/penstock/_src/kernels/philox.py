@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from penstock._src.base import tracing
+
 _MASK = 0xFFFFFFFF
 _MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
 _WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
@@ -48,7 +50,10 @@ class Philox(NamedTuple):
 
     def words(self, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
         """The words of the next `count` counters, [count, 4]."""
-        return self.at(torch.arange(count)).to(device)
+        low = self.counter & (1 << 64) - 1
+        if torch.device(device).type == "cpu" or low + count >= 1 << 64:
+            return self.at(torch.arange(count)).to(device)
+        return words_at(self.key, self.counter >> 64, torch.arange(count, device=device) + signed(low))
 
     def at(self, offsets: torch.Tensor) -> torch.Tensor:
         """The words of the counters at int64 `offsets` from here, [len(offsets), 4]."""
@@ -94,8 +99,20 @@ def _block(key: int, counter: int) -> int:
     return c0 | c1 << 32 | c2 << 64 | c3 << 96
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
+    """A 64-bit pattern as a signed number."""
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def words_at(key: int, high: int, low: torch.Tensor) -> torch.Tensor:
+    """The words of counters whose lower halves are `low`, an int64 tensor on any device, [len(low), 4]."""
+    k0, k1 = key & _MASK, key >> 32
+    c = [low & _MASK, low >> 32 & _MASK, torch.full_like(low, high & _MASK), torch.full_like(low, high >> 32)]
+    for _ in range(10):
+        a, b = c[0] * _MUL_A, c[2] * _MUL_B                       # products wrap; their bits are right
+        c = [b >> 32 & _MASK ^ c[1] ^ k0, b & _MASK, a >> 32 & _MASK ^ c[3] ^ k1, a & _MASK]
+        k0, k1 = (k0 + _WEYL_A) & _MASK, (k1 + _WEYL_B) & _MASK
+    return torch.stack(c, -1)
 
 
 class Stream:
@@ -106,8 +123,15 @@ class Stream:
         self._ahead: dict[Philox, np.ndarray] = {}
         self._stretches = 1
 
+    def here(self) -> Philox:
+        """Where the next stretch begins."""
+        return self._next
+
     def reserve(self, count: int) -> Philox:
-        """Takes `count` counters."""
+        """Takes `count` counters; in a step that is traced, in each of its runs."""
+        traced = tracing.draws()
+        if traced is not None:
+            return traced.reserve(self, count)
         with self._lock:
             here = self._next
             self._next = here.skip(count)
@@ -116,6 +140,8 @@ class Stream:
     def reserve_words(self, count: int, first: int) -> tuple[Philox, np.ndarray]:
         """Takes `count` counters, and gives the words of at least the `first` of them too, a flat array. They are computed for
         several executions at once: numpy is quicker with many."""
+        if tracing.draws() is not None:
+            raise NotImplementedError("it draws random numbers on the host")
         with self._lock:
             here = self._next
             self._next = here.skip(count)
@@ -243,6 +269,6 @@ def unsigned_remainder(bits: torch.Tensor, divisor: int) -> torch.Tensor:
     """The remainder of 64-bit patterns read as unsigned, for 0 < divisor < 2**64."""
     if divisor >= 1 << 63:                                    # the quotient is 0 or 1
         flip = -1 << 63
-        return torch.where((bits ^ flip) >= (_signed(divisor) ^ flip), bits - _signed(divisor), bits)
+        return torch.where((bits ^ flip) >= (signed(divisor) ^ flip), bits - signed(divisor), bits)
     rest = bits % divisor
     return torch.where(bits < 0, (rest - (divisor - (1 << 64) % divisor)) % divisor, rest)

@@ -235,6 +235,7 @@ class OpDef:
         # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
         self.elements: Callable | None = None
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
+        self.random = False                        # draws from a random stream, and keeps no other state
         self.samples: list = []
         self.__name__, self.__doc__ = name, doc
 

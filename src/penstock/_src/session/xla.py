@@ -1,4 +1,4 @@
-"""tf.xla, tf.config.optimizer.set_jit: there is no XLA here. torch.compile takes its part where a switch asks for it."""
+"""tf.xla, tf.config.optimizer.set_jit. There is no XLA here: they make steps wait for their best version (step/tiers)."""
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +11,7 @@ from penstock._src.base.api import export
 
 @export("config.optimizer.set_jit")
 def set_jit(enabled: bool) -> None:
-    """Whether torch.compile makes code of parts of functions traced, and of steps of sessions made, from now on."""
+    """Whether functions traced, and steps of sessions made, from now on wait for their best version."""
     from penstock._src.step.optimize.options import jit_everywhere
     jit_everywhere[0] = bool(enabled)
 

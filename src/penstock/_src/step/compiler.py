@@ -2,18 +2,22 @@
 
     StepSpec, StepEnv ──► optimized ──► StepGraph ──► runnable_of ──► Runnable
 
-`compile_step` is the only way. What is faster than a plain program (a recording, a CUDA graph) is chosen in `improved`.
+`compile_step` is the only way. What is faster than a plain program (a recording, a CUDA graph, compiled code) is chosen in
+`improved`.
 """
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
 
 from penstock._src.execute import sharing
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.lanes import compile_lanes
 from penstock._src.graph import verify
-from penstock._src.step.compile.cuda_graph import replayed
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
 from penstock._src.step.compile.structured import write_structured
+from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize
 from penstock._src.step.optimize.step import StepGraph
 from penstock._src.step.optimize.variants import Variants
@@ -23,14 +27,21 @@ from penstock._src.step.partition.split import partition
 from penstock._src.step.place.placer import Placement
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
+from penstock._src.step.tiers.tiers import tiered
 
 
 def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
     """What runs a step; with programs for shapes that are fed again and again, if the graph leaves them open."""
     def build(dims: list | None = None) -> Runnable:
-        return runnable_of(optimized(spec, env, dims), env)
+        return runnable_of(optimized(spec, env, dims), env, lambda: unfused(spec, env, dims))
     general = build()
     return Variants(general, build) if env.whole and env.options.shape_optimization and spec.shapes_open else general
+
+
+def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
+    """The step as a program in which every op is a call of its own, to be traced (step/tiers/lower.py)."""
+    plain = dataclasses.replace(env, options=UNFUSED)
+    return runnable_of(optimized(spec, plain, dims), plain)
 
 
 def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGraph:
@@ -38,20 +49,22 @@ def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGra
     return optimize(spec.ops, spec.fetches, spec.targets, spec.feeds, env.options, spec.placed, dims, spec.inline)
 
 
-def runnable_of(made: StepGraph, env: StepEnv) -> Runnable:
-    """What runs optimized ops: one program, or one for each device with what they send to each other."""
+def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | None = None) -> Runnable:
+    """What runs optimized ops: one program, or one for each device with what they send to each other. `plain` makes the
+    program of the unfused ops."""
     verify.runnable_order(made.ops, made.fed, "optimize")
     where, devices = made.placed, env.ctx.devices
     if env.threads is None:                           # inside of another step: kernels move what they need
-        return _on_this_thread(made, where, env)
+        return _on_this_thread(made, where, env, plain)
     if where is not None and is_cut(made.ops, where, devices.host, env.inter_op):
         partitions = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
         verify.partitioned(partitions)
         return compile_lanes(lanes(partitions, devices.host, env.inter_op), env.ctx, env.threads, by_tokens=env.in_order)
-    return _on_this_thread(made, join(made, where, devices.host) if where is not None and devices.mixed else None, env)
+    return _on_this_thread(made, join(made, where, devices.host) if where is not None and devices.mixed else None, env,
+                           plain)
 
 
-def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv) -> Runnable:
+def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plain: Callable[[], Runnable] | None) -> Runnable:
     """What runs a step that is not cut.
 
     A program: straight-line, or with `if` and `while` for control flow that is made of whole conditionals and loops. The
@@ -64,15 +77,16 @@ def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv) -> R
     if wait_for_each_other(ops):
         return Executor(ops, fetches, feeds, ctx, where)
     if branches:
-        return write_structured(ops, fetches, feeds, ctx, where) or Executor(ops, fetches, feeds, ctx, where)
+        program = write_structured(ops, fetches, feeds, ctx, where)
+        return improved(program, made, where, env, plain) if program else Executor(ops, fetches, feeds, ctx, where)
     made.ops = after_the_rest(ops, made.fed)
-    return improved(write_program(made.ops, fetches, feeds, ctx, where), made, where, env)
+    return improved(write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED), made, where, env, plain)
 
 
-def improved(program: Program, made: StepGraph, where: Placement | None, env: StepEnv) -> Runnable:
-    """A straight program, or the faster form that it will run in once it has run some times."""
-    if where is not None:
-        return replayed(program, made.ops, made.feeds, where)
-    if env.whole and env.options.recording and not env.options.jit:
-        return recordable(program, made.ops, made.feeds, sharing.crowded)
-    return program
+def improved(program: Program, made: StepGraph, where: Placement | None, env: StepEnv,
+             plain: Callable[[], Runnable] | None) -> Runnable:
+    """A program, or the faster forms that it will run in once it has run some times."""
+    found: Runnable = program
+    if where is None and env.whole and env.options.recording:
+        found = recordable(program, made.ops, made.feeds, sharing.crowded)
+    return tiered(found, made, where, plain, env.options.jit) if env.outermost and plain is not None else found

@@ -40,12 +40,14 @@ class StepEnv:
     threads: Any = None                         # that run parts on further devices (execute/lanes.py); None: there are none
     inter_op: int = 0                           # at most so many of them; 0: as many as there are devices
     whole: bool = False                         # not a part of another step: it may have variants, and be recorded
+    outermost: bool = False                     # no step calls it: it gets better versions while it runs (step/tiers)
     in_order: bool = False                      # sends and receives stay in order: other tasks wait for them
     by_tokens: bool = False                     # ops run when their inputs are there: some may wait for each other
 
 
-def body_of(function: GraphFunction, ctx: Any, inline: bool = False) -> tuple[StepSpec, StepEnv]:
-    """The body of a function that a step calls: it runs inside of that step, on its devices."""
+def body_of(function: GraphFunction, ctx: Any, inline: bool = False, outermost: bool = False) -> tuple[StepSpec, StepEnv]:
+    """The body of a function: it runs in the step that calls it, on its devices, or is a step by itself (`outermost`)."""
     ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
     spec = StepSpec(ops, function.outputs, function.graph.control_outputs, function.inputs, inside(ops, ctx.devices), inline)
-    return spec, StepEnv(ctx, dataclasses.replace(ALL, jit=function.graph.jit or jit_everywhere[0]))
+    options = dataclasses.replace(ALL, jit=function.graph.jit or jit_everywhere[0])
+    return spec, StepEnv(ctx, options, outermost=outermost)

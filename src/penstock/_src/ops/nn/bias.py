@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
@@ -103,7 +103,8 @@ def _relu_bias_grad_kernel(gradients, features):
     if gradients.shape != features.shape:
         raise errors.invalid(f"gradients and features must have the same shape: {tuple(gradients.shape)} and "
                              f"{tuple(features.shape)}")
-    if gradients.is_cuda and gradients.dtype in triton_nn.TYPES and gradients.numel() and triton_nn.available() and \
+    if gradients.is_cuda and not tracing.lowering() and gradients.dtype in triton_nn.TYPES and gradients.numel() and \
+            triton_nn.available() and \
             None not in (triton_nn.row_stride(gradients), triton_nn.row_stride(features)):
         return triton_nn.relu_bias_grad(gradients, features)
     backprops = torch.ops.aten.threshold_backward(gradients, features, 0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import images, triton_nn
@@ -159,8 +159,8 @@ def _memory_format(like: torch.Tensor) -> torch.memory_format:
 
 def _in_triton(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
     """Whether our own GPU kernels take it."""
-    return x.is_cuda and data_format == "NHWC" and x.dtype in triton_nn.TYPES and x.is_contiguous() and \
-        p.window[0] * p.window[1] < 255 and triton_nn.available()
+    return x.is_cuda and not tracing.lowering() and data_format == "NHWC" and x.dtype in triton_nn.TYPES and \
+        x.is_contiguous() and p.window[0] * p.window[1] < 255 and triton_nn.available()
 
 
 def _max_pool(input, *, ksize, strides, padding, data_format, name, relu=False):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
@@ -230,7 +230,10 @@ def _loss_without_waiting(log_p: torch.Tensor, labels: torch.Tensor) -> tuple:
     wrong = (labels < 0) | (labels >= log_p.shape[1])
     index = labels.masked_fill(wrong, 0).unsqueeze(1)
     loss = log_p.gather(1, index).squeeze(1).neg_()
-    backprop = log_p.exp_().scatter_(1, index, -1.0, reduce="add")
+    if tracing.lowering():                                       # a comparison fuses with what is around it
+        backprop = log_p.exp() - (torch.arange(log_p.shape[1], device=log_p.device) == index).to(log_p.dtype)
+    else:
+        backprop = log_p.exp_().scatter_(1, index, -1.0, reduce="add")
     return loss.masked_fill_(wrong, math.nan), backprop.masked_fill_(wrong.unsqueeze(1), math.nan)
 
 

@@ -1,8 +1,8 @@
 """The updates of optimizers: one rule each, on rows or on whole variables, in place.
 
 A rule is written once, over tensors that it may change (the variable and its slots), numbers (learning rates and the
-like) and the gradient. Rules of the common optimizers also take numbers that are on a GPU (`device=True`), so that no
-step waits for them. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
+like) and the gradient. Where a number is on a GPU it stays a tensor, so that no step
+waits for it. `_family` declares TensorFlow's ops around it: Apply*, ResourceApply*, and where TensorFlow has
 them SparseApply* and ResourceSparseApply*, which run the rule on the rows that the indices name, repeated ones in turn.
 A rule that only adds may have a second form, `rows=`, that adds to distinct rows where they lie.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.kernels import arrays, indexing
 from penstock._src.ops.registry import get, internal, op
@@ -29,7 +29,7 @@ _GRADIENTS = ("grad", "delta")
 
 
 def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
-            device: bool = False, rows: Callable | None = None) -> Callable:
+            rows: Callable | None = None) -> Callable:
     """Declares the ops of a rule: `states` and `inputs` are their argument names in order."""
     def declare(rule: Callable) -> Callable:
         for is_sparse in (False, True) if sparse else (False,):
@@ -38,13 +38,13 @@ def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool =
                 names = ["grad" if n == "delta" else n for n in names]
                 names.insert(names.index("grad") + 1, "indices")
             for is_ref in (True, False) if ref else (False,):
-                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, device, rows)
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows)
         return rule
     return declare
 
 
 def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
-             is_sparse: bool, device: bool, rows: Callable | None) -> None:
+             is_sparse: bool, rows: Callable | None) -> None:
     kinds = {"indices": "Tindices", "global_step": "int64"}
     args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
     args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
@@ -53,14 +53,14 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
               f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
               f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
               stateful=not is_ref, foldable=False, host="indices" if is_sparse else "").no_gradient()
-    made.kernel(_kernel(states, inputs, rule, is_ref, device, rows=rows))
-    if device and not is_sparse and len(states) < 3:
+    made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows))
+    if not is_sparse and len(states) < 3:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
         made.absorb(functools.partial(_take_short_gradient, at))
     if not is_sparse:
-        made.prepare(_preparing(states, inputs, rule, is_ref, device))
+        made.prepare(_preparing(states, inputs, rule, is_ref))
     else:
-        made.prepare(_preparing_rows(states, inputs, rule, is_ref, device, rows))
+        made.prepare(_preparing_rows(states, inputs, rule, is_ref, rows))
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
@@ -79,7 +79,7 @@ def _wanting(fn: Callable, *keywords: str) -> Callable:
 
 
 # -- running a rule ---------------------------------------------------------------------------------------------------
-def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
+def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             distinct: bool = False, rows: Callable | None = None) -> Callable:
     options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
@@ -91,7 +91,7 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
         names = [n for n in inputs if n != "indices"]
         for i, n in enumerate(names):
             if i != grad_at:
-                given[i] = _number(given[i], n, device)
+                given[i] = _number(given[i], n)
         _check(states, held, given[grad_at], indices)
         with held[0].lock:
             tensors = [h.writable() for h in held]
@@ -104,10 +104,10 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, 
     return _wanting(run, *options)
 
 
-def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool,
+def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
                     rows: Callable | None) -> Callable:
     """The rule by which rows that surely are distinct are not compared."""
-    run = _kernel(states, inputs, rule, is_ref, device, distinct=True, rows=rows)
+    run = _kernel(states, inputs, rule, is_ref, distinct=True, rows=rows)
     options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
 
     def prepare(known: Any) -> Callable | None:
@@ -115,7 +115,7 @@ def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref
     return prepare
 
 
-def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, device: bool) -> Callable:
+def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) -> Callable:
     """The rule by which numbers that are constants are read once, and shapes that are known are not checked again."""
     options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
     count = len(states)
@@ -135,7 +135,7 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
             held, grad = args[:count], args[count + grad_at]
             given = fixed.copy()
             for i in later:
-                given[i] = _number(args[count + i], inputs[i], device)
+                given[i] = _number(args[count + i], inputs[i])
             given[grad_at] = grad
             first = held[0]
             if type(first) is not VariableResource or first.value is None or first.value.shape != grad.shape or count > 1:
@@ -150,11 +150,11 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
     return prepare
 
 
-def _number(value: torch.Tensor, name: str, device: bool) -> Any:
-    """A number for a rule; one on a GPU, or in a run that is recorded, stays a tensor if the rule takes it so."""
+def _number(value: torch.Tensor, name: str) -> Any:
+    """A number for a rule; one on a GPU, or in a run that is recorded, stays a tensor."""
     if value.ndim:
         raise errors.invalid(f"{name} is not a scalar: {arrays.show(value.shape)}")
-    return value if device and (not value.is_cpu or type(value) is not torch.Tensor) else value.item()
+    return value if not value.is_cpu or type(value) is not torch.Tensor else value.item()
 
 
 def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
@@ -278,12 +278,22 @@ def _squares(average: torch.Tensor, grad: torch.Tensor, decay: Any) -> None:
         average.mul_(decay).addcmul_(grad, grad, value=1 - decay)
 
 
+def _less_ratio(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, rate: Any) -> torch.Tensor:
+    """x -= rate * a / b."""
+    return x.addcmul_(a / b, rate, value=-1) if isinstance(rate, torch.Tensor) else x.addcdiv_(a, b, value=-rate)
+
+
+def _used(number: Any) -> bool:
+    """Whether a number may be other than zero; one on a GPU is not looked at."""
+    return isinstance(number, torch.Tensor) or number != 0
+
+
 def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
     """Elements moved towards zero by `by`, and no further."""
     return x.sign() * (x.abs() - by).clamp_(min=0)
 
 
-@_family("GradientDescent", "var", "alpha delta", device=True)
+@_family("GradientDescent", "var", "alpha delta")
 def _descend(var, alpha, grad):
     _less(var, grad, alpha)
 
@@ -311,7 +321,7 @@ def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
     _check(["var"], [var], _OfShape((a.shape[0], b.shape[1])), None)
-    rate = _number(alpha, "alpha", True)
+    rate = _number(alpha, "alpha")
     if isinstance(rate, torch.Tensor):      # on a GPU, and never waited for
         with var.lock:
             var.writable().sub_(torch.mm(a, b).mul_(rate))
@@ -343,13 +353,13 @@ _add_product_fusion()
 
 @_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True)
 def _proximal_gradient_descent_update(var, alpha, l1, l2, grad):
-    moved = var.sub(grad, alpha=alpha)
-    if l1 > 0:
+    moved = _less(var.clone(), grad, alpha)
+    if _used(l1):
         moved = _shrink(moved, alpha * l1)
     var.copy_(moved.div_(1 + l2 * alpha))
 
 
-@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, device=True)
+@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True)
 def _momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
     accum.mul_(momentum).add_(grad)
     if use_nesterov:
@@ -360,9 +370,9 @@ def _momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
 
 @_family("KerasMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, ref=False)
 def _keras_momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
-    accum.mul_(momentum).sub_(grad, alpha=lr)
+    _less(accum.mul_(momentum), grad, lr)
     if use_nesterov:
-        var.add_(accum, alpha=momentum).sub_(grad, alpha=lr)
+        _less(_less(var, accum, -momentum), grad, lr)
     else:
         var.add_(accum)
 
@@ -373,7 +383,7 @@ _MANY_STEPS = torch.tensor(1e9)
 def _in_memory_order(*tensors: torch.Tensor) -> list[torch.Tensor] | None:
     """Views of tensors as ATen's fused updates take them: whole, in one order, on the CPU, in single or double precision."""
     first = tensors[0]
-    if first.dtype not in (torch.float32, torch.float64) or not first.is_cpu or \
+    if tracing.lowering() or first.dtype not in (torch.float32, torch.float64) or not first.is_cpu or \
             any(t.stride() != first.stride() or t.dtype is not first.dtype for t in tensors):
         return None
     if first.is_contiguous():
@@ -395,11 +405,13 @@ def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
 
 def _ratio(a: Any, b: Any) -> Any:
     """a / b; infinite or not a number where b is zero, as for tensors."""
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        return a / b
     with np.errstate(all="ignore"):
         return np.divide(a, b).item()
 
 
-@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False", device=True)
+@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False")
 def _adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
     rate = _adam_rate(lr, beta1_power, beta2_power)
     whole = None if use_nesterov or isinstance(rate, torch.Tensor) and not rate.is_cpu else _in_memory_order(var, grad, m, v)
@@ -411,25 +423,22 @@ def _adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
     _towards(m, grad, beta1)
     _squares(v, grad, beta2)
     step = m.mul(beta1).add_(grad * (1 - beta1)) if use_nesterov else m
-    if isinstance(rate, torch.Tensor):
-        var.addcmul_(step / v.sqrt().add_(epsilon), rate, value=-1)
-    else:
-        var.addcdiv_(step, v.sqrt().add_(epsilon), value=-rate)
+    _less_ratio(var, step, v.sqrt().add_(epsilon), rate)
 
 
 @_family("AdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", ref=False)
 def _adam_with_amsgrad_update(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    _squares(v, grad, beta2)
     torch.maximum(vhat, v, out=vhat)
-    var.addcdiv_(m, vhat.sqrt().add_(epsilon), value=-_adam_rate(lr, beta1_power, beta2_power))
+    _less_ratio(var, m, vhat.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
 
 
 @_family("AdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad")
 def _ada_max_update(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
     torch.maximum(v.mul_(beta2), grad.abs(), out=v)
-    var.addcdiv_(m, v + epsilon, value=-_ratio(lr, 1 - beta1_power))
+    _less_ratio(var, m, v + epsilon, _ratio(lr, 1 - beta1_power))
 
 
 def _adagrad_rows(var, accum, at, lr, grad, *, update_slots):
@@ -438,7 +447,7 @@ def _adagrad_rows(var, accum, at, lr, grad, *, update_slots):
     var.index_add_(0, at, accum.index_select(0, at).rsqrt_().mul_(grad).mul_(-lr))
 
 
-@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, device=True, rows=_adagrad_rows)
+@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, rows=_adagrad_rows)
 def _adagrad_update(var, accum, lr, grad, *, update_slots):
     if update_slots:
         accum.addcmul_(grad, grad)
@@ -449,7 +458,7 @@ def _adagrad_update(var, accum, lr, grad, *, update_slots):
 def _adagrad_v2_update(var, accum, lr, epsilon, grad, *, update_slots):
     if update_slots:
         accum.addcmul_(grad, grad)
-    var.addcdiv_(grad, accum.sqrt().add_(epsilon), value=-lr)
+    _less_ratio(var, grad, accum.sqrt().add_(epsilon), lr)
 
 
 @_family("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse=True)
@@ -457,7 +466,7 @@ def _proximal_adagrad_update(var, accum, lr, l1, l2, grad):
     accum.addcmul_(grad, grad)
     rate = accum.rsqrt().mul_(lr)
     moved = var.addcmul(grad, rate, value=-1)
-    if l1 > 0:
+    if _used(l1):
         moved = _shrink(moved, rate * l1)
     var.copy_(moved.div_(rate.mul_(l2).add_(1)))
 
@@ -466,42 +475,40 @@ def _proximal_adagrad_update(var, accum, lr, l1, l2, grad):
 def _adagrad_da_update(var, total, squares, grad, lr, l1, l2, global_step):
     total.add_(grad)
     squares.addcmul_(grad, grad)
-    kept = _shrink(total, l1 * global_step) if l1 > 0 else total
+    kept = _shrink(total, l1 * global_step) if _used(l1) else total
     var.copy_((kept * -lr).div_(squares.sqrt().add_(l2 * global_step * lr)))
 
 
 @_family("Adadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True)
 def _adadelta_update(var, accum, accum_update, lr, rho, epsilon, grad):
-    accum.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    _squares(accum, grad, rho)
     step = (accum_update + epsilon).sqrt_().mul_((accum + epsilon).rsqrt_()).mul_(grad)
-    var.sub_(step, alpha=lr)
-    accum_update.mul_(rho).addcmul_(step, step, value=1 - rho)
+    _less(var, step, lr)
+    _squares(accum_update, step, rho)
 
 
-@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True, device=True)
+@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True)
 def _rms_prop_update(var, ms, mom, lr, rho, momentum, epsilon, grad):
     _squares(ms, grad, rho)
-    if isinstance(lr, torch.Tensor):
-        mom.mul_(momentum).addcmul_((ms + epsilon).rsqrt_().mul_(grad), lr)
-    else:
-        mom.mul_(momentum).addcdiv_(grad, (ms + epsilon).sqrt_(), value=lr)
+    _less_ratio(mom.mul_(momentum), grad, (ms + epsilon).sqrt_(), -lr)
     var.sub_(mom)
 
 
 @_family("CenteredRMSProp", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True)
 def _centered_rms_prop_update(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
-    ms.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+    _squares(ms, grad, rho)
     _towards(mg, grad, rho)
     spread = ms.addcmul(mg, mg, value=-1).add_(epsilon)
-    mom.mul_(momentum).addcdiv_(grad, spread.sqrt_(), value=lr)
+    _less_ratio(mom.mul_(momentum), grad, spread.sqrt_(), -lr)
     var.sub_(mom)
 
 
 def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
     """Follow the regularized leader: `linear` sums what the gradients ask for, l1 keeps small weights at zero."""
     new = accum.addcmul(grad, grad)
-    root, old_root = (new.sqrt(), accum.sqrt()) if lr_power == -0.5 else (new.pow(-lr_power), accum.pow(-lr_power))
-    asked = grad.add(var, alpha=2 * l2_shrinkage) if l2_shrinkage else grad
+    half = not isinstance(lr_power, torch.Tensor) and lr_power == -0.5
+    root, old_root = (new.sqrt(), accum.sqrt()) if half else (new.pow(-lr_power), accum.pow(-lr_power))
+    asked = grad.add(var * (2 * l2_shrinkage)) if _used(l2_shrinkage) else grad
     linear.add_(asked).sub_((root - old_root).div_(lr).mul_(var))
     steps = (linear.sign() * l1 - linear).div_(root.div_(lr).add_(2 * l2))
     var.copy_(torch.where(linear.abs() > l1, steps, torch.zeros_like(steps)))
@@ -520,11 +527,11 @@ _family("FtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", spa
 def _add_sign_update(var, m, lr, alpha, sign_decay, beta, grad):
     _towards(m, grad, beta)
     agreement = grad.sign() * m.sign()
-    var.sub_(agreement.mul_(sign_decay).add_(alpha).mul_(grad), alpha=lr)
+    _less(var, agreement.mul_(sign_decay).add_(alpha).mul_(grad), lr)
 
 
 @_family("PowerSign", "var m", "lr logbase sign_decay beta grad")
 def _power_sign_update(var, m, lr, logbase, sign_decay, beta, grad):
     _towards(m, grad, beta)
     agreement = grad.sign() * m.sign()
-    var.sub_(agreement.mul_(logbase * sign_decay).exp_().mul_(grad), alpha=lr)
+    _less(var, agreement.mul_(logbase * sign_decay).exp_().mul_(grad), lr)

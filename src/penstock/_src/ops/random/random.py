@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import broadcast, concat, rank_at_most, rank_is
 from penstock._src.graph import random_seed
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
-from penstock._src.kernels import philox, rejection
+from penstock._src.kernels import draws, philox, rejection
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -45,8 +45,12 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
 _generators: dict[str, torch.Generator] = {}
 
 
-def generator(device: torch.device | str) -> torch.Generator:
-    """The torch generator for ops without seeds; its own seed is not predictable."""
+def generator(device: torch.device | str) -> torch.Generator | None:
+    """The torch generator for ops without seeds; its own seed is not predictable. In a step that is traced, the default one."""
+    traced = tracing.draws()
+    if traced is not None:
+        traced.unseeded = True
+        return None
     key = str(device)
     made = _generators.get(key)
     if made is None:
@@ -84,16 +88,17 @@ def vector_shape(shape: Any, *, c: Any) -> Any:
 def _filler(name: str, draw: Any, quick: Any) -> Any:
     """An op that fills a shape: `draw` from Philox, `quick` from a torch generator."""
     made = op(name, "shape: T -> output: dtype", _FLOATS, stateful=True).no_gradient()
+    made.random = True
     made.shape(vector_shape)
 
     @made.kernel
     def _made_kernel(shape, *, seed, seed2, dtype, node, ctx):
-        dims = sizes(shape)
+        dims, device = sizes(shape), draws.device_for(shape.device)
         source = stream(ctx, node, name, seed, seed2, dtype.name)
         if source is None:
-            return quick(dims, dtype.torch, shape.device)
+            return quick(dims, dtype.torch, device)
         count = math.prod(dims)
-        return draw(source.reserve(count * philox.RESERVED), count, dtype.torch, shape.device).reshape(dims)
+        return draw(source.reserve(count * philox.RESERVED), count, dtype.torch, device).reshape(dims)
     return made
 
 
@@ -116,6 +121,9 @@ random_uniform_int = op("RandomUniformInt", "shape: T, minval: Tout, maxval: Tou
                         stateful=True).no_gradient()
 
 
+random_uniform_int.random = True
+
+
 @random_uniform_int.shape
 def _random_uniform_int_shape(shape, minval, maxval, *, c):
     rank_is(shape, 1), rank_is(minval, 0), rank_is(maxval, 0)
@@ -124,7 +132,7 @@ def _random_uniform_int_shape(shape, minval, maxval, *, c):
 
 @random_uniform_int.kernel
 def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node, ctx):
-    dims = sizes(shape)
+    dims, device = sizes(shape), draws.device_for(shape.device)
     low, high = int_range(minval, maxval)
     count = math.prod(dims)
     if count and low >= high:
@@ -132,15 +140,15 @@ def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node
     source = stream(ctx, node, "RandomUniformInt", seed, seed2, Tout.name)
     if source is not None:
         if not count:
-            return torch.empty(dims, dtype=Tout.torch, device=shape.device)
+            return torch.empty(dims, dtype=Tout.torch, device=device)
         return philox.uniform_int(source.reserve(count * philox.RESERVED), count, low, high, Tout.torch,
-                                  shape.device).reshape(dims)
-    out = torch.empty(dims, dtype=Tout.torch, device=shape.device)
+                                  device).reshape(dims)
+    out = torch.empty(dims, dtype=Tout.torch, device=device)
     if not count:
         return out
     if high - low < 1 << 63:
-        return out.random_(low, high, generator=generator(shape.device))
-    bits = out.random_(-1 << 63, None, generator=generator(shape.device))
+        return out.random_(low, high, generator=generator(device))
+    bits = out.random_(-1 << 63, None, generator=generator(device))
     return philox.unsigned_remainder(bits, high - low) + low
 
 

@@ -1,7 +1,7 @@
 """A variable's place in a run that is recorded: what is done to it is noted, and the variable stays as it is.
 
-A recorded run (step/compile/recorder.py) gives kernels these instead of variables. They are written in terms of the same
-methods, so nothing in a kernel knows of recordings.
+A recorded run (step/compile/recorder.py) and a trace (step/tiers/lower.py) give kernels these instead of variables. They are
+written in terms of the same methods, so nothing in a kernel knows of recordings.
 """
 from __future__ import annotations
 
@@ -81,3 +81,33 @@ class StandIn(VariableResource):
     def arrange(self, order: tuple[int, ...]) -> None:
         """Not inside of a step."""
         raise errors.InternalError(None, None, "A variable is arranged while its step is recorded.")
+
+
+class Shadow(VariableResource):
+    """Takes the place of a variable in a trace. An update makes a new value: the old one may still be read."""
+
+    __slots__ = ("first",)
+
+    def __init__(self, real: VariableResource, value: torch.Tensor):
+        super().__init__(real.name, real.dtype, real.dims, value)
+        self.first = value
+
+    def writable(self) -> torch.Tensor:
+        """The tensor to update in place: a copy, which the compiler removes."""
+        self.value = self.value.clone()
+        return self.value
+
+    def assign(self, value: Any) -> None:
+        """Sets the value."""
+        self.value = value.clone()
+
+    def add(self, value: torch.Tensor, alpha: float) -> None:
+        """Adds `alpha` times `value`."""
+        self.value = torch.add(self.value, value, alpha=alpha)
+
+    def add_product(self, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
+        """Adds `alpha` times a product."""
+        self.add(torch.mm(a, b), alpha)
+
+    def arrange(self, order: tuple[int, ...]) -> None:
+        """The layout of the variable is not changed by a trace."""

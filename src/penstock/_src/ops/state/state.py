@@ -138,6 +138,11 @@ class VariableResource:
         from penstock._src.ops.state.stand_in import StandIn
         return StandIn(self, at, recorder)
 
+    def shadow(self, value: torch.Tensor) -> VariableResource:
+        """What takes its place, with `value`, in a trace (step/tiers/lower.py)."""
+        from penstock._src.ops.state.stand_in import Shadow
+        return Shadow(self, value)
+
     def assign(self, value: Value) -> None:
         """Sets the value to a copy of `value`."""
         with self.lock:

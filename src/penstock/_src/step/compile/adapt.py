@@ -14,6 +14,7 @@ import torch
 
 from penstock._src.base import dtypes
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels import draws
 from penstock._src.kernels.devices.cpu import to_host
 from penstock._src.kernels.devices.device import Device
 from penstock._src.ops.registry import OpDef
@@ -110,7 +111,8 @@ def _put(value: Any, device: Device) -> Any:
 def _making(bound: Callable, device: Device) -> Callable:
     """For kernels without inputs on the device: what they make is put there."""
     def call(*args: Any, **kw: Any) -> Any:
-        out = bound(*[_each(to_host, a) for a in args], **kw)
+        with draws.made_on(device.torch):
+            out = bound(*[_each(to_host, a) for a in args], **kw)
         if isinstance(out, (tuple, list)):
             return type(out)([_each(lambda v: _put(v, device), o) for o in out])
         return _put(out, device)

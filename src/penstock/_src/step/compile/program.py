@@ -316,12 +316,14 @@ def _nested(op: Operation, names: list[str]) -> list[str]:
     return out
 
 
-def write_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Program:
+def write_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None,
+                  unfused: bool = False) -> Program:
     """The straight program of ops without control flow. `placed` has their devices, where values may be in memory other than
-    the host's."""
-    writer = _writer(ops, ctx, placed)
+    the host's. `unfused` is for tracing: kernels write over nothing, and variables stay as they lie."""
+    writer = Writer(ctx, placed, reuse=False) if unfused else _writer(ops, ctx, placed)
     program = writer.write(ops, fetches, feeds)
-    arrange_filters(ops, writer.constants())
+    if not unfused:
+        arrange_filters(ops, writer.constants())
     return program
 
 

@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.step.compile.cuda_graph import read_on_host
 from penstock._src.step.compile.program import Program
 from penstock._src.step.compile.recorder import Recorder, Refused, Traced, inner
 from penstock._src.step.compile.replay import Replay, product_first
@@ -52,6 +51,18 @@ def _computes(op: Operation) -> bool:
     handles = [t for t in op._inputs if t.dtype.base_dtype.torch is None]
     return (not opdef.stateful or opdef.per_session or bool(handles)) and all(
         t.dtype.base_dtype.name == "resource" and t._op.opdef.per_session for t in handles)
+
+
+def read_on_host(ops: list[Operation], feeds: list[Tensor]) -> bool:
+    """Whether a feed is a shape, an axis or text: it may change without changing its own shape."""
+    fed = {id(t) for t in feeds if t.dtype.base_dtype.name != "resource"}
+    for op in ops:
+        arguments = [arg for arg, n in zip(op.opdef.inputs, op._counts or (None,) * len(op.opdef.inputs), strict=True)
+                     for _ in range(1 if n is None else n)]
+        if any(id(t) in fed and (arg.name in op.opdef.host_inputs and t.dtype.is_integer or t.dtype.torch is None)
+               for arg, t in zip(arguments, op._inputs, strict=True)):
+            return True
+    return False
 
 
 class Recorded(Program):

@@ -21,7 +21,7 @@ class Options:
     remapping: bool = True
     loop_optimization: bool = True
     recording: bool = True                         # short steps run without the interpreter (step/compile/recorded.py)
-    jit: bool = False                              # parts of the step are compiled by torch (step/optimize/parts.py)
+    jit: bool = False                              # the step waits for its best version (step/tiers)
 
     @property
     def any(self) -> bool:
@@ -31,6 +31,7 @@ class Options:
 
 jit_everywhere = [False]                           # tf.config.optimizer.set_jit
 ALL, NONE = Options(), Options(*[False] * len(dataclasses.fields(Options)))
+UNFUSED = Options(remapping=False, recording=False)    # every op is a call of its own: for a compiler that fuses by itself
 
 
 def options_of(config: Any) -> Options:

@@ -56,14 +56,11 @@ def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operatio
     if dims is not None:
         specialize_shapes(step, dims)
     narrow_branches(step)
-    step.joins_pointwise = options.remapping and not options.jit and may_join(step)
+    step.joins_pointwise = options.remapping and may_join(step)
     for switch, run in PASSES:
-        if getattr(options, switch) and not (options.jit and run is join_small):       # torch.compile knows better
+        if getattr(options, switch):
             (_IN_BODIES.get(run, run) if inline else run)(step)
     advance_early(step)
-    if options.jit:
-        from penstock._src.step.optimize.parts import take_parts
-        take_parts(step)
     return step
 
 

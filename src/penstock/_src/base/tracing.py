@@ -1,0 +1,28 @@
+"""What this thread traces: a step that becomes a graph of ATen calls (step/tiers), or is captured as a CUDA graph.
+
+Kernels ask `lowering` where they have a form that only runs on real memory.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+_local = threading.local()
+
+
+def draws() -> Any:
+    """What the step that is traced takes from random streams (kernels/draws.py); None if none is."""
+    return getattr(_local, "draws", None)
+
+
+def set_draws(value: Any) -> Any:
+    """Begins or ends a trace; gives what was there before."""
+    before = draws()
+    _local.draws = value
+    return before
+
+
+def lowering() -> bool:
+    """Whether a step becomes a graph of ATen calls: tensors have no memory then."""
+    found = draws()
+    return found is not None and found.lowering

@@ -1,0 +1,220 @@
+"""A step as one ATen graph.
+
+A program is Python that calls ATen. Here it runs once on fake tensors, which have shapes and no values, and every call is
+written into a torch.fx graph. Gradients, optimizer updates and called functions are part of the program, so the graph holds the
+whole step. Loops whose length is known on the host are unrolled.
+
+The graph is a function. Its inputs are the values of the variables, the feeds, and the places in the random streams
+(kernels/draws.py). At its end it copies new values into the variables that the step changed. What the host computes from shapes
+and constants (axes, sizes, learning rates) stays real and becomes constants of the graph. A kernel that reads a value that
+depends on the inputs ends the trace.
+"""
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from penstock._src.kernels import draws
+from penstock._src.step.tiers.captured import is_variable
+
+MOST_NODES = 20_000             # of a graph: Inductor's time grows faster than their number
+_LARGE = 1 << 20                # elements of constants that are computed beforehand
+_SMALL = 64                     # elements of integer tensors that are taken to be shapes and axes
+
+
+class Unsupported(Exception):
+    """A step cannot be one graph; the message says why."""
+
+
+@dataclasses.dataclass
+class Lowered:
+    """A traced step."""
+    graph: torch.fx.GraphModule          # of (*variables, *feeds, *places) -> results
+    variables: list[Any]    # in the order of its inputs
+    fixed: list[Any]        # those found in the program; the others are feeds
+    feeds: list[int]                     # positions of tensors among the feeds
+    changed: list[int]                   # positions of variables that it updates
+    results: list[Any]                   # per result: the position in the graph's output, or a constant
+    draws: draws.Draws                   # what it takes from random streams
+    example: list[torch.Tensor]          # fake inputs
+
+
+class _HostStaysReal(TorchDispatchMode):
+    """Runs what depends on constants alone for real, so that Python can read it; all else goes on to be traced."""
+
+    def __init__(self, device: torch.device):
+        super().__init__()
+        self.device, self.calls = device, 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        fake = [isinstance(t, torch._subclasses.FakeTensor) for t in given]
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        constant = not any(fake) and all(t.numel() <= _LARGE for t in given)
+        if constant and not random and (given or self._is_small(func, args, kwargs)):
+            with _disable_current_modes():
+                return func(*args, **kwargs)
+        if any(fake):
+            _check_writes(func, args, kwargs)
+        self.calls += 1
+        if self.calls > MOST_NODES:
+            raise Unsupported(f"it has more than {MOST_NODES} calls")
+        return func(*args, **kwargs)
+
+    def _is_small(self, func: Any, args: tuple, kwargs: dict) -> bool:
+        """Whether a tensor made of nothing is one that the host computes with."""
+        device = torch.device(kwargs.get("device") or "cpu")
+        if device.type != self.device.type:
+            return True
+        if device.type != "cpu":
+            return False
+        with _disable_current_modes():
+            made = func(*args, **{**kwargs, "device": torch.device("meta")})
+        return not made.dtype.is_floating_point and made.numel() <= _SMALL
+
+
+def _check_writes(func: Any, args: tuple, kwargs: dict) -> None:
+    """A constant must not be overwritten with something that is not constant."""
+    for i, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[i] if i < len(args) else kwargs.get(argument.name)
+        for t in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(t, torch.Tensor) and not isinstance(t, torch._subclasses.FakeTensor):
+                raise Unsupported(f"{func} changes a constant")
+
+
+def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered:
+    """The graph of a program, for feeds and variables of the shapes that they have now."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+    step = _rebindable(program)
+    fixed = [c for c in step.__globals__.values() if is_variable(c)]
+    given = [f for f in feeds if is_variable(f)]
+    variables = list({id(v): v for v in (*fixed, *given)}.values())
+    _check_inputs(variables, feeds, step.__globals__, device)
+    tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    example = [mode.from_tensor(v.value) for v in variables]
+    example += [mode.from_tensor(feeds[i]) if feeds[i].device == device else _moved(mode, feeds[i], device) for i in tensors]
+    found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), example)     # type: ignore[arg-type]
+    with draws.traced(found.draws) as drawn, torch.no_grad():
+        places = drawn.places(mode, device)
+        graph = make_fx(lambda *values: _run(found, step, ctx, feeds, values, device), tracing_mode="fake",
+                        _allow_non_fake_inputs=True)(*example, places)
+    example.append(places)
+    if len(graph.graph.nodes) > MOST_NODES:
+        raise Unsupported(f"it has more than {MOST_NODES} calls")
+    _check_constants(graph, ctx)
+    _fold_uniform(graph, device)
+    found.graph = graph
+    return found
+
+
+def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, device: torch.device) -> list:
+    """Runs the program on the values that stand for variables and feeds, and the updates at its end."""
+    count = len(found.variables)
+    shadows = [v.shadow(value) for v, value in zip(found.variables, values, strict=False)]
+    by = {id(v): s for v, s in zip(found.variables, shadows, strict=True)}
+    tensors = dict(zip(found.feeds, values[count:-1], strict=True))
+    arguments = [tensors[i] if i in tensors else by.get(id(f), f) for i, f in enumerate(feeds)]
+    scope = {name: by.get(id(c), c) for name, c in step.__globals__.items()}
+    found.draws.begin(values[-1])
+    with _HostStaysReal(device):
+        results = types.FunctionType(step.__code__, scope)(ctx, *arguments)
+        out = _flat_results(found, results, by)
+        new = [s.value for s in shadows]
+        found.changed = [i for i, s in enumerate(shadows) if s.value is not s.first]
+        new = {i: new[i].clone() if any(new[i] is s.first for s in shadows) else new[i] for i in found.changed}
+        for i in found.changed:
+            if new[i].shape != shadows[i].first.shape or new[i].dtype is not shadows[i].first.dtype:
+                raise Unsupported(f"it gives the variable {shadows[i].name} another shape")
+            shadows[i].first.copy_(new[i])
+    return out
+
+
+def _flat_results(found: Lowered, results: tuple, shadows: dict[int, Any]) -> list:
+    """The results that are computed; what is constant is noted instead."""
+    out: list[torch.Tensor] = []
+    firsts = {id(s.first) for s in shadows.values()}
+    found.results = []
+    back = {id(s): v for v, s in zip(found.variables, shadows.values(), strict=True)}
+    for r in results:
+        if isinstance(r, torch._subclasses.FakeTensor):
+            found.results.append(Output(len(out)))
+            out.append(r.clone() if id(r) in firsts or r._is_view() else r)
+        elif id(r) in back:
+            found.results.append(back[id(r)])
+        else:
+            found.results.append(r)
+    return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A result that the graph computes."""
+    at: int
+
+
+def _rebindable(program: Any) -> types.FunctionType:
+    """The function of a program, whose constants can be replaced."""
+    program = getattr(program, "program", program)
+    if not isinstance(getattr(program, "run", None), types.FunctionType):
+        raise Unsupported("it runs on the dataflow executor")
+    return program.run
+
+
+def _check_inputs(variables: list[Any], feeds: tuple, scope: dict, device: torch.device) -> None:
+    for v in variables:
+        if not isinstance(v.value, torch.Tensor):
+            raise Unsupported(f"the variable {v.name} has no numbers")
+        if v.value.device != device:
+            raise Unsupported(f"the variable {v.name} is on {v.value.device}")
+    for f in feeds:
+        if not isinstance(f, torch.Tensor) and not is_variable(f):
+            raise Unsupported(f"it is fed a {type(f).__name__}")
+    for c in scope.values():
+        if hasattr(c, "lock") and not is_variable(c):
+            raise Unsupported(f"it uses a {type(c).__name__}")
+
+
+def _moved(mode: Any, feed: torch.Tensor, device: torch.device) -> torch.Tensor:
+    with mode:
+        return torch.empty_strided(feed.shape, feed.stride(), dtype=feed.dtype, device=device)
+
+
+def _check_constants(graph: torch.fx.GraphModule, ctx: Any) -> None:
+    """No variable may have become a constant: one that is reached in another way than through feeds or the program."""
+    held = {v.value.untyped_storage().data_ptr() for _, v in ctx.resources.items()
+            if is_variable(v) and isinstance(v.value, torch.Tensor)}
+    for node in graph.graph.find_nodes(op="get_attr"):
+        value = getattr(graph, str(node.target))
+        if isinstance(value, torch.Tensor) and value.numel() and value.untyped_storage().data_ptr() in held:
+            raise Unsupported("it reads a variable of a function")
+
+
+def _fold_uniform(graph: torch.fx.GraphModule, device: torch.device) -> None:
+    """Constants that hold one number everywhere become `full`, which costs no memory."""
+    for node in graph.graph.find_nodes(op="get_attr"):
+        value = getattr(graph, str(node.target))
+        if not isinstance(value, torch.Tensor) or value.numel() < 2 or value.is_complex():
+            continue
+        first = value.flatten()[0]
+        if bool((value == first).all()):
+            with graph.graph.inserting_before(node):
+                made = graph.graph.call_function(torch.ops.aten.full.default, (list(value.shape), first.item()),
+                                                 {"dtype": value.dtype, "device": value.device, "pin_memory": False})
+            made.meta.update(node.meta)
+            node.replace_all_uses_with(made)
+            graph.graph.erase_node(node)
+    graph.recompile()

@@ -1,0 +1,330 @@
+"""Which version of a step runs.
+
+Every step starts at once as a program (tier 1). On a GPU, one whose feeds have the same shapes again is captured as a CUDA
+graph (tier 2). One that runs on is traced to a graph (`lower.py`), which Inductor compiles in a background thread (tier 3). The
+compiled version runs once beside the present one, on copies of the variables; if both agree, it takes over.
+
+What a tier refuses stays as it was. The reason is logged once, counted in `refused`, and not tried again for the same shapes.
+PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True` does. On
+the host, where compiling takes long, steps are compiled only where one of these asks for it.
+"""
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import switches, tracing
+from penstock._src.graph.functions import as_function
+from penstock._src.graph.node import Operation
+from penstock._src.step.compile.program import CHECK_NUMERICS, Program
+from penstock._src.step.compile.recorded import read_on_host
+from penstock._src.step.tiers import attention, inductor, lower
+from penstock._src.step.tiers.captured import Captured, Moves, is_variable, places
+
+_FEWEST = 4                         # statements of a program that is worth it
+_SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
+_MOST_KEYS = 8                      # sets of shapes for which one step has better versions
+_MOST_MOVES = 8                     # captures of one step that found its variables elsewhere
+_OFTEN = 500                        # runs on the host before a step may be compiled
+_LONG = 10.0                        # seconds of work on the host after which it is
+_SOME = 4                           # runs on a GPU before it is
+
+refused: collections.Counter = collections.Counter()      # reasons why steps stayed in a lower tier
+_log = logging.getLogger("penstock")
+_told: set[str] = set()
+
+
+def tiered(program: Any, step: Any, placed: dict | None, unfused: Callable[[], Any], wait: bool = False) -> Any:
+    """`program`, compiled from an optimized `step` whose ops are `placed`, with its better versions.
+
+    `unfused` gives the program as calls of ATen alone, for tracing. `wait` compiles before the second run.
+    """
+    asked = switches.TIER.value()
+    highest = asked or "3"
+    device = _device(placed)
+    worth_it = len(program.lines) >= _FEWEST or any(op.opdef.calls for op in step.ops)
+    if highest == "1" or device is None or CHECK_NUMERICS or not isinstance(program, Program) or not worth_it or \
+            read_on_host(step.ops, step.feeds) or not _only_variables(step.ops):
+        return program
+    compiles = highest in ("3", "wait") and inductor.available(device.type)
+    if device.type != "cuda" and not (compiles and (wait or asked)):
+        return program
+    return Tiered(program, unfused, device, compiles, wait or highest == "wait")
+
+
+def _device(placed: dict | None) -> torch.device | None:
+    """The device that a step runs on; None if there are several beside the host."""
+    if placed is None:
+        return torch.device("cpu")
+    found = {d.torch for d in placed.values() if not d.host}
+    return found.pop() if len(found) == 1 else None
+
+
+def _only_variables(ops: list[Operation], depth: int = 0) -> bool:
+    """Whether ops keep no state but that of variables and random streams, as far as their declarations tell."""
+    for op in ops:
+        opdef = op.opdef
+        if opdef.blocking or opdef.client_code or opdef.transfer in ("send", "recv") or depth > 16:
+            return False
+        if opdef.calls:
+            bodies = [as_function(f, op.graph) for n in opdef.function_attrs
+                      for f in (op.attrs[n] if isinstance(op.attrs[n], (list, tuple)) else [op.attrs[n]])]
+            if not all(_only_variables(f.graph._ops, depth + 1) for f in bodies):
+                return False
+        elif opdef.stateful and not opdef.per_session and not opdef.random and not \
+                any(t.dtype.base_dtype.name == "resource" for t in op._inputs):
+            return False
+    return True
+
+
+class Tiered(Program):
+    """A step that runs in the best version that there is for its feeds."""
+
+    def __init__(self, program: Any, unfused: Callable[[], Any], device: torch.device, compiles: bool, wait: bool):
+        self.program, self.device, self.compiles, self.wait = program, device, compiles, wait
+        self.unfused = unfused
+        self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
+        self._fixed = [c for c in program.scope.values() if is_variable(c)]
+        self._slots: dict[tuple, Slot] = {}
+        self._left = 0 if device.type == "cuda" or self.wait else _OFTEN      # runs in which nothing is looked at
+
+    def run(self, ctx: Any, *feeds: Any) -> tuple:
+        """One step."""
+        if self._left > 0:
+            self._left -= 1
+            return self.program.run(ctx, *feeds)
+        key = tuple([(f.shape, f.dtype) if isinstance(f, torch.Tensor) else id(f) for f in feeds])
+        slot = self._slots.get(key)
+        if slot is None:
+            if len(self._slots) >= _MOST_KEYS:
+                return self.program.run(ctx, *feeds)
+            slot = self._slots.setdefault(key, Slot(self, feeds))
+        if not slot.lock.acquire(blocking=self.device.type == "cuda"):   # on the host, steps of several threads run at once
+            return self.program.run(ctx, *feeds)
+        try:
+            return slot.run(ctx, feeds)
+        finally:
+            slot.lock.release()
+
+    @property
+    def unlocked(self) -> bool:     # type: ignore[override]
+        """Whether it needs Python's lock for little of its time."""
+        return self.program.unlocked
+
+    def failing_op(self, traceback: Any) -> Any:
+        """The op whose statement raised."""
+        return self.program.failing_op(traceback)
+
+    def explain(self) -> str:
+        """What runs, per set of shapes."""
+        return "\n".join(slot.explain() for slot in self._slots.values())
+
+
+class Slot:
+    """The versions of a step for feeds of some shapes."""
+
+    def __init__(self, step: Tiered, feeds: tuple):
+        self.step = step
+        self.variables = list({id(v): v for v in (*step._fixed, *feeds) if is_variable(v)}.values())
+        self.version = step.program           # what runs when nothing is captured
+        self.tier, self.reasons = 1, []
+        self._captured: Captured | None = None
+        self._captures = step.device.type == "cuda" and all(isinstance(f, torch.Tensor) or is_variable(f) for f in feeds)
+        self._compiles = step.compiles
+        self._ready: Compiled | None = None
+        self._runs, self._moves, self._seconds = 0, 0, 0.0
+        self.lock = threading.Lock()
+
+    def run(self, ctx: Any, feeds: tuple) -> tuple:
+        """One step; the caller holds the lock."""
+        if self._compiles:
+            self._consider(ctx, feeds)
+        if self._ready is not None:
+            return self._try(ctx, feeds)
+        if self._captured is not None:
+            if self._captured.holds():
+                return self._captured.run(ctx, *feeds)
+            self._captured = None
+        self._runs += 1
+        if self._captures and self._runs > _SETTLING:
+            return self._capture(ctx, feeds)
+        return self._plain(ctx, feeds)
+
+    def _plain(self, ctx: Any, feeds: tuple) -> tuple:
+        began = time.perf_counter()
+        before = places(self.variables)
+        try:
+            if self.tier < 3:
+                return self.version.run(ctx, *feeds)
+            return self._compiled(ctx, feeds)
+        finally:
+            self._seconds += time.perf_counter() - began
+            if self._captures and before != places(self.variables):
+                self._runs = min(self._runs, _SETTLING - 1)              # wait until the variables settle
+                self._moves += 1
+                if self._moves > _MOST_MOVES:
+                    self._refuse(2, "it moves its variables")
+
+    def _compiled(self, ctx: Any, feeds: tuple) -> tuple:
+        """A run of compiled code. Where it fails, the program says why, or does the step."""
+        try:
+            return self.version.run(ctx, *feeds)
+        except Exception as e:
+            self._refuse(3, e)
+            self.version, self.tier = self.step.program, 1
+            return self.version.run(ctx, *feeds)
+
+    # -- tier 2 -----------------------------------------------------------------------------------------------------
+    def _capture(self, ctx: Any, feeds: tuple) -> tuple:
+        try:
+            if any(not isinstance(v.value, torch.Tensor) or v.value.device != self.step.device for v in self.variables):
+                raise RuntimeError("some of its variables are elsewhere")
+            made = Captured(self.version, ctx, feeds, self.variables, self.step.device)
+        except Exception as e:
+            self._refuse(2, e)
+            torch.cuda.synchronize(self.step.device)
+            for v in self.variables:
+                if isinstance(v.value, torch.Tensor) and v.value.is_cuda and isinstance(e, Moves):
+                    v.value = v.value.clone()                            # out of the memory of the capture, which ends here
+            return self._plain(ctx, feeds)
+        self._captured = made
+        self.tier = max(self.tier, 2)
+        return made.run(ctx, *feeds)
+
+    def _refuse(self, tier: int, why: Any) -> None:
+        reason = str(why).strip().split("\n")[0][:200] or type(why).__name__
+        if tier == 2:
+            self._captures, self._captured = False, None
+        else:
+            self._compiles, self._ready = False, None
+        self.reasons.append(f"not in tier {tier}: {reason}")
+        refused[tier, reason] += 1
+        if reason not in _told:
+            _told.add(reason)
+            _log.info("A step stays below tier %d: %s", tier, reason)
+
+    # -- tier 3 -----------------------------------------------------------------------------------------------------
+    def _consider(self, ctx: Any, feeds: tuple) -> None:
+        """Begins to compile when the step has run often enough."""
+        if self.step.wait:
+            if self._runs:
+                self._compiles = False
+                self._compile(ctx, feeds)
+        elif self._seconds > _LONG if self.step.device.type == "cpu" else self._runs > _SOME or self._captured is not None:
+            self._compiles = False
+            threading.Thread(target=self._compile, args=(ctx, feeds), daemon=True, name="penstock-compile").start()
+
+    def _compile(self, ctx: Any, feeds: tuple) -> None:
+        try:
+            began = time.perf_counter()
+            self._ready = Compiled(lower.trace(self.step.unfused(), ctx, feeds, self.step.device), self.step.device)
+            _log.info("A step was compiled in %.1f s.", time.perf_counter() - began)
+        except Exception as e:
+            self._refuse(3, e)
+
+    def _try(self, ctx: Any, feeds: tuple) -> tuple:
+        """Runs the compiled version beside the present one; it takes over if both agree."""
+        made, self._ready = self._ready, None
+        assert made is not None
+        try:
+            trial, state = made.trial(feeds)
+            before = [v.value.clone() for v, _ in state]
+        except Exception as e:
+            self._refuse(3, e)
+            return self._plain(ctx, feeds)
+        results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
+            else self._plain(ctx, feeds)
+        changed = [(new, v.value, old) for (v, new), old in zip(state, before, strict=True)]
+        differs = _difference(trial, results, changed, made.lowered.draws.unseeded)
+        if differs:
+            self._refuse(3, differs)
+            return results
+        self.version, self.tier = made, 3
+        self._captured, self._runs, self._captures = None, _SETTLING, self.step.device.type == "cuda"
+        return results
+
+    def explain(self) -> str:
+        """What runs, and why nothing better does."""
+        return f"tier {self.tier}" + "".join(f"; {r}" for r in self.reasons)
+
+
+class Compiled:
+    """A step that Inductor has compiled."""
+
+    def __init__(self, lowered: lower.Lowered, device: torch.device):
+        self.lowered, self.device = lowered, device
+        graph = inductor.functional(lowered.graph, lowered.example)
+        attention.use_kernels(graph)
+        self._call = inductor.compiled(graph, lowered.example)
+        lowered.graph = graph
+
+    def run(self, ctx: Any, *feeds: Any) -> tuple:
+        """One step. Variables that somebody else holds are copied first."""
+        low = self.lowered
+        for i in low.changed:
+            low.variables[i].writable()
+        return self._results(self._call([v.value for v in low.variables] + self._rest(feeds, self._places(True))))
+
+    def trial(self, feeds: tuple) -> tuple[tuple, list]:
+        """The results of a step on copies of the variables, and (variable, what it would be) for those that it changes."""
+        low = self.lowered
+        values = [v.value.clone() if i in low.changed else v.value for i, v in enumerate(low.variables)]
+        out = self._results(self._call(values + self._rest(feeds, self._places(False))))
+        return out, [(low.variables[i], values[i]) for i in low.changed]
+
+    def _rest(self, feeds: tuple, stretch: torch.Tensor) -> list:
+        return [feeds[i].to(self.device) for i in self.lowered.feeds] + [stretch]
+
+    def _places(self, take: bool) -> torch.Tensor:
+        """Where random stretches begin. In a capture, the tensor that each replay fills."""
+        capturing = tracing.draws()
+        if capturing is not None:
+            return capturing.all_of(self.lowered.draws)
+        return self.lowered.draws.next(take).to(self.device)
+
+    def _results(self, out: Any) -> tuple:
+        return tuple([out[r.at] if isinstance(r, lower.Output) else r for r in self.lowered.results])
+
+
+def _difference(found: tuple, expected: tuple, state: list, unseeded: bool) -> str:
+    """How two runs of a step differ; empty if they agree as well as rounding lets them.
+
+    Optimizers that divide by the size of a gradient turn its rounding errors into updates of full size where the true gradient
+    is zero. So a few variables may differ by as much as they changed.
+    """
+    for a, b in zip(found, expected, strict=True):
+        if isinstance(b, torch.Tensor):
+            if a.shape != b.shape or a.dtype is not b.dtype:
+                return f"a result has another shape or type: {tuple(a.shape)}, {a.dtype} for {tuple(b.shape)}, {b.dtype}"
+            if not unseeded and not _close(a, b, 0.0):
+                return "a result differs"
+    far = 0
+    for new, b, old in state:
+        if unseeded or _close(new, b, 0.0):
+            continue
+        far += 1
+        if not _close(new, b, 2.0 * _size(b.double() - old.double())):
+            return "a variable differs"
+    return "too many variables differ" if far > max(1, len(state) // 4) else ""
+
+
+def _size(t: torch.Tensor) -> float:
+    return float(torch.where(t.isfinite(), t, 0).norm())
+
+
+def _close(a: torch.Tensor, b: torch.Tensor, slack: float) -> bool:
+    """Whether a is b but for rounding: by the norm of their difference, and the same where not finite."""
+    if not b.is_floating_point() and not b.is_complex():
+        return bool((a != b).sum() <= b.numel() // 100)                  # the largest of rounded numbers may be another
+    a, b = a.to(b.device), b
+    good = b.isfinite()
+    if not bool((a.isfinite() == good).all()):
+        return False
+    tolerance = {torch.float64: 1e-6, torch.float32: 2e-2 if b.is_cuda else 1e-3}.get(b.dtype, 5e-2)
+    return _size(a.double() - b.double()) <= tolerance * _size(b.double()) + slack + 1e-6 * b.numel() ** 0.5

@@ -1,0 +1,287 @@
+"""Steps that are compiled as a whole: jit_compile, global_jit_level, set_jit, PENSTOCK_TIER. Here graphs run as they were
+traced; `test_inductor.py` compiles some."""
+import contextlib
+import logging
+
+import numpy as np
+import pytest
+
+import penstock as tf2
+import penstock.compat.v1 as tf
+from penstock._src.step.tiers import inductor, tiers
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """The graphs that Inductor would be given; they run as they are."""
+    seen = []
+    monkeypatch.setattr(inductor, "available", lambda device: True)
+    monkeypatch.setattr(inductor, "compiled", lambda graph, example: seen.append(graph) or (lambda inputs: graph(*inputs)))
+    return seen
+
+
+def jitted(level=1):
+    config = tf.ConfigProto()
+    config.graph_options.optimizer_options.global_jit_level = level
+    return tf.Session(config=config)
+
+
+@contextlib.contextmanager
+def everywhere():
+    tf2.config.optimizer.set_jit(True)
+    try:
+        yield
+    finally:
+        tf2.config.optimizer.set_jit(False)
+
+
+def model():
+    """A network with dropout, its loss and a step of training."""
+    tf.set_random_seed(3)
+    x, y = tf.placeholder(tf.float32, [None, 6]), tf.placeholder(tf.int64, [None])
+    w, v = (tf.Variable(np.random.RandomState(i).randn(*s).astype(np.float32)) for i, s in enumerate([(6, 8), (8, 3)]))
+    h = tf.nn.dropout(tf.nn.relu(tf.matmul(x, w)), rate=0.5, seed=1)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=tf.matmul(h, v)))
+    return x, y, [w, v], loss, tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+
+
+def trained(session, steps=6):
+    with tf.Graph().as_default():
+        x, y, variables, loss, train = model()
+        with session() as sess:
+            sess.run(tf.global_variables_initializer())
+            rng = np.random.RandomState(0)
+            losses = [sess.run([loss, train], {x: rng.randn(5, 6), y: rng.randint(0, 3, 5)})[0] for _ in range(steps)]
+            return losses, sess.run(variables)
+
+
+def test_training_is_the_same(graphs):
+    losses, values = trained(jitted)
+    assert graphs                                            # parts were compiled
+    plain_losses, plain_values = trained(tf.Session)
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-5)
+    for a, b in zip(values, plain_values, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("level, compiled", [(-1, False), (0, False), (1, True), (2, True)])
+def test_levels(graphs, level, compiled):
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4])
+        y = tf.tanh(x) * tf.sigmoid(x) + tf.exp(-x)
+        with jitted(level) as sess:
+            for _ in range(3):
+                want = np.tanh(1.) / (1 + np.exp(-1.)) + np.exp(-1.)
+                np.testing.assert_allclose(sess.run(y, {x: np.ones(4)}), want, rtol=1e-6)
+    assert bool(graphs) is compiled
+
+
+def test_functions_and_their_gradients(graphs):
+    v = tf2.Variable(2.)
+
+    @tf2.function(jit_compile=True)
+    def f(x):
+        return tf2.reduce_sum(tf2.sin(x) * v * tf2.exp(x) + 0. * tf2.tanh(x))
+    x = tf2.constant([0.5, -1.])
+    for _ in range(4):
+        with tf2.GradientTape() as tape:
+            tape.watch(x)
+            out = f(x)
+        grad = tape.gradient(out, [x, v])
+    e, s, c = np.exp(x), np.sin(x), np.cos(x)
+    np.testing.assert_allclose(out, (s * e * 2).sum(), rtol=1e-6)
+    np.testing.assert_allclose(grad[0], 2 * e * (s + c), rtol=1e-6)
+    np.testing.assert_allclose(grad[1], (s * e).sum(), rtol=1e-6)
+    assert len(graphs) >= 2                                  # forward and backward
+    count = len(graphs)
+    f(x)
+    assert len(graphs) == count                              # made once
+
+
+def test_set_jit(graphs):
+    with everywhere():
+        assert tf2.config.optimizer.get_jit()
+
+        @tf2.function
+        def f(x):
+            return tf2.tanh(x) + tf2.exp(x) * tf2.sin(x) - 1.
+        for _ in range(3):
+            f(tf2.constant([1., 2.]))
+    assert graphs and not tf2.config.optimizer.get_jit()
+
+
+def test_effects_keep_their_order(graphs):
+    v = tf2.Variable([1., 2.])
+
+    @tf2.function(jit_compile=True)
+    def f(x):
+        y = tf2.exp(-v) * x
+        v.assign(tf2.tanh(y) + 1.)
+        z = tf2.square(v) - y
+        v.assign_add(tf2.sqrt(z * z) / 8.)
+        return y, z, v.read_value()
+    want = np.array([1., 2.], np.float32)
+    for _ in range(4):
+        y, z, read = f(tf2.constant(.5))
+        by_hand = np.exp(-want) * .5
+        want = np.tanh(by_hand) + 1
+        np.testing.assert_allclose(y, by_hand, rtol=1e-5)
+        np.testing.assert_allclose(z, want ** 2 - by_hand, rtol=1e-5)
+        want = want + np.abs(want ** 2 - by_hand) / 8
+        np.testing.assert_allclose(read, want, rtol=1e-5)
+    assert len(graphs) == 1
+
+
+def test_new_shapes_and_too_many_shapes(graphs):
+    f = tf2.function(lambda x: tf2.tanh(x) * tf2.exp(x) + tf2.sin(x), jit_compile=True,
+                     input_signature=[tf2.TensorSpec([None])])
+    for n in range(1, 12):
+        for _ in range(4):
+            x = np.arange(n, dtype=np.float32)
+            np.testing.assert_allclose(f(x), np.tanh(x) * np.exp(x) + np.sin(x), rtol=1e-6)
+    assert len(graphs) == 8
+
+
+def test_a_failure_is_said_once_and_counted(monkeypatch, caplog, recwarn):
+    def refuse(graph, example):
+        raise RuntimeError("no compiler at hand")
+    monkeypatch.setattr(inductor, "available", lambda device: True)
+    monkeypatch.setattr(inductor, "compiled", refuse)
+    before = tiers.refused[3, "no compiler at hand"]
+    tiers._told.discard("no compiler at hand")
+    with caplog.at_level(logging.INFO, "penstock"):
+        for _ in range(2):
+            f = tf2.function(lambda x: tf2.tanh(x) * tf2.exp(x) + tf2.sin(x), jit_compile=True)
+            for _ in range(4):
+                np.testing.assert_allclose(f(tf2.constant(0.5)), np.tanh(.5) * np.exp(.5) + np.sin(.5), rtol=1e-6)
+    assert [r.message for r in caplog.records] == ["A step stays below tier 3: no compiler at hand"] and not recwarn.list
+    assert tiers.refused[3, "no compiler at hand"] == before + 2          # once for each step
+
+
+def test_code_that_fails_later_is_left(monkeypatch):
+    def break_down(graph, example):
+        calls = []
+
+        def run(inputs):
+            calls.append(1)
+            if len(calls) > 2:
+                raise RuntimeError("broken")
+            return graph(*inputs)
+        return run
+    monkeypatch.setattr(inductor, "available", lambda device: True)
+    monkeypatch.setattr(inductor, "compiled", break_down)
+    v = tf2.Variable(0.)
+
+    @tf2.function(jit_compile=True)
+    def f(x):
+        v.assign_add(1.)
+        return tf2.tanh(x) * tf2.exp(x) + v
+    for i in range(6):
+        np.testing.assert_allclose(f(tf2.constant(0.5)), np.tanh(.5) * np.exp(.5) + i + 1, rtol=1e-6)
+
+
+def test_wrong_code_is_not_used(monkeypatch):
+    monkeypatch.setattr(inductor, "available", lambda device: True)
+    monkeypatch.setattr(inductor, "compiled", lambda graph, example: lambda inputs: [t * 1.1 for t in graph(*inputs)])
+    f = tf2.function(lambda x: tf2.tanh(x) * tf2.exp(x) + tf2.sin(x), jit_compile=True)
+    before = tiers.refused[3, "a result differs"]
+    for _ in range(4):
+        np.testing.assert_allclose(f(tf2.constant(0.5)), np.tanh(.5) * np.exp(.5) + np.sin(.5), rtol=1e-6)
+    assert tiers.refused[3, "a result differs"] == before + 1
+
+
+def test_errors_name_the_op(graphs):
+    with tf.Graph().as_default(), jitted() as sess:
+        x, at = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int32, [None])
+        y = tf.exp(tf.sin(tf.gather(tf.tanh(x) * 2., at, name="picked")))
+        for i in range(4):
+            np.testing.assert_allclose(sess.run(y, {x: [1., 2.], at: [i % 2]}), np.exp(np.sin(2 * np.tanh([1. + i % 2]))))
+        assert graphs
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[0\] = 7 is not in \[0, 2\)") as found:
+            sess.run(y, {x: [1., 2.], at: [7]})
+        assert "picked" in str(found.value)
+
+
+def test_uninitialized_variables_still_raise(graphs):
+    with tf.Graph().as_default(), jitted() as sess:
+        v = tf.get_variable("v", [2], use_resource=True)
+        y = tf.exp(v) + tf.tanh(v) * tf.sin(v)
+        sess.run(v.initializer)
+        for _ in range(3):
+            sess.run(y)
+        assert graphs
+        sess.run(tf.raw_ops.DestroyResourceOp(resource=v.handle))
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            sess.run(y)
+
+
+def test_what_looks_at_values_stays(graphs):
+    @tf2.function(jit_compile=True)
+    def f(x):
+        return tf2.boolean_mask(tf2.tanh(x) * 2., x > 0.) + tf2.exp(1.)
+    for _ in range(3):
+        np.testing.assert_allclose(f(tf2.constant([1., -1., 2.])), np.tanh([1., 2.]) * 2 + np.exp(1.), rtol=1e-6)
+    assert not graphs
+
+
+def test_a_value_once_read_stays(graphs):
+    v = tf2.Variable([1., 2.])
+
+    @tf2.function(jit_compile=True)
+    def f():
+        old = v.read_value()
+        v.assign_add(tf2.ones([2]))
+        v.assign(v * 2.)
+        return old, v.read_value()
+    held, want = [], np.array([1., 2.])
+    for _ in range(5):
+        old, new = f()
+        held.append((old, new, v.read_value(), want, (want + 1) * 2))
+        want = (want + 1) * 2
+    assert graphs
+    for old, new, read, before, after in held:
+        np.testing.assert_array_equal(old, before)
+        np.testing.assert_array_equal(new, after)
+        np.testing.assert_array_equal(read, after)
+
+
+def test_called_functions_loops_and_branches_are_one_graph(graphs):
+    v = tf2.Variable(1.)
+
+    @tf2.function
+    def inner(x):
+        v.assign_add(1.)
+        return x * v
+
+    @tf2.function(jit_compile=True)
+    def f(x):
+        for _ in tf2.range(3):
+            x = tf2.tanh(inner(x))
+        return tf2.cond(tf2.constant(True), lambda: x + v, lambda: x)
+    held, x = 1., np.float32(.5)
+    for _ in range(4):
+        want = x
+        for _ in range(3):
+            held += 1
+            want = np.tanh(want * held)
+        np.testing.assert_allclose(f(tf2.constant(x)), want + held, rtol=1e-5)
+    assert len(graphs) == 1
+
+
+def test_random_numbers_are_those_of_the_program(graphs):
+    def drawn(jit):
+        with tf.Graph().as_default(), jitted(jit) as sess:
+            x = tf.placeholder(tf.float32, [5])
+            y = tf.random_uniform([5], seed=3) * x + tf.random_normal([5], seed=4)
+            z = tf.random_uniform([5], 0, 9, tf.int32, seed=5)
+            return [sess.run([y, z], {x: np.ones(5)}) for _ in range(5)]
+    for (y, z), (y_plain, z_plain) in zip(drawn(1), drawn(0), strict=True):
+        np.testing.assert_allclose(y, y_plain, rtol=1e-5)
+        np.testing.assert_array_equal(z, z_plain)
+    assert graphs
+
+
+def test_numbers_without_seed_differ_in_every_run(graphs):
+    f = tf2.function(lambda x: tf2.random.uniform([100]) * x + x * 0. - 1., jit_compile=True)
+    seen = np.stack([f(tf2.constant(2.)).numpy() for _ in range(5)])
+    assert graphs and len(np.unique(seen)) > 450 and -1 <= seen.min() and seen.max() < 1
