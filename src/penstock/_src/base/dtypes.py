@@ -339,3 +339,29 @@ def from_torch(torch_dtype: _torch.dtype) -> DType:
         return _BY_TORCH[torch_dtype]
     except KeyError:
         raise TypeError(f"Cannot convert torch type {torch_dtype} to a TensorFlow DType.") from None
+
+
+def exact_cast(array: np.ndarray, wanted: Any) -> np.ndarray:
+    """An array in another numpy type; integers that the type cannot hold are a ValueError, and never wrap around."""
+    wanted = np.dtype(wanted)
+    both = array.dtype.kind in "iu" and wanted.kind in "iu"
+    if both and array.size and not np.can_cast(array.dtype, wanted):
+        limits, low, high = np.iinfo(wanted), int(array.min()), int(array.max())
+        if low < limits.min or high > limits.max:
+            raise out_of_range(low if low < limits.min else high, wanted)
+    return array.astype(wanted)
+
+
+def integers(values: Any) -> np.ndarray:
+    """Python integers as int32, or as int64 where one needs it."""
+    limits = np.iinfo(np.int64)
+    for v in values:
+        if not limits.min <= v <= limits.max:
+            raise out_of_range(v, "int64")
+    return np.array(values, np.int32 if all(-2**31 <= v < 2**31 for v in values) else np.int64)
+
+
+def out_of_range(value: Any, wanted: Any) -> ValueError:
+    """The error for an integer that a type cannot hold."""
+    return ValueError(f"Can't convert Python sequence with out-of-range integer to Tensor: {value} does not fit in {wanted}. "
+                      "Use a wider type, or tf.cast a tensor of one if it should wrap around.")

@@ -454,6 +454,8 @@ def _number(attr: Attr, kind: str, value: Any) -> Any:
         value = bool(value)
     else:
         raise TypeError(f"Expected {kind} for argument '{attr.name}' not {value!r}.")
+    if kind == "int" and not -2**63 <= value < 2**63:
+        raise ValueError(f"Attr '{attr.name}' passed {value}, which does not fit in int64.")
     if attr.minimum is not None and value < attr.minimum and attr.kind == kind:     # of a list, it is the length's
         if context.executing_eagerly():
             raise errors.invalid(f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}")

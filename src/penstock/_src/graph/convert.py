@@ -163,7 +163,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     eager = context.executing_eagerly()
     if isinstance(value, Tensor):
         return _constant_of_tensor(value, dtype, shape, name)
-    dtype = dtypes.as_dtype(dtype) if dtype is not None else None
+    wanted = dtype = dtypes.as_dtype(dtype) if dtype is not None else None
     try:
         array, dtype = to_array(value, dtype)
     except TypeError as e:
@@ -173,6 +173,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if shape is not None:
         array = _fill(array, TensorShape(shape), verify_shape, broadcast or eager)
     if eager:
+        if dtype is dtypes.uint64 and wanted is None and isinstance(value, (int, list, tuple)):
+            raise dtypes.out_of_range(array.max(), "int64")         # graphs make uint64 of it, as TensorFlow's do
         from penstock._src.eager.tensor import from_array
         return from_array(array, dtype)
     if isinstance(value, np.ndarray) and np.may_share_memory(array, value):

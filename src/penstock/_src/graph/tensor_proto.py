@@ -89,7 +89,7 @@ def _from_array(array: np.ndarray, dtype: DType | None) -> tuple[np.ndarray, DTy
         return array, found
     if dtype is dtypes.string:
         raise TypeError(f"Expected binary or unicode string, got {array.ravel()[:1].tolist()!r}")
-    return array.astype(_plain(dtype)), dtype
+    return dtypes.exact_cast(array, _plain(dtype)), dtype
 
 
 def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
@@ -98,6 +98,8 @@ def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray
         array = np.array(value)
     except ValueError:
         raise _ragged(value) from None
+    if isinstance(leaf, int) and array.dtype.kind == "f":          # numpy makes floats of integers that no type can hold
+        _check_range(value, dtype)
     if array.dtype.kind in "OUS":
         return _from_objects(value, dtype), dtype or dtypes.int32
     if dtype is None:
@@ -106,7 +108,7 @@ def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray
         return array, dtypes.as_dtype(array.dtype)
     if array.size and array.dtype.kind not in _kinds(dtype):
         _check_leaves(value, dtype)
-    return array.astype(dtype.np), dtype
+    return dtypes.exact_cast(array, dtype.np), dtype
 
 
 def _ragged(value: Any) -> ValueError:
@@ -143,8 +145,8 @@ def _from_objects(value: Any, dtype: DType | None) -> np.ndarray:
     """Lists that numpy has no number type for: Dimension objects, exotic numbers, or a mistake."""
     for x in _leaves(value):
         if isinstance(x, int) and (dtype is None or not dtype.is_bool):
-            if x.bit_length() > 64:
-                raise ValueError(f"Can't convert Python sequence with out-of-range integer to Tensor: {value!r}")
+            if (dtype is None or dtype.is_integer) and not _limits(dtype)[0] <= x <= _limits(dtype)[1]:
+                raise dtypes.out_of_range(x, (dtype or dtypes.int64).name)
             continue
         if dtype is None and not isinstance(x, (Dimension, numbers.Integral)) or isinstance(x, (str, bytes)):
             raise _unsupported(value)
@@ -158,13 +160,27 @@ def _from_objects(value: Any, dtype: DType | None) -> np.ndarray:
         raise _unsupported(value) from None
 
 
+def _limits(dtype: DType | None) -> tuple[int, int]:
+    found = np.iinfo(np.int64 if dtype is None else _plain(dtype))
+    return int(found.min), int(found.max)
+
+
+def _check_range(value: Any, dtype: DType | None) -> None:
+    """ValueError for an integer among Python values that the type, or without one int64, cannot hold."""
+    if dtype is None or dtype.is_integer:
+        low, high = _limits(dtype)
+        for x in _leaves(value):
+            if isinstance(x, int) and not low <= x <= high:
+                raise dtypes.out_of_range(x, (dtype or dtypes.int64).name)
+
+
 def _quantized(value: Any, dtype: DType) -> np.ndarray:
     """Quantized values come as ints, or as TensorFlow 1 has them: one-element tuples."""
     field = dtype.np.names[0]
     if isinstance(_innermost(value), tuple):
         return np.array(value, dtype=dtype.np)[field]
     _check_leaves(value, dtype)
-    return np.array(value).astype(dtype.np[field])
+    return dtypes.exact_cast(np.array(value), dtype.np[field])
 
 
 def _innermost(value: Any) -> Any:

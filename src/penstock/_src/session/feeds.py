@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock._src.base import dtypes
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import bridge
 
@@ -33,8 +34,9 @@ def fed_value(session: Any, tensor: Tensor, value: Any) -> Any:
         array = value
     else:
         try:
-            array = np.asarray(value, dtype=base)
-        except (TypeError, ValueError) as e:
+            array = dtypes.exact_cast(np.asarray(value), base) if isinstance(value, (np.ndarray, np.generic)) \
+                else np.asarray(value, dtype=base)
+        except (TypeError, ValueError, OverflowError) as e:
             kind = TypeError if isinstance(e, TypeError) else ValueError
             raise kind(f"Cannot feed {reprlib.repr(value)} for Tensor {tensor.name!r} of type {dtype.name}: {e}") from None
     check_shape(tensor, array.shape)

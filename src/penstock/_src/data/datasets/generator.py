@@ -155,7 +155,7 @@ def _array(value: Any, spec: TensorSpec) -> np.ndarray:
             if array.dtype.kind in "OSU" or array.dtype.kind == "f" and not spec.dtype.is_floating \
                     and not spec.dtype.is_complex:
                 raise TypeError("not a number of the type")
-            array = array.astype(wanted)
+            array = dtypes.exact_cast(array, wanted)
     except _WrongTypeError:
         raise
     except (TypeError, ValueError):

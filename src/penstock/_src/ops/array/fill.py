@@ -100,7 +100,7 @@ def _filled(value: int, shape: Any, dtype: Any, name: str | None, default: str) 
             if dims is not None:
                 if math.prod(dims) < _SMALL and not context.executing_eagerly():
                     return constant(one, dtype, shape=list(dims), name=scope)
-                shape = np.array(dims, np.int64 if any(d >= 2**31 for d in dims) else np.int32)
+                shape = dtypes.integers(dims)
         shape = convert(shape) if isinstance(shape, Tensor) else convert(shape, _index_type(shape))
         if shape._dims is not None and len(shape._dims) != 1:
             shape = reshape_op(shape, [-1])

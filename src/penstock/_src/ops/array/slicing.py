@@ -353,7 +353,7 @@ def _packed(bounds: tuple[list, list, list]) -> list:
     for group in bounds:
         items = [_typed(x, dtype) for x in group]
         out.append(stack(items) if any(isinstance(x, Tensor) for x in items)
-                   else convert(np.array(items, dtype.as_numpy_dtype), name="stack"))
+                   else convert(dtypes.exact_cast(dtypes.integers(items), dtype.as_numpy_dtype), name="stack"))
     return out
 
 

@@ -1,0 +1,126 @@
+"""Integers that a type cannot hold are errors, wherever a Python or numpy value becomes a tensor. They never wrap around.
+
+TensorFlow 2.21 raises the same ValueError for what does not fit in int64, and wraps around below that.
+"""
+import numpy as np
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as v1
+
+BIG = 2**32 + 5
+WORDS = "out-of-range integer"
+KINDS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+def forms(value):
+    """A value as Python, numpy and nested values."""
+    yield from (value, [value], [[0], [value]], [0, np.int64(value) if -2**63 <= value < 2**63 else value])
+    for kind in (np.int64, np.uint64):
+        if np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+            yield from (kind(value), np.array([value], kind), np.array([[0], [value]], kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("graph", [False, True])
+def test_the_limits_of_every_type(kind, graph):
+    dtype = tf.as_dtype(kind)
+    with tf.Graph().as_default() if graph else v1.name_scope("eager"):
+        for good in (dtype.min, dtype.max):
+            for value in forms(int(good)):
+                array = np.asarray(value)
+                if array.dtype.kind not in "iu":
+                    continue                                   # numpy has no type for the list
+                made = tf.constant(value, dtype)
+                assert made.shape == array.shape
+                if not graph:
+                    assert made.numpy().ravel()[-1] == good
+        for bad in (int(dtype.min) - 1, int(dtype.max) + 1, -2**64, 2**64, 2**100):
+            for value in forms(bad):
+                with pytest.raises(ValueError, match=WORDS):
+                    tf.constant(value, dtype)
+                with pytest.raises(ValueError, match=WORDS):
+                    tf.convert_to_tensor(value, dtype)
+
+
+def test_the_default_type_is_wide_enough_or_an_error():
+    assert tf.constant(BIG).dtype == tf.int64 and int(tf.constant(BIG)) == BIG
+    for value in (2**63, [1, 2**63], -2**63 - 1, 2**64):
+        with pytest.raises(ValueError, match=WORDS):
+            tf.constant(value)
+    with tf.Graph().as_default():
+        assert tf.constant(2**63).dtype == tf.uint64           # as in TensorFlow's graphs
+
+
+CALLS = {
+    "add": lambda x: x + BIG, "radd": lambda x: BIG + x, "less": lambda x: x < BIG,
+    "equal": lambda x: tf.equal(x, BIG), "maximum": lambda x: tf.maximum(x, BIG), "where": lambda x: tf.where(True, x, BIG),
+    "list": lambda x: x + [1, BIG], "stack": lambda x: tf.stack([x, BIG]), "pack": lambda x: tf.convert_to_tensor([x, BIG]),
+    "clip": lambda x: tf.clip_by_value(x, 0, BIG), "numpy": lambda x: x + np.int64(BIG),
+    "array": lambda x: tf.equal(x, np.array([BIG])), "scatter": lambda x: tf.tensor_scatter_nd_update([x, x], [[1]], [BIG]),
+    "attribute": lambda x: tf.raw_ops.Unpack(value=[x], num=2**64), "proto": lambda x: tf.make_tensor_proto(BIG, tf.int32),
+    "attributes": lambda x: tf.nn.max_pool(tf.zeros([1, 2, 2, 1]), [1, 2**64, 1, 1], 1, "VALID"),
+    "ragged": lambda x: tf.ragged.constant([[1], [BIG]], tf.int32), "fill": lambda x: tf.fill([2**64], x),
+    "zeros": lambda x: tf.zeros([2**64]), "range": lambda x: tf.range(2**64, 2**64 + 2),
+    "gather": lambda x: tf.gather([x], 2**64),
+    "slice": lambda x: tf.stack([x])[:2**64], "dataset": lambda x: tf.data.Dataset.from_tensors(2**64),
+    "elements": lambda x: tf.data.Dataset.from_tensor_slices([1, 2**63]),
+    "batch": lambda x: tf.data.Dataset.range(2).batch(2**64),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.parametrize("graph", [False, True])
+def test_operators_and_arguments(name, graph):
+    with tf.Graph().as_default() if graph else v1.name_scope("eager"), pytest.raises((ValueError, TypeError)):
+        CALLS[name](tf.constant(5))
+
+
+def test_comparing():
+    with pytest.raises(ValueError, match=WORDS):
+        _ = tf.constant(5) == BIG
+
+
+def test_tile_repeats_as_often_as_asked_for_or_not_at_all():
+    """`[1]` 2**40 + 2 times: more than there is memory for, not 2 elements."""
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        tf.tile([1], [2**40 + 2])
+
+
+@pytest.mark.parametrize("value", [BIG, np.int64(BIG), np.array(BIG), 2**63])
+def test_assignments(value):
+    v = tf.Variable(5)
+    for write in (v.assign, v.assign_add, v.assign_sub):
+        with pytest.raises(ValueError, match=WORDS):
+            write(value)
+    with pytest.raises(ValueError, match=WORDS):
+        tf.Variable(value, dtype=tf.int32)
+    assert int(v) == 5
+
+
+@pytest.mark.parametrize("value", [BIG, [BIG], np.int64(BIG), np.array([BIG]), [[2**64]], -2**31 - 1])
+def test_feeds(value):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        x = v1.placeholder(tf.int32, None)
+        with pytest.raises((ValueError, TypeError)):
+            sess.run(x + 0, {x: value})
+        assert sess.run(x + 0, {x: np.array([7])}).tolist() == [7]
+
+
+def test_generators_and_functions():
+    made = tf.data.Dataset.from_generator(lambda: iter([7, BIG]), output_signature=tf.TensorSpec([], tf.int32))
+    elements = iter(made)
+    assert int(next(elements)) == 7
+    with pytest.raises(tf.errors.InvalidArgumentError, match="could not be converted"):
+        next(elements)
+    traced = tf.function(lambda x: x + 1, input_signature=[tf.TensorSpec([], tf.int32)])
+    with pytest.raises(ValueError):
+        traced(BIG)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.py_function(lambda: BIG, [], tf.int32)
+
+
+def test_floats_and_casts_are_as_before():
+    assert tf.constant(np.array([1.5]), tf.int32).numpy().tolist() == [1]
+    assert int(tf.cast(BIG, tf.int32)) == 5                 # what cast is for
+    assert tf.constant(2**64, tf.float32).numpy() == np.float32(2**64)
