@@ -37,7 +37,7 @@ class Line:
         self._speed, self._under_way = megabytes_per_second * 1e6, made.Value("i", 0)
 
     def send(self, size: int) -> tuple[float, float]:
-        """Takes the time that a message takes; gives it, and that for which others were under way."""
+        """Takes the time that a message takes; returns it, and that for which others were under way."""
         began = at = time.perf_counter()
         shared, left = 0.0, float(size)
         with self._under_way.get_lock():
@@ -56,7 +56,7 @@ class Line:
 
 
 def over(line: Line) -> list[tuple[float, float]]:
-    """Has what this process sends go over a line; gives the list to which the times of messages are added."""
+    """Has what this process sends go over a line; returns the list to which the times of messages are added."""
     from penstock._src.cluster.link import Link
     post, times = Link.post, []
 

@@ -24,7 +24,7 @@ def network():
 
 
 def train(strategy, steps=400, folder=None, save_steps=100):
-    """Trains up to a number of steps; gives the accuracy on the test digits, and the step at which training began."""
+    """Trains up to a number of steps; returns the accuracy on the test digits, and the step at which training began."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         model, optimizer = network(), tf.keras.optimizers.SGD(0.1)

@@ -50,7 +50,7 @@ def input_pipeline(filenames, readers, epochs, batch_size):
 
 
 def train(filenames, readers=4, epochs=5, batch_size=20, rate=0.1):
-    """Fits a linear model; gives its weights, its bias, and the number of examples that it was trained on."""
+    """Fits a linear model; returns its weights, its bias, and the number of examples that it was trained on."""
     with tf.Graph().as_default():
         x, y = input_pipeline(filenames, readers, epochs, batch_size)
         weights = tf.Variable(tf.zeros([FEATURES]), name="weights")

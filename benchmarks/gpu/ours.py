@@ -28,7 +28,7 @@ def conv(x: Any, layer: Conv, name: str) -> Any:
 
 
 def pool(x: Any, layer: Pool) -> Any:
-    """Max pool. Where the original pads, SAME gives the same sizes."""
+    """Max pool. Where the original pads, SAME produces the same sizes."""
     return tf.nn.max_pool(x, [1, layer.size, layer.size, 1], [1, layer.stride, layer.stride, 1],
                           "SAME" if layer.pad else "VALID")
 

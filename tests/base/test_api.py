@@ -42,7 +42,7 @@ def test_every_exported_name_is_reached(version):
 
 @pytest.mark.parametrize("version", ROOTS)
 def test_parts_load_when_they_are_asked_for(version):
-    """In a fresh process: the name of a part gives all its names, whatever is asked for first."""
+    """In a fresh process: the name of a part returns all its names, whatever is asked for first."""
     script = f"""
 import sys
 import {ROOTS[version].__name__} as tf

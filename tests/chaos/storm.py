@@ -127,7 +127,7 @@ class Storm:
 
 
 def run(nursery, folder, faults, steps, *args, seed=0, pause=(0.3, 1.5), limit=120.0, heartbeat=0.5, say=lambda text: None):
-    """Trains through a number of faults; gives the cluster's results, the faults and the restarts."""
+    """Trains through a number of faults; returns the cluster's results, the faults and the restarts."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(nursery, folder, {"ps": 2, "worker": 3}, f"--folder={folder / 'model'}", f"--steps={steps}",

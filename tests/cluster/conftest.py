@@ -31,7 +31,7 @@ def addresses(**jobs):
 
 @pytest.fixture
 def cluster():
-    """`cluster(ps=1, worker=1)` starts servers in this process, and gives them by (job, task)."""
+    """`cluster(ps=1, worker=1)` starts servers in this process, and returns them by (job, task)."""
     made = []
     before = threading.active_count()
 

@@ -5,7 +5,7 @@ import threading
 
 
 class Network:
-    """Ways to addresses. `way(src, dst, address)` gives the address at which `src` reaches `dst`."""
+    """Ways to addresses. `way(src, dst, address)` returns the address at which `src` reaches `dst`."""
 
     def __init__(self):
         self._loop = asyncio.new_event_loop()

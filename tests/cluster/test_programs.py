@@ -14,7 +14,7 @@ EXAMPLES = ROOT / "examples"
 
 @pytest.fixture
 def start(nursery, tmp_path):
-    """Starts a program; gives its process and a function for what it has printed."""
+    """Starts a program; returns its process and a function for what it has printed."""
     made = []
 
     def run(name, program, *args, **env):
@@ -29,7 +29,7 @@ def start(nursery, tmp_path):
 
 
 def cluster_of(start, program, jobs, *args):
-    """Starts a program for each task, with the textbooks' flags; gives those of the workers."""
+    """Starts a program for each task, with the textbooks' flags; returns those of the workers."""
     spec = addresses(**jobs)
     hosts = [f"--{job}_hosts={','.join(spec[job])}" for job in ("ps", "worker")]
     made = {(job, i): start(f"{job}{i}", program, f"--job_name={job}", f"--task_index={i}", *hosts, *args)

@@ -18,7 +18,7 @@ STEPS = 250
 
 @pytest.fixture
 def cluster(nursery, tmp_path):
-    """`cluster()` starts the training, and gives it when the checkpoint of step 50 is there."""
+    """`cluster()` starts the training, and returns it when the checkpoint of step 50 is there."""
     made = []
 
     def start(*args, cuttable=False, **jobs):

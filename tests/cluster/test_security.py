@@ -19,7 +19,7 @@ def graph():
 
 @pytest.fixture
 def authority(tmp_path):
-    """`authority(name)` makes an authority with one certificate, and gives its environment variables."""
+    """`authority(name)` makes an authority with one certificate, and returns its environment variables."""
     if shutil.which("openssl") is None:
         pytest.skip("certificates are made with openssl")
 

@@ -1,4 +1,5 @@
-"""Every algorithm gives everybody the reduction of all, for any number of processes and elements, and sends what it should."""
+"""Every algorithm returns the reduction of all inputs to every process, for any number of processes and elements, and sends
+what it should."""
 import collections
 import threading
 
@@ -20,7 +21,7 @@ NUMPY = {"Add": np.add, "Mul": np.multiply, "Min": np.minimum, "Max": np.maximum
 
 
 def simulate(generators):
-    """Runs one generator per process on one thread, in turn; gives what each returns, and what it has sent and received."""
+    """Runs one generator per process on one thread, in turn; returns what each returns, and what it has sent and received."""
     boxes = collections.defaultdict(collections.deque)
     counts, results = [Counts() for _ in generators], [None] * len(generators)
     wanted = [None] * len(generators)                    # what each waits for

@@ -11,7 +11,7 @@ from penstock._src.collective.mover import Bucket
 
 
 def together(n, work):
-    """Runs `work(group, rank)` on a thread for each of n members of one hub; gives the results."""
+    """Runs `work(group, rank)` on a thread for each of n members of one hub; returns the results."""
     hub, results = Hub(), [None] * n
 
     def member(i):

@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def looks(monkeypatch):
-    """Looks at times that the test gives: nanoseconds that a thread has run and waited for a core since the last one."""
+    """Looks at times that the test returns: nanoseconds that a thread has run and waited for a core since the last one."""
     waiting._spin()
     for name, value in {"_before": {"1": (SECOND, 0)}, "_pause": waiting._SHORTEST, "_next_look": 0.0}.items():
         monkeypatch.setattr(waiting, name, value)

@@ -10,7 +10,7 @@ from penstock._src.graph import context
 
 
 class Mode:
-    """One way to build and run: `run(f, *arrays)` gives the value of f(tensors), `grads` also its gradients."""
+    """One way to build and run: `run(f, *arrays)` returns the value of f(tensors), `grads` also its gradients."""
 
     def __init__(self, name):
         self.name = name

@@ -1,4 +1,4 @@
-"""Damaged and hostile files of every format: they are read, or give a typed error, in bounded time and memory.
+"""Damaged and hostile files of every format: they are read, or return a typed error, in bounded time and memory.
 
 The cases are the same in every run. For more of them: PENSTOCK_FUZZ=20000 python -m pytest tests/io/test_fuzz.py
 """

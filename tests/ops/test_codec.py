@@ -1,4 +1,4 @@
-"""Image files: the fast decoder of JPEGs gives what Pillow gives, and leaves to Pillow what it does not know."""
+"""Image files: the fast decoder of JPEGs returns what Pillow returns, and leaves to Pillow what it does not know."""
 import io
 
 import numpy as np

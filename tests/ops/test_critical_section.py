@@ -1,4 +1,4 @@
-"""Critical sections: one at a time, also across threads and steps; what fails gives its lock back."""
+"""Critical sections: one at a time, also across threads and steps; what fails releases its lock."""
 import threading
 
 import pytest

@@ -1,4 +1,4 @@
-"""decode_csv by the compiled scanner gives what Python gives: values, types, errors, on the same records."""
+"""decode_csv by the compiled scanner returns what Python returns: values, types, errors, on the same records."""
 import random
 
 import numpy as np

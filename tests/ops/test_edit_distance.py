@@ -37,7 +37,7 @@ def test_checks():
 
 
 def test_sequences_may_be_longer_than_the_shape_says():
-    """Programs give [1, 1, 1] as the shape of a word: only which sequence a letter belongs to counts."""
+    """Programs return [1, 1, 1] as the shape of a word: only which sequence a letter belongs to counts."""
     def word(text):
         return tf.SparseTensor([[0, 0, k] for k in range(len(text))], list(text), [1, 1, 1])
     with tf.Graph().as_default(), tf.Session() as sess:

@@ -33,7 +33,7 @@ def test_gradients_where_the_function_is_steep():
 @pytest.mark.parametrize("f", [tf2.exp, tf2.sin, tf2.tanh, tf2.sigmoid, tf2.math.log, tf2.math.reciprocal, tf2.sqrt,
                                tf2.square, tf2.math.rsqrt, tf2.sinh])
 def test_complex_gradients(f):
-    """d f(z) for a holomorphic f is f'(z), and TensorFlow's convention gives its conjugate."""
+    """d f(z) for a holomorphic f is f'(z), and TensorFlow's convention yields its conjugate."""
     z, h = np.array([0.7 + 0.4j]), 1e-6
     x = tf2.constant(z)
     with tf2.GradientTape() as tape:

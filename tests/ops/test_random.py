@@ -15,7 +15,7 @@ def close(found, expected):
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5, atol=1e-6)
 
 
-# What TensorFlow 2.21 gives, in two executions of one op.
+# What TensorFlow 2.21 returns, in two executions of one op.
 @pytest.mark.parametrize(("op", "first", "second"), [
     ("RandomUniform", [0.8105223, 0.083281994, 0.31473887, 0.37518275, 0.3050822, 0.57146573],
      [0.63984776, 0.37902987, 0.66873574, 0.46483195, 0.31837344, 0.70980906]),

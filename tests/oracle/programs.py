@@ -1,6 +1,6 @@
 """Small graphs of several ops: those that hold state or steer the flow, which a sample of one op cannot show.
 
-Each program builds its ops in the default graph and gives the tensors to compare. Effects are put in order by `after`.
+Each program builds its ops in the default graph and returns the tensors to compare. Effects are put in order by `after`.
 """
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def compare(case: Case, header: dict, parts: list[bytes]) -> tuple[str, str]:
     n = header["n"]
     # A result is as exact as the least exact value of the case.
     tolerance = max((TOLERANCE.get(t.dtype.name, 0) for t in (*case.built.feeds, *case.built.outputs)), default=0)
-    if not case.sample.random or case.sample.attrs.get("seed"):         # a seed gives the same numbers in both
+    if not case.sample.random or case.sample.attrs.get("seed"):         # a seed produces the same numbers in both
         skipped = unset(case.sample, case.built.inputs[0].dtype.name if case.built.inputs else "")
         for i, (a, b) in enumerate(zip(case.values, theirs[:n], strict=True)):
             why = differs(a, b, tolerance) if i not in skipped else ""
@@ -208,7 +208,7 @@ def summarize(cases: list[Case], answers: dict, broken: list) -> dict[str, dict]
 
 
 def report(table: dict[str, dict], path: str) -> tuple[int, int]:
-    """Writes the table; gives (ops equal, ops compared)."""
+    """Writes the table; returns (ops equal, ops compared)."""
     lines = ["# Ops against TensorFlow", "", "Made by `make oracle`: each sampled op runs in "
              "penstock and, from the same GraphDef and feeds, in", "TensorFlow; then the gradients that each builds by itself "
              "are compared. Ops with state and control flow run in small", "programs. `absent`: TensorFlow has no kernel for "

@@ -1,6 +1,6 @@
 """Models that penstock and real tf.keras train side by side; both import this, so it knows neither.
 
-A model is a function of the library: it gives a compiled model, its inputs and its targets. All sizes are small.
+A model is a function of the library: it returns a compiled model, its inputs and its targets. All sizes are small.
 """
 from __future__ import annotations
 

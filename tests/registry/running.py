@@ -74,7 +74,7 @@ class Built:
                     self.outputs = [tf.identity(t) for t in self.outputs] + [read() for read in self._after]
 
     def _variable(self, arg: Any, array: np.ndarray, unknown: str) -> Any:
-        """A variable of which the sample gives the value."""
+        """A variable of which the sample sets the value."""
         given = self._placeholder(array, unknown)
         dims = given.shape if unknown != "none" else array.shape
         if arg.is_ref:

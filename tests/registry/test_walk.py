@@ -46,7 +46,7 @@ def test_value(name, sample):
 
 @each
 def test_graph_agrees_with_eager(sample):
-    """A session gives what eager execution gives; static shapes hold for the actual values."""
+    """A session returns what eager execution returns; static shapes hold for the actual values."""
     built = Built(sample)
     found = built.run()
     for t, v in zip(built.outputs, found, strict=True):
@@ -75,7 +75,7 @@ def test_unknown_shapes(sample, unknown):
 
 @each
 def test_graphdef_round_trip(sample):
-    """Written as a GraphDef and read back, the graph gives the same values."""
+    """Written as a GraphDef and read back, the graph returns the same values."""
     built = Built(sample)
     if not built.outputs:
         return
@@ -89,7 +89,7 @@ def test_graphdef_round_trip(sample):
         same(found, eager(sample), 1e-4, 1e-4)
 
 
-# What they give has the bytes of the type in it, or its lowest and highest numbers.
+# What they return has the bytes of the type in it, or its lowest and highest numbers.
 SHOW_THE_TYPE = {"Bitcast", "SerializeTensor", "SerializeSparse", "SerializeManySparse", "UnsortedSegmentMin",
                  "UnsortedSegmentMax", "TensorSummary", "TensorSummaryV2"}
 

@@ -9,7 +9,7 @@ SRC = str(pathlib.Path(__file__).parents[3] / "src")
 
 
 def penstock(*arguments, cwd=None, timeout=100):
-    """`python -m penstock ...`; gives the finished process, with its output as text."""
+    """`python -m penstock ...`; returns the finished process, with its output as text."""
     env = {**os.environ, "PYTHONPATH": SRC, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
     return subprocess.run([sys.executable, "-m", "penstock", *map(str, arguments)], cwd=cwd, env=env, capture_output=True,
                           text=True, timeout=timeout)

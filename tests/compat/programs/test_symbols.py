@@ -47,7 +47,7 @@ def images():
 
 
 def value(tf, session, got):
-    """What an expression gives, run where it is a tensor."""
+    """What an expression returns, run where it is a tensor."""
     if isinstance(got, (tuple, list)):
         return type(got)(value(tf, session, g) for g in got) if type(got) in (tuple, list) else got
     if isinstance(got, tf.SparseTensorValue):

@@ -1,4 +1,4 @@
-"""Functions over strings that are called on whole blocks give what they give element by element."""
+"""Functions over strings that are called on whole blocks return what they return element by element."""
 import numpy as np
 import pytest
 
@@ -12,7 +12,7 @@ F, V = tf.io.FixedLenFeature, tf.io.VarLenFeature
 
 @pytest.fixture
 def one_by_one(monkeypatch):
-    """Switches blocks off, to see what single elements give."""
+    """Switches blocks off, to see what single elements return."""
     def switch():
         monkeypatch.setattr(Body, "vectorized", lambda self, ctx: None)
     return switch

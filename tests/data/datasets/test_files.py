@@ -1,4 +1,4 @@
-"""Datasets over files: what they read, and that damaged and hostile files give typed errors in bounded time."""
+"""Datasets over files: what they read, and that damaged and hostile files raise typed errors in bounded time."""
 import gzip
 import zlib
 

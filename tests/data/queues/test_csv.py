@@ -54,7 +54,7 @@ def test_numbers_mean_the_same_in_plain_and_other_records(field):
 
 
 def test_hostile_records():
-    """Any bytes give values or InvalidArgumentError, soon."""
+    """Any bytes produce values or InvalidArgumentError, soon."""
     rng = random.Random(5)
     alphabet = [b",", b'"', b"\n", b"\r", b"1", b".", b"e", b"-", b"a", b"\x00", b"\xff", b'""', b'",', b"9" * 30]
     begin, seen = time.monotonic(), set()

@@ -1,4 +1,5 @@
-"""Parsing tf.Example messages: many rows at once give what protobuf gives row by row; broken rows give typed errors."""
+"""Parsing tf.Example messages: many rows at once produce what protobuf produces row by row; broken rows produce typed
+errors."""
 import random
 import struct
 
@@ -60,7 +61,7 @@ def fail(row, column, what):
 
 
 def rowwise(columns, rows):
-    """What protobuf gives: per column a list of lists of values, None where there is no feature."""
+    """What protobuf returns: per column a list of lists of values, None where there is no feature."""
     out = [[] for _ in columns]
     for row in rows:
         found = tf.train.Example.FromString(row).features.feature

@@ -5,7 +5,7 @@ import time
 
 
 class Worker(threading.Thread):
-    """Runs a function; `result()` waits for it, and gives what it returned or raises what it raised."""
+    """Runs a function; `result()` waits for it, and returns what it returned or raises what it raised."""
 
     def __init__(self, function, *args):
         super().__init__(daemon=True)

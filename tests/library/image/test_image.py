@@ -110,7 +110,7 @@ def test_suppression_keeps_the_best_of_each_cluster():
         tf.image.non_max_suppression(boxes, [0.5, 0.9, 0.7], 3, 1.5)
 
 
-# What real TensorFlow 2.21 gives for a ramp of 2 x 4 x 3, by seed: which of six copies are turned, where the crop begins, the
+# What real TensorFlow 2.21 returns for a ramp of 2 x 4 x 3, by seed: which of six copies are turned, where the crop begins, the
 # first element with another brightness and contrast.
 STATELESS = {(1, 2): ([1, 0, 1, 0, 0, 1], 0.25, 0.34406042, 0.12843412),
              (7, 9): ([1, 1, 1, 0, 1, 1], 0.625, 0.1783272, 0.1719391),

@@ -22,7 +22,7 @@ def test_known_jacobian(session):
 
 
 def test_several_inputs(session):
-    """A list of inputs gives a list of pairs, and one error for all."""
+    """A list of inputs returns a list of pairs, and one error for all."""
     a, b = tf.constant([[1.0, 2.0]]), tf.constant([[3.0], [4.0]])
     y = tf.matmul(a, b)
     starts = [np.array([[1.0, 2.0]], np.float32), np.array([[3.0], [4.0]], np.float32)]

@@ -90,7 +90,7 @@ def test_gradients_are_those_of_the_whole_batch(name, micro):
 
 
 def test_rows_of_embeddings_and_structures_cross_stages():
-    """The first stage gives two tensors, of which one goes through the second; its gradient is one of rows."""
+    """The first stage returns two tensors, of which one goes through the second; its gradient is one of rows."""
     def look_up(ids):
         with tf1.variable_scope("table", reuse=tf1.AUTO_REUSE):
             table = tf1.get_variable("t", [10, 4], initializer=tf1.glorot_uniform_initializer(seed=1))

@@ -12,7 +12,7 @@ ROOT = str(pathlib.Path(__file__).parents[3])
 
 
 class Workers:
-    """`Workers(2, program)`: starts the program as each of them; `results()` gives the last line of each, as JSON."""
+    """`Workers(2, program)`: starts the program as each of them; `results()` returns the last line of each, as JSON."""
 
     def __init__(self, started, program, env=None, count=None):
         self.spec, self.program = addresses(worker=count or started), program

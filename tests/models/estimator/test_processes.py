@@ -14,7 +14,7 @@ from tests.cluster.nursery import ROOT
 
 @pytest.fixture
 def start(nursery, tmp_path):
-    """`start(spec, job, i)` runs the example as a task; gives its process and a function for what it has printed."""
+    """`start(spec, job, i)` runs the example as a task; returns its process and a function for what it has printed."""
     made = []
 
     def run(spec, job, i, life=0, program="estimator_table.py"):

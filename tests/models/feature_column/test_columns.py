@@ -1,4 +1,4 @@
-"""Feature columns: the numbers that each kind gives, against numpy, and the errors."""
+"""Feature columns: the numbers that each kind returns, against numpy, and the errors."""
 import numpy as np
 import pytest
 

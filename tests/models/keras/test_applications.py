@@ -1,4 +1,4 @@
-"""Image models: numbers of weights as real Keras has them, what they take and give, weights from files."""
+"""Image models: numbers of weights as real Keras has them, what they take and return, weights from files."""
 import numpy as np
 import pytest
 

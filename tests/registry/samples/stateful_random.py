@@ -1,4 +1,4 @@
-"""Random numbers whose state is a variable: real TensorFlow gives the same, and leaves the same state."""
+"""Random numbers whose state is a variable: real TensorFlow returns the same, and leaves the same state."""
 import numpy as np
 
 from tests.registry.sample import sample

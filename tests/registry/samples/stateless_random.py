@@ -1,4 +1,4 @@
-"""Random numbers that a seed fixes: real TensorFlow gives the same."""
+"""Random numbers that a seed fixes: real TensorFlow returns the same."""
 import numpy as np
 
 from tests.registry.sample import f, sample

@@ -24,7 +24,7 @@ def written(monkeypatch):
 
 
 def values(build, functional, n):
-    """What `build(n)` gives, for some counts of iterations."""
+    """What `build(n)` returns, for some counts of iterations."""
     context.process.v2_control_flow = functional
     out = []
     with tf.Graph().as_default(), tf.Session() as sess:

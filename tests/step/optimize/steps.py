@@ -43,7 +43,7 @@ def both(fetches, feed=None, init=None):
 
 
 def same(fetches, feed=None, init=None):
-    """Asserts that passes do not change the values, and gives them."""
+    """Asserts that passes do not change the values, and returns them."""
     a, b = both(fetches, feed, init)
     for x, y in zip(a, b, strict=True):
         if x is not None:

@@ -49,7 +49,7 @@ def source(fetches, feeds, **switches):
 
 
 def agree(fetches, feed, tolerance=1e-5):
-    """Asserts that the values are the same with and without what is done to loops, and gives them."""
+    """Asserts that the values are the same with and without what is done to loops, and returns them."""
     found = []
     for on in (True, False):
         with tf.Session(config=config(loop_optimization=on)) as sess:

@@ -1,4 +1,4 @@
-"""Random graphs give the same results with all passes and with none.
+"""Random graphs produce the same results with all passes and with none.
 
 The graphs have what passes look for: twins, constants, identities, shapes, biases and activations, pools with gradients,
 variables that are read and assigned under control dependencies, branches and loops.

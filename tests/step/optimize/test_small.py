@@ -14,7 +14,7 @@ def graph():
 
 
 def exactly(fetches, feed=None, runs=4):
-    """Asserts that joining changes no bit, and gives the values."""
+    """Asserts that joining changes no bit, and returns the values."""
     found = []
     for on in (True, False):
         with tf.Session(config=config(remapping=on)) as sess:

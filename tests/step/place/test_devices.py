@@ -1,4 +1,4 @@
-"""Devices: how many a configuration gives, their names, eager device scopes, tf.config."""
+"""Devices: how many a configuration defines, their names, eager device scopes, tf.config."""
 import numpy as np
 import pytest
 import torch

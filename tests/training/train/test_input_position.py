@@ -8,7 +8,7 @@ import penstock.compat.v1 as tf
 
 
 def read(folder, last, lose_at=None, back_to=0, **options):
-    """Trains to step `last`, and gives the batches that steps have read; at `lose_at` the worker dies without a word."""
+    """Trains to step `last`, and returns the batches that steps have read; at `lose_at` the worker dies without a word."""
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         it = tf.data.make_initializable_iterator(tf.data.Dataset.range(100).shuffle(10, seed=3).batch(2))

@@ -8,7 +8,7 @@ Nothing else lists a public name, so the tables cannot go stale.
     def relu(features, name=None): ...
 
 What is heavy waits until one of its names is asked for: ``LAZY`` maps the beginning of public names (``linalg``,
-``nn.rnn_cell``; ``v2:losses`` in one API alone) to the module that exports them, and ``export.later`` gives names to what
+``nn.rnn_cell``; ``v2:losses`` in one API alone) to the module that exports them, and ``export.later`` assigns names to what
 will be made then.
 """
 from __future__ import annotations
@@ -110,7 +110,7 @@ def names_under(api: str, prefix: str) -> list[str]:
 
 
 def star_names(api: str, prefix: str, module_name: str) -> list[str]:
-    """What `from module import *` gives: the names directly below `prefix` that there are."""
+    """What `from module import *` returns: the names directly below `prefix` that there are."""
     def there(name: str) -> bool:
         try:
             resolve(api, prefix + name, module_name)

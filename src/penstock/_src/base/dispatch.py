@@ -1,7 +1,7 @@
 """Dispatch: public functions of values that are not plain tensors.
 
 A composite class takes part by defining `_dispatch(fn, args, kwargs)`, a static method that computes `fn` for arguments
-among which there are values of the class (most often by applying it to their components), or gives NotImplemented.
+among which there are values of the class (most often by applying it to their components), or returns NotImplemented.
 Programs add targets to single functions (ops/composite.py).
 """
 from __future__ import annotations

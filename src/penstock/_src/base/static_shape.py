@@ -21,13 +21,13 @@ Dims = tuple[int | None, ...] | None
 
 @export(v1=["enable_v2_tensorshape"])
 def enable_v2_tensorshape() -> None:
-    """Let indexing and iterating over a `TensorShape` give ints and `None` (the default)."""
+    """Let indexing and iterating over a `TensorShape` return ints and `None` (the default)."""
     process.v2_tensorshape = True
 
 
 @export(v1=["disable_v2_tensorshape"])
 def disable_v2_tensorshape() -> None:
-    """Let indexing and iterating over a `TensorShape` give `Dimension` objects, as TensorFlow 1 did."""
+    """Let indexing and iterating over a `TensorShape` return `Dimension` objects, as TensorFlow 1 did."""
     process.v2_tensorshape = False
 
 
@@ -108,7 +108,7 @@ def _no_division(left: str, right: str) -> TypeError:
 class Dimension:
     """One size of a shape: an int, or unknown (`Dimension(None)`).
 
-    Arithmetic with an unknown dimension gives an unknown one; comparisons with it give `None`.
+    Arithmetic with an unknown dimension yields an unknown one; comparisons with it yield `None`.
     """
 
     __slots__ = ("_value",)
@@ -528,7 +528,7 @@ def concat(a: Dims, b: Dims) -> Dims:
 def broadcast(a: Dims, b: Dims) -> Dims:
     """The shape to which `a` and `b` broadcast.
 
-    An unknown size against a known one above 1 gives the known one (anything else would fail at run time); an
+    An unknown size against a known one above 1 yields the known one (anything else would fail at run time); an
     unknown size against 1 or against another unknown size stays unknown.
 
     Raises:

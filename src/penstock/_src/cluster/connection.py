@@ -90,7 +90,7 @@ class Connections:
         return wire.Head(header)
 
     def call(self, header: dict[str, Any] | wire.Head, values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
-        """Sends a message and gives the answer; an error of the server is raised here."""
+        """Sends a message and returns the answer; an error of the server is raised here."""
         with self._borrowed() as (sock, reader):
             try:
                 wire.send(sock, header, values)

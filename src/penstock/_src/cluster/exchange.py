@@ -79,7 +79,7 @@ class Exchange(LocalRendezvous):
         link.post(_head(self.step.partition(":")[0], *keys_of(sent)), values_of(sent), self.number)
 
     def take(self, keys: Any, values: Any) -> None:
-        """Values that another task has sent, under keys as `keys_of` gives them."""
+        """Values that another task has sent, under keys as `keys_of` returns them."""
         if self.error is not None:
             return
         for (key, dead, form), value in zip(keys, values, strict=True):

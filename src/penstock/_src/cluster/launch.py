@@ -107,7 +107,7 @@ class Launcher:
             self._ended.set()
 
     def run(self) -> int:
-        """Starts all tasks, waits until the job is done, and gives the exit status."""
+        """Starts all tasks, waits until the job is done, and returns the exit status."""
         try:
             for task in self.tasks:
                 self._start(task)

@@ -27,13 +27,13 @@ class _Runner:
         return free_addresses(1, ray.util.get_node_ip_address())[0]
 
     def run(self, command: list[str], environment: dict[str, str], restarts: int) -> int:
-        """Runs the script to its end, again if it dies; gives its exit status."""
+        """Runs the script to its end, again if it dies; returns its exit status."""
         task = local.Task(*self._name.split(), command, environment)     # type: ignore[arg-type]
         return local.Launcher([task], restarts, lambda line: print(line, flush=True)).run()
 
 
 def launch(script: list[str], jobs: dict[str, int], plain_ps: bool, restarts: int, address: str | None) -> int:
-    """Runs a script as tasks of a Ray cluster; gives the exit status."""
+    """Runs a script as tasks of a Ray cluster; returns the exit status."""
     try:
         import ray
     except ImportError:

@@ -161,7 +161,7 @@ class Link:
         raise self.error or self._gone(why)
 
     def serve(self, handle: Callable[[Link, dict[str, Any], list[Any]], None]) -> None:
-        """Reads until the link ends; gives answers to those who called, and everything else to `handle`."""
+        """Reads until the link ends; passes answers to the callers, and everything else to `handle`."""
         try:
             while True:
                 header, values = self.next()

@@ -125,7 +125,7 @@ def _passes(task: str, filters: Any) -> bool:
 
 
 class _RemotePart:
-    """The part of one other task: its number there, the feeds it takes, and the fetches it gives."""
+    """The part of one other task: its number there, the feeds it takes, and the fetches it returns."""
 
     __slots__ = ("task", "number", "feeds", "fetches", "request", "heads")
 
@@ -172,7 +172,7 @@ class _Run:
         self.own_ctx.deadline, self.own_ctx.step_id = ctx.deadline, ctx.step_id
 
     def go(self, values: tuple) -> tuple:
-        """Runs the step; gives what it fetches."""
+        """Runs the step; returns what it fetches."""
         worker, peers = self.tasks.worker, self.tasks.worker.peers
         links = self.tasks.borrow([p.task for p in self.others])
         exchange = worker.begin(self.step, self.own_ctx, None)
@@ -341,7 +341,7 @@ class ClusterSession(TaskSession):
 
     def _give_out(self, parts: list[Partition], targets: set[str], several_block: bool,
                   branches: bool) -> tuple[Any, list[_RemotePart]]:
-        """Registers each part with its task; gives this task's own, compiled, and the others. What may receive a dead tensor
+        """Registers each part with its task; returns this task's own, compiled, and the others. What may receive a dead tensor
         runs by tokens, as do ops that may wait for each other."""
         own, others = None, []
         answers: queue.SimpleQueue = queue.SimpleQueue()

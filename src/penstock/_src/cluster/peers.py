@@ -150,7 +150,7 @@ class Peers:
             raise errors.UnavailableError(None, None, f"{task} did not answer at {self.addresses[task]}: {e.message}") from None
 
     def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, dial: int, timeout: float) -> tuple[int, bool]:
-        """Says who we are and to whom we want to talk; gives the other's incarnation, and whether it is on this machine."""
+        """Says who we are and to whom we want to talk; returns the other's incarnation, and whether it is on this machine."""
         sock.settimeout(timeout)
         try:
             wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
@@ -254,7 +254,7 @@ class Peers:
 
 
 def beat(sock: Any, over: threading.Event) -> str:
-    """Says every BEAT seconds that we live, until `over`; gives the reason if the other does not say the same."""
+    """Says every BEAT seconds that we live, until `over`; returns the reason if the other does not say the same."""
     try:
         sock.settimeout(LOST)
         while not over.wait(BEAT):
@@ -267,7 +267,7 @@ def beat(sock: Any, over: threading.Event) -> str:
 
 
 def hear(sock: Any, lost: float) -> str:
-    """The other end of `beat`: gives the reason when nothing more is heard."""
+    """The other end of `beat`: returns the reason when nothing more is heard."""
     try:
         sock.settimeout(max(0.1, min(lost, 600.0)))
         while sock.recv(1):

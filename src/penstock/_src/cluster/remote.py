@@ -134,7 +134,7 @@ class RemoteSession:
             self._sent, self._version = last, self._graph._version
 
     def run(self, elements: list, feeds: list, values: list, options: Any, metadata: Any) -> list:
-        """A step; gives numpy values."""
+        """A step; returns numpy values."""
         self._extend()
         key = (*map(id, elements), None, *map(id, feeds))
         header = self._steps.get(key) if options is None and metadata is None else None

@@ -33,7 +33,7 @@ HANDSHAKE_SECONDS = 10.0
 
 
 def given_secret() -> bytes:
-    """The secret that the environment gives; empty if it gives none."""
+    """The secret that the environment sets; empty if it sets none."""
     path = switches.SECRET_FILE.value()
     if path:
         return pathlib.Path(path).read_bytes().strip()

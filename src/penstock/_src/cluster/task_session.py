@@ -1,4 +1,4 @@
-"""A session over the devices and resources of one task, which also compiles the part of a step that a master gives it."""
+"""A session over the devices and resources of one task, which also compiles the part of a step that a master assigns it."""
 from __future__ import annotations
 
 import threading
@@ -49,7 +49,7 @@ class Part:
         self.runs = 0
 
     def run(self, ctx: StepContext, values: Any) -> tuple:
-        """One step; gives what is fetched."""
+        """One step; returns what is fetched."""
         waiting.look()
         try:
             results = self.runnable.run(ctx, *values)

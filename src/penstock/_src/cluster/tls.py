@@ -100,7 +100,7 @@ class TlsSocket:
 
     # -- as a socket does it ------------------------------------------------------------------------------------------
     def sendmsg(self, parts: Any, ancillary: Any = (), flags: int = 0) -> int:
-        """Sends a beginning of the parts; gives how many bytes. It may wait, so that who must not leaves it to another."""
+        """Sends a beginning of the parts; returns how many bytes. It may wait, so that who must not leaves it to another."""
         if flags & socket.MSG_DONTWAIT:
             raise BlockingIOError
         piece = parts[0][:_PIECE]
@@ -120,7 +120,7 @@ class TlsSocket:
             view = view[self.sendmsg([view]):]
 
     def recv_into(self, view: memoryview) -> int:
-        """Reads something into `view`; gives how many bytes, 0 at the end of the connection."""
+        """Reads something into `view`; returns how many bytes, 0 at the end of the connection."""
         while True:
             try:
                 with self._lock:

@@ -272,7 +272,7 @@ class Reader:
         self._arriving[stream] = _Arriving(header, kinds, size)
 
     def _piece(self, size: int, stream: int) -> tuple[dict[str, Any], list[Any]] | None:
-        """Reads a piece; gives the message when it was the last one."""
+        """Reads a piece; returns the message when it was the last one."""
         arriving = self._arriving[stream]
         if size > arriving.left:
             raise errors.invalid("A message in pieces is longer than it was announced to be.")

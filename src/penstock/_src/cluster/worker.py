@@ -194,7 +194,7 @@ class Worker:
         return results
 
     def begin(self, step: str, ctx: StepContext, master: tuple[str, int] | None) -> Exchange:
-        """A step begins here: gives what has come for it already, and what will."""
+        """A step begins here: returns what has come for it already, and what will."""
         with self._lock:
             exchange = self._exchange(step)
             if exchange is None:
@@ -204,7 +204,7 @@ class Worker:
         return exchange
 
     def run(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any = None) -> tuple:
-        """One part of a step that has begun, on this thread; gives what it fetches."""
+        """One part of a step that has begun, on this thread; returns what it fetches."""
         release = ctx.cancellation.on_cancel(lambda: exchange.abort(ctx.cancellation.error))  # type: ignore[arg-type]
         failed = True
         timed = part.runs < _WARM or not part.runs % _TIMED

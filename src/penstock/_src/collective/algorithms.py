@@ -9,7 +9,7 @@ threads nor sockets: whoever drives it (`channel.py`) does. With m processes and
     tree            N to its parent, N to each of its two children
     round_robin     2·N/m·(m−1) in 2·(m−1): part k goes straight to process k, in round r to the one r further on
     butterfly       2·N/m·(m−1) in 2·log₂ m, where m is a power of two: halves, quarters, … and back. Of other numbers, some
-                    processes give their data to a neighbour first, and get the result from it: N and N more
+                    processes return their data to a neighbour first, and get the result from it: N and N more
     ring            2·N/m·(m−1) in 2·(m−1), all of them to the next process
 
 What was sent may be looked at later by whoever sends it, so no algorithm writes into data that it has sent before it has heard
@@ -162,7 +162,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def gather(rank: int, size: int, data: torch.Tensor) -> Moves:
-    """Everybody's data, of any sizes, to everybody: gives them in the order of the processes. Each sends N·(m−1) elements."""
+    """Everybody's data, of any sizes, to everybody: returns them in the order of the processes. Each sends N·(m−1) elements."""
     parts: list[Any] = [data] * size
     for k in range(1, size):
         yield Send((rank + k) % size, data)

@@ -66,7 +66,7 @@ class Channel:
 
 
 def drive(moves: Moves, channel: Channel) -> Any:
-    """Runs an algorithm to its end, waiting where it receives; gives what it returns.
+    """Runs an algorithm to its end, waiting where it receives; returns what it returns.
 
     >>> drive(ring(channel.rank, channel.size, data, merge_op("Add", data.dtype)), channel)
     """

@@ -106,7 +106,7 @@ class Group:
     def all_reduce(self, rank: int, instance: Any, x: torch.Tensor, merge: str = "Add", final: str = "Id", *, how: str = "auto",
                    limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None,
                    lane: str | None = "", in_place: bool = False) -> torch.Tensor:
-        """The reduction of what all members give: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a `lane`
+        """The reduction of what all members return: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a `lane`
         are made one after the other, in the same order by all members; those of no lane (None) may overtake each other. With
         `in_place`, `x` may be written into: nobody else looks at it.
 
@@ -162,7 +162,7 @@ class Group:
 
     def broadcast(self, rank: int, instance: Any, x: torch.Tensor, root: int | None, *, limit: Limit | None = None,
                   about: str = "broadcast") -> torch.Tensor:
-        """The root's array; the others give one of the same shape and type, which is not looked at. Those who do not know the
+        """The root's array; the others pass one of the same shape and type, which is not looked at. Those who do not know the
         root (None) get it from whoever sends something."""
         kind = "broadcast" if root is None else f"{_BROADCAST}{root}"
         with self.call(rank, instance, (kind, x), limit, about) as call:
@@ -190,7 +190,7 @@ class Group:
                 self.counts.add(made.counts)
 
     def _enter(self, rank: int, instance: Any) -> int:
-        """A member enters a call; gives how many there were before it."""
+        """A member enters a call; returns how many there were before it."""
         with self._lock:
             n = self._calls.get((instance, rank), 0)
             self._calls[instance, rank] = n + 1
@@ -272,7 +272,7 @@ class Call(Channel):
         return data  # type: ignore[return-value]
 
     def recv_broadcast(self, into: torch.Tensor) -> int:
-        """Receives from whoever sends; gives the root, which is part of what is said of the call."""
+        """Receives from whoever sends; returns the root, which is part of what is said of the call."""
         hub, key, there = self.group._hub, (*self.key, FROM_ANY, self.rank), threading.Event()
         while True:
             hub.take(self.group, key, there.set)

@@ -5,7 +5,7 @@ it is formed: by the hub itself if all of them are of this task, else by the hub
 group that is formed has an id, its members in the order of their names, and lives until one of its tasks is lost; then all that
 waits in it ends with an error, and the next call forms it anew.
 
-A *call* is the nth use of an instance (a key that the program gives) by the members of a group. Messages are kept until they
+A *call* is the nth use of an instance (a key that the program chooses) by the members of a group. Messages are kept until they
 are asked for, under (group, instance, n, source, target). One member's error is everybody's: `abort` tells all.
 """
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Hub:
             self._tell(group, {"what": "abort", "call": list(call), "code": error.error_code, "why": error.message})
 
     def _purge(self, which: Callable[[Key], bool]) -> list[Callable[[], None]]:
-        """Drops messages; gives those who waited for more. The lock is held."""
+        """Drops messages; returns those who waited for more. The lock is held."""
         for key in [k for k in self._boxes if which(k)]:
             del self._boxes[key]
         return [self._waiting.pop(k) for k in [k for k in self._waiting if which(k)]]

@@ -54,7 +54,7 @@ class EagerOp:
 
 
 def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) -> Any:
-    """Runs the op now and gives eager tensors."""
+    """Runs the op now and returns eager tensors."""
     if opdef.has_refs:
         raise RuntimeError(f"{opdef.name} op does not support eager execution. Arg "
                            f"'{next(a.name for a in (*opdef.inputs, *opdef.outputs) if a.is_ref)}' is a ref.")

@@ -55,7 +55,7 @@ def function_executor_type(executor_type: str | None) -> Iterator[None]:
 
 
 class ConcreteFunction:
-    """One trace of a function: takes tensors, gives tensors."""
+    """One trace of a function: takes tensors, returns tensors."""
 
     def __init__(self, graph: FuncGraph, arg_count: int, name: str | None = None, arg_names: list[str] | None = None):
         self.graph, self._arg_count = graph, arg_count

@@ -62,7 +62,7 @@ class WrappedFunction(ConcreteFunction):
     _variable_holder = property(lambda self: self._variables)
 
     def prune(self, feeds: Any, fetches: Any, name: str | None = None, input_signature: Any = None) -> WrappedFunction:
-        """A function of `feeds` (tensors of this graph) that gives `fetches` (tensors; operations just run)."""
+        """A function of `feeds` (tensors of this graph) that returns `fetches` (tensors; operations just run)."""
         source = self.graph
         flat_feeds = [source.as_graph_element(t) for t in nest.flatten(feeds, expand_composites=True)]
         if not all(isinstance(t, Tensor) for t in flat_feeds):

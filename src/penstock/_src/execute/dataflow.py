@@ -96,7 +96,7 @@ class _Frame:
 
 
 class Executor(Runnable):
-    """Runs pruned ops by tokens. `run(ctx, *feeds)` gives the fetched values; any number of threads may call it."""
+    """Runs pruned ops by tokens. `run(ctx, *feeds)` returns the fetched values; any number of threads may call it."""
 
     def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None):
         self.feeds, self.fetches = feeds, fetches

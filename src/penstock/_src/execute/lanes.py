@@ -69,7 +69,7 @@ class Threads:
 
 
 class Lane:
-    """The ops of some partitions as one runnable: which feeds of the step it takes, which fetches it gives."""
+    """The ops of some partitions as one runnable: which feeds of the step it takes, which fetches it returns."""
 
     __slots__ = ("runnable", "feeds", "fetches")
 
@@ -120,7 +120,7 @@ class _Joint:
 
 
 class LanesRun(Runnable):
-    """A step of several partitions. `run(ctx, *feeds)` gives the fetched values; any number of threads may call it."""
+    """A step of several partitions. `run(ctx, *feeds)` returns the fetched values; any number of threads may call it."""
 
     def __init__(self, lanes: list[Lane], threads: Threads):
         self.lanes, self.threads = lanes, threads

@@ -19,7 +19,7 @@ class PartialRun:
 
     def __init__(self, elements: list, feeds: list[Tensor], ctx: Any, place: Any = None):
         self.ctx = ctx
-        self._place = place                            # gives devices for a list of ops; None where all is on the host
+        self._place = place                            # returns devices for a list of ops; None where all is on the host
         self._fetchable = {id(e): e for e in elements}
         self._feedable = {id(t): t for t in feeds}
         self._fetched: set[int] = set()
@@ -27,7 +27,7 @@ class PartialRun:
         self._done: set[Operation] = set()
 
     def run(self, elements: list, feeds: list[Tensor], values: list) -> list:
-        """Takes more feeds, gives the values of more fetches. Each may be named once."""
+        """Takes more feeds, returns the values of more fetches. Each may be named once."""
         for t, v in zip(feeds, values, strict=True):
             if id(t) not in self._feedable:
                 raise errors.InvalidArgumentError(None, None, f"The feed {t.name} was not specified in partial_run_setup.")

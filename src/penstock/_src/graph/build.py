@@ -55,7 +55,7 @@ def _watched(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None)
 
 
 def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Operation:
-    """Adds the op to `graph` and gives the Operation."""
+    """Adds the op to `graph` and returns the Operation."""
     if graph._finalized:
         graph._check_not_finalized()
     if isinstance(name, bytes):
@@ -89,7 +89,7 @@ _NOTHING = contextlib.nullcontext()
 
 
 def _add_functions(graph: Any, value: Any) -> None:
-    """Puts the functions that an attribute gives as objects into the library of the graph."""
+    """Puts the functions that an attribute holds as objects into the library of the graph."""
     for f in value if isinstance(value, (list, tuple)) else (value,):
         if hasattr(f, "add_to_graph"):
             f.add_to_graph(graph)
@@ -568,7 +568,7 @@ def create_from_parts(graph: Any, op_type: str, inputs: list, types: Any, name: 
 
 
 def infer_from_inputs(opdef: OpDef, inputs: list, attrs: dict[str, Any]) -> tuple:
-    """Fills type and number attributes from flat inputs, and gives the group sizes."""
+    """Fills type and number attributes from flat inputs, and returns the group sizes."""
     sizes: list[int | None] = []
     i = 0
     for k, arg in enumerate(opdef.inputs):

@@ -1,6 +1,6 @@
 """What is known about a tensor's value while the graph is being built.
 
-`constant_value` evaluates small constant subgraphs with the ops' own kernels. `constant_dims` gives what is known of a
+`constant_value` evaluates small constant subgraphs with the ops' own kernels. `constant_dims` returns what is known of a
 vector that is used as a shape; ops say how through their `value` rule (Shape, Pack, Concat, slices …).
 """
 from __future__ import annotations
@@ -126,7 +126,7 @@ def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
 
 
 def _dims_by_rule(tensor: Tensor, depth: int) -> tuple | None:
-    """Asks the op's value rule: rule(op, values) where values(i) gives partial_values of input i."""
+    """Asks the op's value rule: rule(op, values) where values(i) returns partial_values of input i."""
     if depth > _DEPTH:
         return None
     op = tensor.op

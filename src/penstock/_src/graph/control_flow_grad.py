@@ -108,7 +108,7 @@ class LoopGradient:
         return self._grad_sync
 
     def AddForwardAccumulator(self, value: Tensor, dead_branch: bool = False) -> Tensor:
-        """Makes the forward loop push `value` in each iteration; gives the stack."""
+        """Makes the forward loop push `value` in each iteration; returns the stack."""
         graph = self.forward_index.graph
         with graph.as_default(), graph.control_dependencies(None):
             with graph.colocate_with(value):

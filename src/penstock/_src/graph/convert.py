@@ -22,7 +22,7 @@ _cache: dict[type, list[Callable]] = {}
 def register_tensor_conversion_function(base_type: Any, conversion_func: Callable, priority: int = 100) -> None:
     """Makes objects of `base_type` usable as tensors.
 
-    `conversion_func(value, dtype=None, name=None, as_ref=False)` gives a Tensor or NotImplemented.
+    `conversion_func(value, dtype=None, name=None, as_ref=False)` returns a Tensor or NotImplemented.
     """
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     if not types or not all(isinstance(t, type) for t in types):

@@ -26,7 +26,7 @@ _ids = itertools.count()
 
 
 def unique_id() -> int:
-    """A number that no other call gives in this process, for names of functions."""
+    """A number that no other call returns in this process, for names of functions."""
     return next(_ids)
 
 
@@ -320,7 +320,7 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, function: Callable) 
 
 
 def order_side_effects(graph: Graph) -> list[Operation]:
-    """Chains the stateful ops in the order in which they were made, and gives them: all have to run with the function."""
+    """Chains the stateful ops in the order in which they were made, and returns them: all have to run with the function."""
     chain = [op for op in graph._ops
              if op.opdef.stateful and not op.opdef.per_session and op._control_flow_context is None]
     for before, op in zip(chain, chain[1:], strict=False):

@@ -48,7 +48,7 @@ class GraphFunction:
 
     @property
     def stateful(self) -> bool:
-        """Whether running it may have side effects, or give another result next time."""
+        """Whether running it may have side effects, or return another result next time."""
         return any(op.opdef.stateful and not op.opdef.per_session for op in self.graph._ops)
 
     def with_outputs(self, more: list[Tensor]) -> GraphFunction:

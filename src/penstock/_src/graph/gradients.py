@@ -23,7 +23,7 @@ from penstock._src.ops.registry import GRADIENTS, get
 
 @export("UnconnectedGradients")
 class UnconnectedGradients(enum.Enum):
-    """What tf.gradients gives for an x that y does not depend on: None, or zeros."""
+    """What tf.gradients returns for an x that y does not depend on: None, or zeros."""
 
     NONE = "none"
     ZERO = "zero"
@@ -31,7 +31,7 @@ class UnconnectedGradients(enum.Enum):
 
 @export(v1=["AggregationMethod"], v2=["AggregationMethod"])
 class AggregationMethod:
-    """How gradients of one tensor are added up; all give the same sum here."""
+    """How gradients of one tensor are added up; all compute the same sum here."""
 
     ADD_N = 0
     DEFAULT = ADD_N

@@ -102,7 +102,7 @@ def func_message(value: Any) -> NameAttrList:
 def attr_from_message(message: AttrValue, kind: str | None = None, graph: Any = None) -> Any:
     """The plain value of an AttrValue; of the declared `kind`, if there is one.
 
-    A placeholder (in the body of a function) stays a message; an empty AttrValue gives None.
+    A placeholder (in the body of a function) stays a message; an empty AttrValue returns None.
     """
     which = message.WhichOneof("value")
     if which is None:

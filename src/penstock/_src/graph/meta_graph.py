@@ -262,7 +262,7 @@ def import_scoped_meta_graph_with_return_elements(
 
 
 def import_scoped_meta_graph(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Adds a MetaGraphDef to a graph, and gives its global variables by name."""
+    """Adds a MetaGraphDef to a graph, and returns its global variables by name."""
     return import_scoped_meta_graph_with_return_elements(*args, **kwargs)[0]
 
 

@@ -28,7 +28,7 @@ def device_text(device: Any) -> str:
 
 @export(v1=["name_scope"])
 class name_scope:
-    """A context manager that prefixes the names of ops; gives the scope's name, ending in "/".
+    """A context manager that prefixes the names of ops; returns the scope's name, ending in "/".
 
     >>> with tf.name_scope("layer1") as scope:
     ...     x = tf.constant(1., name="x")

@@ -93,7 +93,7 @@ class SparseTensor(CompositeTensor):
         return kwargs[name].with_values(fn(**{**kwargs, name: kwargs[name].values}))
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Runs the graph up to this tensor; gives a SparseTensorValue."""
+        """Runs the graph up to this tensor; returns a SparseTensorValue."""
         return _session(session, self.graph, "eval").run(self, feed_dict)
 
     def consumers(self) -> list:

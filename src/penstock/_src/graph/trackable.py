@@ -112,7 +112,7 @@ class Trackable:
 
     # -- tracking ----------------------------------------------------------------------------------------------------
     def _track_trackable(self, trackable: Any, name: str, overwrite: bool = False) -> Any:
-        """Adds a dependency; gives `trackable`."""
+        """Adds a dependency; returns `trackable`."""
         self._maybe_initialize_trackable()
         if not isinstance(trackable, Trackable):
             raise TypeError(f"Trackable._track_trackable() passed type {type(trackable)}, not a Trackable.")
@@ -170,7 +170,7 @@ class Trackable:
             self._self_update_uid = checkpoint.restore_uid
 
     def _restore_from_checkpoint_position(self, checkpoint_position: Any) -> list:
-        """Restores this object and its dependencies, breadth first; gives the restore ops (none in eager mode)."""
+        """Restores this object and its dependencies, breadth first; returns the restore ops (none in eager mode)."""
         queue = deque([checkpoint_position])
         restore_ops: list = []
         tensors: dict[str, Any] = {}

@@ -163,7 +163,7 @@ class WhileContext(ControlFlowContext):
 
     # -- building ------------------------------------------------------------------------------------------------------
     def BuildLoop(self, pred: Any, body: Any, loop_vars: Any, shape_invariants: Any, return_same_structure: bool) -> Any:
-        """Builds the loop and gives its results in the structure that `body` returns."""
+        """Builds the loop and returns its results in the structure that `body` returns."""
         original = loop_vars
         flat = nest.flatten(original, expand_composites=True)
         tensors = [convert(x.flow if getattr(x, "_is_tensor_array", False) else x) for x in flat]
@@ -276,7 +276,7 @@ class WhileContext(ControlFlowContext):
         return total, following
 
     def AddBackpropLoopCounter(self, count: Tensor, outer_grad_state: Any) -> Tensor:
-        """Makes this gradient loop run `count` times; gives the count as of the next iteration."""
+        """Makes this gradient loop run `count` times; returns the count as of the next iteration."""
         one = convert(1, dtypes.int32, name="b_count")
         self.Enter()
         self.AddName(count.name)
@@ -315,7 +315,7 @@ class WhileContext(ControlFlowContext):
         return total
 
     def _zero_like_outside(self, op: Operation, grad: Tensor) -> Tensor:
-        """Zeros shaped like the gradient, made outside of this loop: what no iteration at all gives."""
+        """Zeros shaped like the gradient, made outside of this loop: what no iteration at all returns."""
         dims = grad._dims
         outer = self._outer_context
         if dims is not None and None not in dims:

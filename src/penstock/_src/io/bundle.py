@@ -139,7 +139,7 @@ class BundleWriter:
         self._offset += entry.size
 
     def _write_array(self, data: np.ndarray) -> int:
-        """Writes bytes; gives their checksum, which of many is computed while the system takes them."""
+        """Writes bytes; returns their checksum, which of many is computed while the system takes them."""
         if len(data) < 2 * _PIECE:
             with paths.typed(self.prefix):
                 self._data.write(data)

@@ -303,7 +303,7 @@ class _Batch:
 
     def _alternatives(self, segment: _Segment, pos: np.ndarray, ends: np.ndarray, wrong: np.ndarray, width: np.ndarray,
                       length: np.ndarray, learn: Callable[[int, int], _Segment]) -> np.ndarray:
-        """Tries the rows that are wrong with lengths of other widths; gives those that are wrong still."""
+        """Tries the rows that are wrong with lengths of other widths; returns those that are wrong still."""
         left = np.flatnonzero(wrong)
         for n in itertools.count():
             if not len(left):

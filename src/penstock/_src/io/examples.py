@@ -2,7 +2,7 @@
 
 `_scanner.c`, which is compiled when penstock is installed with a compiler at hand, reads rows in the form in which
 serializers write them; without it, `example_templates.py` does. Rows that they leave (another order, a feature twice,
-broken) are read one by one with protobuf, whose word is final: it gives the values, or the error.
+broken) are read one by one with protobuf, whose word is final: it returns the values, or the error.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ExampleParser:
         return [_merged(len(rows), c, [(r, v[i]) for r, v in pieces]) for i, c in enumerate(self.columns)]
 
     def _scan(self, rows: Sequence[bytes]) -> tuple[list, np.ndarray]:
-        """What `Templates.compare` gives, from the scanner."""
+        """What `Templates.compare` returns, from the scanner."""
         if self._wanted is None:
             self._wanted = prepared(tuple(self.columns))
         found, rest = scanner.scan(self._wanted, rows, object_array, torch.get_num_threads())
@@ -152,7 +152,7 @@ def step_places(steps: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def scanned(kind: int, flat: Any) -> np.ndarray:
-    """What the scanner found, as `packed` would give it."""
+    """What the scanner found, as `packed` would return it."""
     return flat if kind == BYTES else np.frombuffer(flat, "<f4" if kind == FLOAT else np.int64)
 
 

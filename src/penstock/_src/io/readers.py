@@ -1,6 +1,6 @@
 """Readers: records out of the files that a queue names, and where in them a reader is.
 
-A *source* gives the (key, value) pairs of one piece of work, lazily; a Reader goes from one piece of work to the next. The
+A *source* returns the (key, value) pairs of one piece of work, lazily; a Reader goes from one piece of work to the next. The
 ops over readers are in `ops.io.reader`.
 """
 from __future__ import annotations

@@ -180,7 +180,7 @@ class Inflated:
 
 
 class RecordReader:
-    """The records of one file, in order. `read()` gives the next one, and None at the end.
+    """The records of one file, in order. `read()` returns the next one, and None at the end.
 
     >>> for record in RecordReader("/tmp/a.tfrecord"): ...
     """

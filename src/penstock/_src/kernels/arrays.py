@@ -117,7 +117,7 @@ def take(x: Any, index: torch.Tensor, axis: int) -> Any:
 
 
 def part(x: Any, index: tuple) -> Any:
-    """x[index] for ints, slices and None, as a view (of rank 0 too, where numpy would give an element)."""
+    """x[index] for ints, slices and None, as a view (of rank 0 too, where numpy would return an element)."""
     return x[index] if is_torch(x) else boxed(x)[(*index, ...)]
 
 

@@ -1,7 +1,7 @@
 """Drawing candidate classes for sampled losses: the distributions, and batches of distinct draws.
 
 A distribution turns a stretch of Philox words into values, in order, in the way TensorFlow does, so that the same seeds
-give the same candidates. Distinct values are found by drawing more and keeping first occurrences; how many draws that
+return the same candidates. Distinct values are found by drawing more and keeping first occurrences; how many draws that
 took decides the expected counts.
 """
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Distribution:
         self.possible = size                   # how many of the values can come up at all
 
     def draw(self, words: np.ndarray) -> np.ndarray:
-        """The values that a stretch of 32-bit words (as uint64) gives."""
+        """The values that a stretch of 32-bit words (as uint64) returns."""
         raise NotImplementedError
 
     def probability(self, values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Philox4x32-10, and the distributions drawn from it: the numbers that TensorFlow gives for the same seeds.
+"""Philox4x32-10, and the distributions drawn from it: the numbers that TensorFlow returns for the same seeds.
 
 Philox (Salmon et al., SC'11) encrypts a 128-bit counter with a 64-bit key into four 32-bit words, so that any part of
 the stream is computed on its own: here, thousands of counters at a time, on the host. Words are int64 tensors with

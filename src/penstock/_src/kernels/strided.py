@@ -1,6 +1,6 @@
 """Strided slices: what `x[1:, ..., None, ::-1]` means, written as begin, end, strides and five bit masks.
 
-`plan` spells a specification out axis by axis, `sliced_dims` gives the static shape of the result, and `view` the part
+`plan` spells a specification out axis by axis, `sliced_dims` returns the static shape of the result, and `view` the part
 of a value that it selects, as a view that can be read or written. Slices of tensors and assignments to parts of
 variables all go through here.
 """

@@ -179,14 +179,14 @@ class OpDef:
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
         self.client_code = client_code                  # calls Python functions of the program that made the graph
         self.light = light                              # takes no time to speak of, whatever its inputs are
-        self.involution = involution                    # done twice, it gives its input
-        self.permutes = permutes                        # gives its first input with the axes in the order of its second
-        # gives the elements of its first input in the same order, in another shape; that shape is its second input
+        self.involution = involution                    # done twice, it returns its input
+        self.permutes = permutes                        # returns its first input with the axes in the order of its second
+        # returns the elements of its first input in the same order, in another shape; that shape is its second input
         self.reshapes, self.takes_shape = reshapes or takes_shape, takes_shape
         self.neutral: dict[int, Any] | None = None      # numbers that, as that input, leave the other one as it is
-        self.reduces = False                            # along the axes of its second input; gives its first if there are none
-        self.repeats: int | None = None                 # the input whose elements, and no others, it gives
-        # whether, by its attributes, it gives its inputs on as they are
+        self.reduces = False  # along the axes of its second input; returns its first if there are none
+        self.repeats: int | None = None                 # the input whose elements, and no others, it returns
+        # whether, by its attributes, it passes its inputs on unchanged
         self.forwards = (lambda attrs: True) if forwards is True else forwards or None
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
         self.kernels: dict[str, Kernel] = {}
@@ -194,7 +194,7 @@ class OpDef:
         self.shape_rule: Callable | None = None
         self.shape_wants: tuple[str, ...] = ()
         self.value_rule: Callable | None = None
-        self.sums = False                          # gives the sum of its inputs
+        self.sums = False                          # returns the sum of its inputs
         self.outer: Callable | None = None         # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
         self.sums_rows: Callable | None = None     # (op) -> whether it is the sum over the first axis of a matrix
         self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
@@ -204,15 +204,16 @@ class OpDef:
         self.absorb_rule: Callable | None = None
         self.loop_rule: Callable | None = None
         self.elementwise = False                   # works on each element alone, with broadcasting
-        self.multiplies = False                    # gives the product of its two inputs, element by element
-        self.joins = False                         # gives its inputs side by side, along the axis that its last input says
-        # (op) -> type, inputs, attributes of an op that gives the same without a row that is added to it, and the row; or None
+        self.multiplies = False                    # returns the product of its two inputs, element by element
+        self.joins = False                         # returns its inputs side by side, along the axis that its last input says
+        # (op) -> type, inputs, attributes of an op that returns the same without a row that is added to it, and the row; or
+        # None
         self.without_row: Callable | None = None
-        self.divides = False                       # gives equal parts of its second input, along the axis that its first says
+        self.divides = False                       # returns equal parts of its second input, along the axis that its first says
         self.pointwise = ""                        # the instruction of kernels/pointwise.py that does the same to float32
-        self.linear: int | None = None             # elementwise, and the input that it gives times what the others say
-        self.fills: int | None = None              # gives this number everywhere, in the shape of its input
-        # (op, fed) -> (begin, end) if, with what is known of it, it gives its last input as these rows among zeros
+        self.linear: int | None = None             # elementwise, and the input that it returns times what the others say
+        self.fills: int | None = None              # returns this number everywhere, in the shape of its input
+        # (op, fed) -> (begin, end) if, with what is known of it, it returns its last input as these rows among zeros
         self.among_zeros: Callable | None = None
         self.distinct = False                      # its first result, if it is a vector, has no element twice
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
@@ -326,7 +327,7 @@ class OpDef:
         return rule
 
     def prepare(self, rule: Callable) -> Callable:
-        """Sets the rule that may give a quicker kernel for one op of a step, from what is known of it (a `Known`).
+        """Sets the rule that may return a quicker kernel for one op of a step, from what is known of it (a `Known`).
 
         The kernel takes the same inputs; it may rely on the static shapes and on constant inputs. None: the usual kernel.
         """

@@ -1,4 +1,4 @@
-"""Feeds: what a caller gives for a tensor becomes a run-time value, checked against dtype and static shape.
+"""Feeds: what a caller passes for a tensor becomes a run-time value, checked against dtype and static shape.
 
 The first thing that a step does (session.py); fetches.py finds which tensors the keys of a feed_dict mean.
 """

@@ -22,8 +22,8 @@ def register_session_run_conversion_functions(tensor_type: type, fetch_function:
                                               feed_function_for_partial_run: Any = None) -> None:
     """Makes a type usable in fetches and feeds.
 
-    `fetch_function(obj)` gives (list of fetches, function from their values to the result); `feed_function(obj, value)`
-    gives pairs (tensor, value).
+    `fetch_function(obj)` returns (list of fetches, function from their values to the result); `feed_function(obj, value)`
+    returns pairs (tensor, value).
     """
     for t, *_ in _CONVERSIONS:
         if issubclass(tensor_type, t):

@@ -175,7 +175,7 @@ class BaseSession:
 
     # -- running -------------------------------------------------------------------------------------------
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs the part of the graph that `fetches` need, and gives their values in the same structure.
+        """Runs the part of the graph that `fetches` need, and returns their values in the same structure.
 
         >>> sess.run({"loss": loss, "step": train_op}, feed_dict={x: batch})
         """
@@ -226,7 +226,7 @@ class BaseSession:
         return self._results(*self._step(elements, feeds, values, options, metadata))
 
     def _step(self, elements: list, feeds: list[Tensor], values: list, options: Any, metadata: Any) -> tuple[_Step, Any]:
-        """Runs a step; gives it with its values as they are inside of it."""
+        """Runs a step; returns it with its values as they are inside of it."""
         key = (*map(id, elements), None, *map(id, feeds))
         step = self._programs.get(key)
         if step is None or self._version != self._graph._version:
@@ -437,7 +437,7 @@ class BaseSession:
         return lambda *args, **kwargs: run(*args, **{"options": options.run_options, **kwargs})
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
-        """Prepares a step that is run piece by piece: gives a handle for partial_run."""
+        """Prepares a step that is run piece by piece: returns a handle for partial_run."""
         self._check_open()
         plan = plan_fetches(self._graph, fetches)
         if not plan.elements:
@@ -558,7 +558,7 @@ class InteractiveSession(BaseSession):
             self._scope.__enter__()
 
     def close(self) -> None:
-        """Closes the session and gives up being the default."""
+        """Closes the session and stops being the default."""
         if self._closed:
             return
         super().close()

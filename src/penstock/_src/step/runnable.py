@@ -1,4 +1,4 @@
-"""What compiling a step gives: the methods that callers of a step may use, whatever runs it.
+"""What compiling a step returns: the methods that callers of a step may use, whatever runs it.
 
 A straight program, a program with loops, the dataflow executor, programs on several threads, a recording, a CUDA graph, a
 set of programs for several shapes and a step across tasks are all Runnables. They inherit from this class, which has the

@@ -99,7 +99,7 @@ class EventLog:
 
 @contextmanager
 def progress(console: Console, epochs: int) -> Iterator[Report]:
-    """A bar on a terminal, one line per epoch elsewhere; gives `report(epoch, loss, accuracy)`."""
+    """A bar on a terminal, one line per epoch elsewhere; returns `report(epoch, loss, accuracy)`."""
     text = "epoch {}/{}  loss {:.4f}  held-out accuracy {:.2%}"
     if not console.is_terminal:
         yield lambda epoch, loss, accuracy: print(text.format(epoch, epochs, loss, accuracy), flush=True)

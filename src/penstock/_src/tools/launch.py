@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the cluster; gives the exit status."""
+    """Runs the cluster; returns the exit status."""
     jobs = {"ps": args.ps, "chief": int(args.chief or args.coordinated), "worker": args.workers,
             "evaluator": int(args.evaluator)}
     if min(args.ps, args.workers) < 0 or args.workers + args.chief < 1:

@@ -12,7 +12,7 @@ from penstock._src.base.version import __version__
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs `penstock SUBCOMMAND ...`; gives the exit status."""
+    """Runs `penstock SUBCOMMAND ...`; returns the exit status."""
     parser = argparse.ArgumentParser(prog="penstock", description="TensorFlow's dataflow system, with PyTorch's kernels.")
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

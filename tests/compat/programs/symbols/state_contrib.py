@@ -70,7 +70,7 @@ def slim(tf):
 
 
 def rnn(tf):
-    tf.set_random_seed(1)                   # from some weights, all that a cell gives is zero
+    tf.set_random_seed(1)                   # from some weights, all that a cell returns is zero
     r = tf.contrib.rnn
     xs = [np.ones([2, 3], np.float32)] * 4
     for cell in (r.BasicLSTMCell(5), r.GRUCell(5), r.BasicRNNCell(5), r.LSTMBlockCell(5), r.NASCell(5),

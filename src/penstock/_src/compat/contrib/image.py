@@ -68,7 +68,7 @@ def transform(images: Any, transforms: Any, interpolation: str = "NEAREST", outp
 
 
 def _sampled(images: Tensor, maps: Tensor, height: Tensor, width: Tensor, bilinear: bool) -> Tensor:
-    """The images at the points that the maps give, between pixels or at the nearest one."""
+    """The images at the points that the maps return, between pixels or at the nearest one."""
     ys, xs = tf.meshgrid(tf.cast(tf.range(height), tf.float32), tf.cast(tf.range(width), tf.float32), indexing="ij")
     a0, a1, a2, b0, b1, b2, c0, c1 = (m[:, tf.newaxis, tf.newaxis] for m in tf.unstack(maps, axis=1))
     k = c0 * xs + c1 * ys + 1.0

@@ -42,7 +42,7 @@ def _either(feed_previous: Any, decode: Callable, count: int, state_like: Any) -
 @_export
 def rnn_decoder(decoder_inputs: Any, initial_state: Any, cell: Any, loop_function: Callable | None = None,
                 scope: Any = None) -> tuple[list, Any]:
-    """Runs a cell over a list of inputs; `loop_function(previous output, i)` gives the next input, if there is one.
+    """Runs a cell over a list of inputs; `loop_function(previous output, i)` returns the next input, if there is one.
 
     >>> outputs, state = tf.contrib.legacy_seq2seq.rnn_decoder(inputs, initial_state, cell)
     """
@@ -304,7 +304,7 @@ def sequence_loss(logits: Any, targets: Any, weights: Any, average_across_timest
 def model_with_buckets(encoder_inputs: Any, decoder_inputs: Any, targets: Any, weights: Any, buckets: Any, seq2seq: Callable,
                        softmax_loss_function: Callable | None = None, per_example_loss: bool = False,
                        name: str | None = None) -> tuple[list, list]:
-    """A model for each bucket of lengths (encoder, decoder), all with the same variables: gives outputs and losses."""
+    """A model for each bucket of lengths (encoder, decoder), all with the same variables: returns outputs and losses."""
     for what, given, needed in (("encoder_inputs", encoder_inputs, buckets[-1][0]), ("targets", targets, buckets[-1][1]),
                                 ("weights", weights, buckets[-1][1])):
         if len(given) < needed:

@@ -13,7 +13,7 @@ def _export(name: str) -> Callable:
 
 
 class Predictor:
-    """A model that answers: `predictor({"x": array})` gives a table of arrays."""
+    """A model that answers: `predictor({"x": array})` returns a table of arrays."""
 
     def __init__(self, graph: Any, session: Any, feed_tensors: dict[str, Any], fetch_tensors: dict[str, Any]):
         self._graph, self._session, self._feed, self._fetch = graph, session, feed_tensors, fetch_tensors

@@ -28,7 +28,7 @@ _export("all_summary_ops")(writers.all_v2_summary_ops)
 @_export("create_file_writer")
 def create_file_writer(logdir: Any, max_queue: Any = None, flush_millis: Any = None, filename_suffix: Any = None,
                        name: str | None = None) -> Any:
-    """A writer of event files in a directory; None for `logdir` gives one that writes nothing."""
+    """A writer of event files in a directory; None for `logdir` returns one that writes nothing."""
     if logdir is None:
         return writers.create_noop_writer()
     return writers.create_file_writer(logdir, max_queue, flush_millis, filename_suffix, name)

@@ -105,7 +105,8 @@ class View(types.ModuleType):
         return NOTHING
 
     def _star_names(self) -> list[str]:
-        """What `from module import *` gives: what the stated places have; of tf itself, nothing that hides what Python has."""
+        """What `from module import *` returns: what the stated places have; of tf itself, nothing that hides what Python
+        has."""
         found: set[str] = set()
         for where in self._where:
             if where.startswith("@"):

@@ -214,7 +214,7 @@ def _called_by_program() -> bool:
 
 
 def _sum(function: Any, args: tuple, kwargs: dict) -> Any:
-    """np.sum adds up what a generator gives, again."""
+    """np.sum adds up what a generator returns, again."""
     if args and isinstance(args[0], types.GeneratorType):
         say("np.sum of a generator", "sum")
         return sum(args[0])

@@ -25,7 +25,7 @@ class _Shell:
 
 
 def run(path: str, arguments: list[str], api: str | None = None, quiet: bool = False) -> int:
-    """Runs a program; gives its exit status. A program that fails shows its own traceback."""
+    """Runs a program; returns its exit status. A program that fails shows its own traceback."""
     file = pathlib.Path(path)
     if not file.is_file():
         print(f"penstock run: there is no file {path}", file=sys.stderr)

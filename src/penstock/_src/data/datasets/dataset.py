@@ -274,7 +274,7 @@ class DatasetV2(Trackable):
         return sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
     # -- functions of elements ----------------------------------------------------------------------------------------
-    _preserve = True                        # whether map is taken to give as many elements as it gets
+    _preserve = True                        # whether map is taken to return as many elements as it gets
 
     def map(self, map_func: Callable, num_parallel_calls: Any = None, deterministic: bool | None = None,
             synchronous: Any = None, use_unbounded_threadpool: Any = None, name: str | None = None) -> Any:
@@ -341,7 +341,7 @@ class DatasetV2(Trackable):
         return self._then("TakeWhileDataset", f.captured, functions={"predicate": f})
 
     def scan(self, initial_state: Any, scan_func: Callable, name: str | None = None) -> Any:
-        """A dataset of what a function of a state and every element gives, besides the new state."""
+        """A dataset of what a function of a state and every element returns, besides the new state."""
         from penstock._src.data.datasets.scanning import scan
         return scan(initial_state, scan_func)(self)
 

@@ -229,7 +229,7 @@ class _Sql:
 
 @export(v2=["data.experimental.SqlDataset"])
 class SqlDatasetV2(_Sql, VariantDataset):
-    """The rows that a query of an SQLite database gives.
+    """The rows that a query of an SQLite database returns.
 
     >>> tf.data.experimental.SqlDataset("sqlite", "a.db", "SELECT name, age FROM people", (tf.string, tf.int32))
     """
@@ -237,7 +237,7 @@ class SqlDatasetV2(_Sql, VariantDataset):
 
 @export(v1=["data.experimental.SqlDataset"])
 class SqlDatasetV1(_Sql, VariantDatasetV1):
-    """The rows that a query of an SQLite database gives."""
+    """The rows that a query of an SQLite database returns."""
 
 
 class LMDBDataset(VariantDatasetV1):

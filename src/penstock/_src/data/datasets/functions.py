@@ -15,7 +15,7 @@ from penstock._src.ops.registry import get
 
 
 class ElementFunction:
-    """A traced function of an element: the graph function, what it captured, and the type of what it gives.
+    """A traced function of an element: the graph function, what it captured, and the type of what it returns.
 
     `spec` is the type of the argument. A plain tuple becomes several arguments, unless `unpack` is False.
     """
@@ -68,7 +68,7 @@ class ElementFunction:
 
     @property
     def stateful(self) -> bool:
-        """Whether calling it has side effects or gives other results each time."""
+        """Whether calling it has side effects or returns other results each time."""
         return self.graph_function.stateful
 
     name = property(lambda self: self.graph_function.name, doc="The name in the function library.")

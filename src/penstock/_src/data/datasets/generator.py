@@ -88,7 +88,7 @@ def _generator_dataset(cls: Any, running: _Running, args: tuple, spec: Any) -> A
 
 
 def generator_dataset(cls: Any, first: ElementFunction, following: ElementFunction, last: ElementFunction) -> Any:
-    """A dataset of the results of `following`, called on what `first` gives until it is out of range; `last` ends it."""
+    """A dataset of the results of `following`, called on what `first` returns until it is out of range; `last` ends it."""
     spec = following.output_spec
     variant = call_op("GeneratorDataset", first.captured, following.captured, last.captured,
                       functions={"init_func": first, "next_func": following, "finalize_func": last}, **structure.outputs(spec))

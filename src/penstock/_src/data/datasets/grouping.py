@@ -19,7 +19,7 @@ _KEY = TensorSpec([], dtypes.int64)
 
 
 def _key_function(dataset: Any, key_func: Callable, where: str) -> ElementFunction:
-    """The traced key function, which gives a scalar int64."""
+    """The traced key function, which returns a scalar int64."""
     def call(*args: Any) -> Any:
         key = key_func(*args)
         return tf.convert_to_tensor(key, dtype=dtypes.int64 if isinstance(key, int) else None)

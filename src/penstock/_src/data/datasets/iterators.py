@@ -99,7 +99,7 @@ class Iterator(_Typed):
         return get("MakeIterator")(with_statistics(dataset), self._iterator_resource, name=name)
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element, as tensors that give another one in every step."""
+        """The next element, as tensors that return another one in every step."""
         self._calls += 1
         if self._calls > GET_NEXT_CALL_WARNING_THRESHOLD:
             warnings.warn(GET_NEXT_CALL_WARNING_MESSAGE, stacklevel=2)

@@ -344,7 +344,7 @@ def distribute(processing_mode: Any, service: str, job_name: str | None = None, 
 
 @export("data.experimental.service.register_dataset")
 def register_dataset(service: str, dataset: Any, compression: str | None = "AUTO", dataset_id: str | None = None) -> Any:
-    """Leaves a dataset with a service, and gives the id by which others find it."""
+    """Leaves a dataset with a service, and returns the id by which others find it."""
     with context.enter(tf.Graph()) as graph:
         rebuilt(_stage(dataset), stateful=False)
         data = graph.as_graph_def().SerializeToString()

@@ -19,7 +19,7 @@ class StatsAggregator:
 
 @export(v1=["data.experimental.StatsAggregator"])
 class StatsAggregatorV1(StatsAggregator):
-    """Gathers statistics of the iterators of datasets whose options name it, and gives them as a summary.
+    """Gathers statistics of the iterators of datasets whose options name it, and returns them as a summary.
 
     >>> aggregator = tf.data.experimental.StatsAggregator()
     >>> options.experimental_stats.aggregator = aggregator

@@ -1,7 +1,7 @@
-"""The nouns of input pipelines. A *stage* is a dataset as a value; a *cursor* is a position in it, which gives elements.
+"""The nouns of input pipelines. A *stage* is a dataset as a value; a *cursor* is a position in it, which returns elements.
 
-An element is a tuple of run-time values. `Cursor.next` gives one, or None at the end. Where elements are small and nothing
-can tell when they were computed, they travel many at a time: `Cursor.block` gives a *block*, a tuple of columns (see
+An element is a tuple of run-time values. `Cursor.next` returns one, or None at the end. Where elements are small and nothing
+can tell when they were computed, they travel many at a time: `Cursor.block` returns a *block*, a tuple of columns (see
 `values`) with between 1 and `limit` rows, or None at the end. Both may be called in turns. `Cursor.blocks` says whether
 blocks are cheaper than elements; it may turn False on the way, and `block` works all the same.
 
@@ -141,7 +141,7 @@ class BlockCursor(Cursor):
         self.go_to(state["position"], ctx)
 
     def position(self) -> Any:
-        """The position of what `produce` gives next."""
+        """The position of what `produce` returns next."""
         raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
 
     def go_to(self, position: Any, ctx: Any) -> None:

@@ -125,7 +125,7 @@ class _ReducersCursor(Cursor):
         self._key, self._first, self._reduce, self._last = (
             b.runner(ctx) for b in (stage.key, stage.first, stage.reduce, stage.last))
         self._states: dict[int, tuple] = {}
-        self._left: list[int] | None = None          # the keys to give out, once the input has ended
+        self._left: list[int] | None = None          # the keys to return out, once the input has ended
 
     def next(self, ctx: Any) -> tuple | None:
         while self._left is None:

@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 
 class IteratorResource:
-    """An iterator: nothing until `start` gives it a dataset, which may happen again."""
+    """An iterator: nothing until `start` assigns it a dataset, which may happen again."""
 
     def __init__(self, types: tuple, shapes: tuple, name: str = ""):
         self.types, self.shapes, self.name = types, shapes, name

@@ -1,6 +1,6 @@
 """Stages that call functions: map, filter, flat_map, interleave, scan, take_while.
 
-A function is a *body* (see `ops.data.dataset_base`): `body.runner(ctx)` gives a callable of one element, and
+A function is a *body* (see `ops.data.dataset_base`): `body.runner(ctx)` returns a callable of one element, and
 `body.vectorized(ctx)` one of a whole block, or None for functions that have to see elements one by one.
 """
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Calling(BlockCursor):
         return None if element is None else tuple(map(values.single, element))
 
     def several(self, ctx: Any, columns: tuple, results: tuple) -> tuple | None:
-        """The block to give, from one of the input and what the function gave for it; None if it has no rows."""
+        """The block to return, from one of the input and what the function gave for it; None if it has no rows."""
         raise NotImplementedError
 
     def _measure(self, columns: tuple, out: tuple | None) -> None:
@@ -129,7 +129,7 @@ class _MapCursor(Calling):
 
 
 def ended(error: errors.OpError) -> errors.OpError:
-    """What is raised where a function ran out of range that must give as many elements as it gets."""
+    """What is raised where a function ran out of range that must return as many elements as it gets."""
     return errors.invalid(f"Function invocation produced OutOfRangeError: {error.message}")
 
 
@@ -331,7 +331,7 @@ class _InterleaveCursor(Cursor):
 
 
 class Scan(Stage):
-    """A function of a state and every element: gives the new state and an element."""
+    """A function of a state and every element: returns the new state and an element."""
 
     def __init__(self, source: Stage, state: list, body: Any, preserve_cardinality: bool):
         self.inputs, self.state, self.body, self.preserve = (source,), tuple(state), body, preserve_cardinality

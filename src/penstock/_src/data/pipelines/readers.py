@@ -1,6 +1,6 @@
 """Stages that read files: lines of text, records, records of a fixed length, and databases.
 
-All of them read large pieces and give blocks. After an error in a file, reading goes on with the next file.
+All of them read large pieces and return blocks. After an error in a file, reading goes on with the next file.
 """
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ class _Pairs:
 
 
 class Sql(Stage):
-    """The rows that a query of an SQLite database gives."""
+    """The rows that a query of an SQLite database returns."""
 
     def __init__(self, path: str, query: str):
         self.path, self.query = path, query

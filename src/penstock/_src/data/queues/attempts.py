@@ -5,7 +5,7 @@ are carried out first come, first served; whoever changes the state carries on w
 possible, and wakes only those that are over. So nobody polls, and a waiting thread wakes up once.
 
 An attempt ends with its own result or error, or with the step: its cancellation or deadline. Then it leaves the line
-and gives back what it had taken.
+and returns what it had taken.
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Lines:
         self.about: Callable[[], str] = lambda: "its turn"       # what those who wait, wait for
 
     def run(self, attempt: Attempt, line: collections.deque, ctx: Any) -> Any:
-        """Carries out an attempt, waiting for its turn, and gives its result."""
+        """Carries out an attempt, waiting for its turn, and returns its result."""
         if ctx.cancellation.error is not None:
             raise _ended(attempt, ctx.cancellation.error)
         with self.lock:

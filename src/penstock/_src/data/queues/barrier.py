@@ -91,7 +91,7 @@ class Barrier(Shared):
             seen.add(key)
 
     def _insert(self, component: int, names: list[bytes], rows: Sequence[Any]) -> list[tuple]:
-        """Puts components in; gives the elements that are complete now, as rows of the queue."""
+        """Puts components in; returns the elements that are complete now, as rows of the queue."""
         done, began = [], False
         for key, value in zip(names, rows, strict=True):
             element = self.incomplete.get(key)

@@ -74,7 +74,7 @@ class Batcher(Shared):
         self._changed = threading.Condition()
 
     def run(self, call: Call, work: Callable[[list[Call]], None], ctx: Any) -> Any:
-        """The answer of a call, which `work` gives to all calls of a batch."""
+        """The answer of a call, which `work` returns to all calls of a batch."""
         if call.size > self.limit:
             raise errors.invalid(f"Task size {call.size} is larger than maximum batch size {self.limit}")
         with self._changed:

@@ -1,4 +1,4 @@
-"""A queue that gives its rows in random order, and the same order as TensorFlow for the same seeds."""
+"""A queue that returns its rows in random order, and the same order as TensorFlow for the same seeds."""
 from __future__ import annotations
 
 import secrets

@@ -45,7 +45,7 @@ def if_stmt(test: Any, then: Callable[[], None], orelse: Callable[[], None], rea
 
 def while_stmt(test: Callable[[], Any], body: Callable[[], None], read: Callable[[], tuple], write: Callable[[tuple], None],
                names: tuple[str, ...], options: Callable[[], dict] | None) -> None:
-    """`while test(): body()`. Iterations run in Python for as long as the test gives no tensor of a graph."""
+    """`while test(): body()`. Iterations run in Python for as long as the test returns no tensor of a graph."""
     state = staged.State(read, write, names)
     outcome = staged.first_test(test)
     while not symbolic(outcome):

@@ -160,7 +160,7 @@ class _Branches:
         return len(self._outputs[0]) - 1
 
     def choose(self, test: Tensor, scope: str) -> list[Tensor]:
-        """Adds the If op, and gives its outputs."""
+        """Adds the If op, and returns its outputs."""
         for graph, outputs in zip(self._graphs, self._outputs, strict=True):
             graph.outputs = graph.structured_outputs = outputs
             if graph.ordered:

@@ -187,7 +187,7 @@ class _Transformer(ast.NodeTransformer):
         return "\n".join(lines)
 
     def _options(self, node: ast.While | ast.For) -> ast.expr:
-        """The arguments of set_loop_options in a loop, as a function that gives them; the call goes away."""
+        """The arguments of set_loop_options in a loop, as a function that returns them; the call goes away."""
         for i, s in enumerate(node.body):
             call = s.value if isinstance(s, ast.Expr) else None
             if isinstance(call, ast.Call) and _last_name(call.func) == "set_loop_options":

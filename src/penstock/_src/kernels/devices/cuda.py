@@ -1,7 +1,7 @@
 """NVIDIA GPUs as devices, through torch.cuda.
 
 Kernels are launched on the current stream of their physical device and run asynchronously. Programs over several logical GPUs
-of one physical device give each a stream (`streams.py`). Copies do not stop the host: from the host they go through pinned
+of one physical device return each a stream (`streams.py`). Copies do not stop the host: from the host they go through pinned
 memory, to the host into pinned memory with an event that the receiver waits for, and between GPUs streams wait for each other.
 """
 from __future__ import annotations

@@ -4,7 +4,7 @@ A kind of device is one class in one file (`cpu.py`, `cuda.py`), listed in KINDS
 may stand on one physical device, with names and memory limits of their own. It
 
 - allocates (`allocate`) and takes values in (`put`), from the host or from another device;
-- gives them to another device in two halves, so that nobody waits before he must: `start` begins the transfer where the
+- returns them to another device in two halves, so that nobody waits before he must: `start` begins the transfer where the
   value is, `finish` ends it where the value is wanted;
 - says which kernels of the registry it runs (`kernel_type`), and how fast it is.
 """
@@ -25,7 +25,7 @@ class Device:
     kernel_type = ""                # the `device` of kernels in the registry
     priority = 0                    # ops go to the device of highest priority that can run them
     host = True                     # whether its memory is the host's: values need no copy
-    streamed = False                # whether programs give several of them on one physical device a stream each (`streams`)
+    streamed = False                # whether programs assign several of them on one physical device a stream each (`streams`)
 
     # Rough figures for the cost model (costs.py).
     flops = 2e10                    # operations per second
@@ -70,7 +70,7 @@ class Device:
         return value
 
     def start(self, value: Any, to: Device) -> Any:
-        """Begins to send a value of this device to another; what it gives goes to that device's `finish`."""
+        """Begins to send a value of this device to another; what it returns goes to that device's `finish`."""
         return value
 
     def finish(self, parcel: Any) -> Any:

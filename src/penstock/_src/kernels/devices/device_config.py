@@ -339,8 +339,8 @@ def is_op_determinism_enabled() -> bool:
 
 @export("config.experimental.enable_op_determinism")
 def enable_op_determinism() -> None:
-    """Has ops give the same results each time they get the same inputs: no kernel that adds in any order, no random op without
-    a seed. An op that has no such kernel on a GPU raises an error.
+    """Has ops return the same results each time they get the same inputs: no kernel that adds in any order, no random op
+    without a seed. An op that has no such kernel on a GPU raises an error.
 
     >>> tf.random.set_seed(1)
     >>> tf.config.experimental.enable_op_determinism()

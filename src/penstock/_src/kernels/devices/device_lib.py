@@ -1,4 +1,4 @@
-"""What `tensorflow.python.client.device_lib` gives programs: the local devices, with their memory and descriptions."""
+"""What `tensorflow.python.client.device_lib` returns programs: the local devices, with their memory and descriptions."""
 from __future__ import annotations
 
 import dataclasses

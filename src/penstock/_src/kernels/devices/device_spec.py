@@ -123,7 +123,7 @@ class DeviceSpecV1(DeviceSpecV2):
         return self
 
     def merge_from(self, dev: DeviceSpecV2) -> None:
-        """Take over the parts that `dev` gives."""
+        """Take over the parts that `dev` returns."""
         self._parts = _merge(self._parts, dev._parts)
 
 

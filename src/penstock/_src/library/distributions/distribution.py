@@ -1,7 +1,7 @@
 """The base class of distributions.
 
 A distribution has parameters, which broadcast against each other to its batch shape, and events of an event shape. A derived
-class lists its parameters with `Parameter`, and gives the formulas as `_log_prob`, `_sample_n` and so on; what has a partner
+class lists its parameters with `Parameter`, and defines the formulas as `_log_prob`, `_sample_n` and so on; what has a partner
 (`prob` and `log_prob`, `variance` and `stddev`, ...) needs only one of the two. The public methods convert their arguments,
 open name scopes, and put the sample shape in front.
 """

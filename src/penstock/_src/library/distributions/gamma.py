@@ -88,7 +88,7 @@ class Exponential(Gamma):
         return {"rate": tf.convert_to_tensor(sample_shape, dtype=tf.int32)}
 
     def _sample_n(self, n: Any, seed: Any = None) -> Tensor:
-        # From the open interval: 0 would give an infinite sample.
+        # From the open interval: 0 would produce an infinite sample.
         tiny = np.finfo(self.dtype.as_numpy_dtype).tiny
         shape = tf.concat([[n], tf.shape(self.rate)], 0)
         return -tf.log(tf.random_uniform(shape, tiny, 1.0, dtype=self.dtype, seed=seed)) / self.rate

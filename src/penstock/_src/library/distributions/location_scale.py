@@ -96,7 +96,7 @@ class Laplace(LocationScale):
             self._set(name, validate_args, allow_nan_stats, FULLY_REPARAMETERIZED, positive=("scale",), loc=loc, scale=scale)
 
     def _sample_n(self, n: Any, seed: Any = None) -> Tensor:
-        # (-1, 1), open at the left: -1 would give an infinite sample.
+        # (-1, 1), open at the left: -1 would produce an infinite sample.
         uniform = tf.random_uniform(self._sample_shape(n), np.nextafter(self.dtype.as_numpy_dtype(-1.0),
                                                                         self.dtype.as_numpy_dtype(0.0)), 1.0,
                                     dtype=self.dtype, seed=seed)

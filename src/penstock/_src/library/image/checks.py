@@ -47,7 +47,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def check(condition: Any, error: type, message: str) -> list:
-    """Raises when a plain condition fails; gives an assertion for a tensor one."""
+    """Raises when a plain condition fails; returns an assertion for a tensor one."""
     if is_tensor(condition):
         known = constant_value(condition)
         if known is None or not bool(known):

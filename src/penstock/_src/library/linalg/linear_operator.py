@@ -211,7 +211,7 @@ class LinearOperator(Module, metaclass=abc.ABCMeta):
         """A x, A^H x, A x^H or A^H x^H."""
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
-        """The product with a matrix [..., N, R], or with another operator (which gives an operator)."""
+        """The product with a matrix [..., N, R], or with another operator (which returns an operator)."""
         if isinstance(x, LinearOperator):
             left, right = self._pair(x, adjoint, adjoint_arg, "x")
             with self._name_scope(name):
@@ -261,7 +261,7 @@ class LinearOperator(Module, metaclass=abc.ABCMeta):
 
     # -- solutions ----------------------------------------------------------------------------------------------------
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """The X of `A X = rhs` for a matrix [..., M, R], or for another operator (which gives an operator)."""
+        """The X of `A X = rhs` for a matrix [..., M, R], or for another operator (which returns an operator)."""
         if self.is_non_singular is False:
             raise NotImplementedError("Exact solve not implemented for an operator that is expected to be singular.")
         if self.is_square is False:

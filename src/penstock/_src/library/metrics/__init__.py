@@ -1,7 +1,7 @@
 """tf.metrics of TensorFlow 1: values that are gathered over many steps.
 
-Each function makes local variables (in the collections LOCAL_VARIABLES and METRIC_VARIABLES) and gives two tensors: the
-value so far, and an op that takes in the current batch and gives the value after it.
+Each function makes local variables (in the collections LOCAL_VARIABLES and METRIC_VARIABLES) and returns two tensors: the
+value so far, and an op that takes in the current batch and returns the value after it.
 
     accuracy, update = tf.metrics.accuracy(labels, predictions)
     sess.run(tf.local_variables_initializer())

@@ -14,7 +14,7 @@ from penstock.compat import v1 as tf
 def mean_per_class_accuracy(labels: Any, predictions: Any, num_classes: int, weights: Any = None,
                             metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None
                             ) -> tuple[Any, Any]:
-    """The mean over classes of how often each was recognized; the update gives the accuracy of every class."""
+    """The mean over classes of how often each was recognized; the update returns the accuracy of every class."""
     with tf.variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
         labels = flat(tf.cast(labels, tf.int64))
         predictions = flat(predictions)
@@ -37,7 +37,7 @@ def mean_per_class_accuracy(labels: Any, predictions: Any, num_classes: int, wei
 @graph_only
 def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
              updates_collections: Any = None, name: str | None = None) -> tuple[Any, Any]:
-    """The mean over classes of intersection over union; the update gives the confusion matrix."""
+    """The mean over classes of intersection over union; the update returns the confusion matrix."""
     with tf.variable_scope(name, "mean_iou", (predictions, labels, weights)):
         labels, predictions = convert(labels), convert(predictions)
         predictions.shape.assert_is_compatible_with(labels.shape)

@@ -1,4 +1,4 @@
-"""tf.ragged.stack_dynamic_partitions: slices put into rows by number, where dynamic_partition gives a list of tensors."""
+"""tf.ragged.stack_dynamic_partitions: slices put into rows by number, where dynamic_partition returns a list of tensors."""
 from __future__ import annotations
 
 from typing import Any

@@ -56,7 +56,7 @@ def match_row_splits_dtypes(*tensors: Any, **kwargs: Any) -> Any:
 
 
 def _matched(values: Any, make: Any, name: str) -> tuple[Any, RowPartition]:
-    """Values, and the partition that `make(dtype, hint)` gives, with one dtype of indices: int64 where they differ."""
+    """Values, and the partition that `make(dtype, hint)` returns, with one dtype of indices: int64 where they differ."""
     values = convert_to_tensor_or_ragged_tensor(values, name="values")
     values.shape.with_rank_at_least(1)
     partition = make(values.row_splits.dtype if isinstance(values, RaggedTensor) else None)
@@ -112,7 +112,7 @@ class RaggedTensor(CompositeTensor):
 
     @classmethod
     def _factory(cls, values: Any, scope: str, name: str | None, make: Any, validate: Any) -> RaggedTensor:
-        """A ragged tensor of `values` and the partition that `make(hint)` gives."""
+        """A ragged tensor of `values` and the partition that `make(hint)` returns."""
         if not isinstance(validate, bool):
             raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
         with tf.name_scope(name, scope, [values]):

@@ -1,4 +1,4 @@
-"""RaggedTensorValue: what fetching a ragged tensor gives."""
+"""RaggedTensorValue: what fetching a ragged tensor returns."""
 from __future__ import annotations
 
 from typing import Any

@@ -9,7 +9,7 @@ from penstock._src.base.api import export
 @export("test.create_local_cluster")
 def create_local_cluster(num_workers: int, num_ps: int, protocol: str = "grpc", worker_config: Any = None,
                          ps_config: Any = None) -> tuple[list[Any], list[Any]]:
-    """Starts servers for workers and parameter servers, on free ports of this machine; gives both lists.
+    """Starts servers for workers and parameter servers, on free ports of this machine; returns both lists.
 
     >>> workers, ps = tf.test.create_local_cluster(num_workers=2, num_ps=1)
     >>> with tf.Session(workers[0].target) as sess: ...

@@ -38,7 +38,7 @@ _connected: Connection | None = None
 
 
 class PerWorker:
-    """The run-time value of a tensor that has another value on each worker: `on(lane, index)` gives it."""
+    """The run-time value of a tensor that has another value on each worker: `on(lane, index)` returns it."""
 
     __slots__ = ("on", "shape")
 

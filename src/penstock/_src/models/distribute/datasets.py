@@ -45,7 +45,7 @@ def _check_batched(spec: Any) -> None:
 def split_batches(dataset: Any, count: int) -> Any:
     """A dataset of tuples with one part of each batch for each of `count` replicas.
 
-    A batch that does not divide gives the first replicas one row more, and the last ones fewer, or none.
+    A batch that does not divide assigns the first replicas one row more, and the last ones fewer, or none.
     """
     spec = dataset.element_spec
     _check_batched(spec)
@@ -85,7 +85,7 @@ def _placed(value: Any, where: str) -> Any:
 
 # -- where elements come from -----------------------------------------------------------------------------------------
 class _Source:
-    """A dataset for several replicas: how an iterator over it gives one element to each."""
+    """A dataset for several replicas: how an iterator over it passes one element to each."""
 
     def __init__(self, dataset: Any, devices: tuple, cut: bool, fill: bool = True):
         self.given, self.devices, self._cut = dataset, devices, cut and len(devices) > 1
@@ -94,7 +94,7 @@ class _Source:
 
     @property
     def element_spec(self) -> Any:
-        """The type of what the iterator gives."""
+        """The type of what the iterator returns."""
         spec = self.dataset.element_spec
         n = len(self.devices)
         if n == 1:
@@ -296,7 +296,7 @@ class DatasetIterator(DistributedIteratorV1):
 
 
 class InputFunctionIterator:
-    """An iterator over what an input function returns: a dataset, or a function of no arguments that gives an element."""
+    """An iterator over what an input function returns: a dataset, or a function of no arguments that returns an element."""
 
     def __init__(self, input_fn: Any, strategy: Any, fill: bool = False):
         made = input_fn(strategy.extended._input_context())

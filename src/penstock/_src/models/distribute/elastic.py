@@ -2,7 +2,7 @@
 
 Every worker runs the same program, and whoever watches over the processes (Kubernetes, a shell loop) starts one again that has
 died. The others notice at once (their links end) or within seconds (it says nothing any more), and wait. When all are there,
-they agree: who has done the most steps gives its variables to all, and training goes on from there. A step in which a worker
+they agree: who has done the most steps sends its variables to all, and training goes on from there. A step in which a worker
 was lost is taken again by those who had not finished it.
 """
 from __future__ import annotations
@@ -58,8 +58,9 @@ class ElasticJob:
             self._extended._begins_as_first = before
 
     def run(self, step: Callable[[int], Any], steps: int, variables: Callable[[], Sequence]) -> int:
-        """Calls `step(number)` until `steps` are done, whichever worker is lost meanwhile; gives the number done. `variables`
-        gives all that a step changes (a worker that has just begun must have made them: build models and optimizers first)."""
+        """Calls `step(number)` until `steps` are done, whichever worker is lost meanwhile; returns the number done. `variables`
+        returns all that a step changes (a worker that has just begun must have made them: build models and optimizers
+        first)."""
         done, agreed = 0, self._alone
         while done < steps or not agreed:
             try:

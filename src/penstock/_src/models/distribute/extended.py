@@ -141,7 +141,7 @@ class StrategyExtended:
 
     # -- replicas -----------------------------------------------------------------------------------------------------
     def call_for_each_replica(self, fn: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs `fn` once for each replica; gives a structure of values per replica."""
+        """Runs `fn` once for each replica; returns a structure of values per replica."""
         contexts.require_cross(self._container_strategy())
         with self._container_strategy().scope():
             return self._call_for_each_replica(fn, args, kwargs or {})

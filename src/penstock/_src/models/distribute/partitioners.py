@@ -16,7 +16,7 @@ _NAMES = "distribute.experimental.partitioners."
 
 @export(_NAMES + "Partitioner")
 class Partitioner:
-    """Base of the partitioners: called with shape, dtype and axis, gives the number of shards along each axis."""
+    """Base of the partitioners: called with shape, dtype and axis, returns the number of shards along each axis."""
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:
         raise NotImplementedError(f"{type(self).__name__} must say how variables are cut: __call__.")

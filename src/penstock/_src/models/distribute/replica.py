@@ -57,7 +57,7 @@ class ReplicaContext:
 
     # -- meeting the others -------------------------------------------------------------------------------------------
     def merge_call(self, merge_fn: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Waits for all replicas, calls `merge_fn(strategy, *args, **kwargs)` once, and gives each replica its part.
+        """Waits for all replicas, calls `merge_fn(strategy, *args, **kwargs)` once, and passes each replica its part.
 
         >>> context.merge_call(lambda strategy, x: strategy.reduce("sum", x, axis=None), args=(x,))
         """

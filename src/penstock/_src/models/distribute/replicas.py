@@ -155,7 +155,7 @@ class _Replica:
                 "`strategy.run` inside a `tf.function` or move the control flow out of `fn`.")
 
     def wait_for_merge(self, merge_fn: Any, args: tuple, kwargs: dict) -> Any:
-        """Hands over to the calling thread until the merge function was called; gives this replica's part of its result."""
+        """Hands over to the calling thread until the merge function was called; returns this replica's part of its result."""
         if self._graph is None:
             self.scope_name, self.control = context.state.scope_name, []
         else:
@@ -204,7 +204,7 @@ def call_for_each(strategy: Any, devices: tuple, fn: Any, args: Any, kwargs: Any
 
 
 def _merge(strategy: Any, replicas: list[_Replica]) -> None:
-    """Calls the merge function that all replicas wait for, and gives each of them its part of the result."""
+    """Calls the merge function that all replicas wait for, and passes each of them its part of the result."""
     ended = [r.index for r in replicas if r.done]
     if ended:
         waiting = [r.index for r in replicas if not r.done]

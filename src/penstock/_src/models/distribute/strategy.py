@@ -127,7 +127,7 @@ class Strategy:
 
     # -- running ------------------------------------------------------------------------------------------------------
     def run(self, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        """Calls `fn` once for each replica, with its part of the arguments; gives a value per replica.
+        """Calls `fn` once for each replica, with its part of the arguments; returns a value per replica.
 
         >>> per_replica = strategy.run(train_step, args=(next(iterator),))
         """
@@ -240,7 +240,7 @@ class Strategy:
         return self._extended._make_dataset_iterator(dataset)
 
     def make_input_fn_iterator(self, input_fn: Any, replication_mode: Any = InputReplicationMode.PER_WORKER) -> Any:
-        """An iterator over what `input_fn(input_context)`, a dataset or a function of no arguments, gives to each replica."""
+        """An iterator over what `input_fn(input_context)`, a dataset or a function of no arguments, passes to each replica."""
         if replication_mode != InputReplicationMode.PER_WORKER:
             raise ValueError(f"Input replication mode not supported: {replication_mode}")
         with self.scope():

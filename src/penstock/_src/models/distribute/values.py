@@ -162,7 +162,7 @@ def regroup(values: Sequence, wrap: Callable = PerReplica) -> Any:
 
 
 def _check_same_kind(values: Sequence) -> None:
-    """ValueError where one replica gives a tensor and another one something that is none."""
+    """ValueError where one replica returns a tensor and another one something that is none."""
     kinds = {"None" if v is None else "structure" if isinstance(v, (list, tuple, dict)) else
              "operation" if isinstance(v, Operation) else "value" for v in values}
     if len(kinds) > 1:

@@ -184,7 +184,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return self._values[0].read_value()
 
     def _restored(self, value: Any) -> Any:
-        """Sets all copies from a value of a checkpoint; gives the ops."""
+        """Sets all copies from a value of a checkpoint; returns the ops."""
         done = []
         for copy in self._values:
             with device(device_of(copy) or None):

@@ -1,6 +1,6 @@
 """The estimators that come ready: linear models, networks, both together, and baselines.
 
-Variables have the names that TensorFlow 1.x gives them (`linear/linear_model/…`, `dnn/hiddenlayer_0/kernel`), so that
+Variables have the names that TensorFlow 1.x chooses them (`linear/linear_model/…`, `dnn/hiddenlayer_0/kernel`), so that
 checkpoints exchange.
 """
 from __future__ import annotations
@@ -154,7 +154,7 @@ class DNNClassifier(DNNEstimator):
 
 @export(v1=["estimator.DNNRegressor"])
 class DNNRegressor(DNNEstimator):
-    """A network of dense layers that gives numbers."""
+    """A network of dense layers that returns numbers."""
 
     def __init__(self, hidden_units: Any, feature_columns: Any, model_dir: Any = None, label_dimension: int = 1,
                  weight_column: Any = None, optimizer: Any = "Adagrad", activation_fn: Any = tf.nn.relu,

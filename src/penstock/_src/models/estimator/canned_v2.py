@@ -69,7 +69,7 @@ class DNNClassifierV2(canned.DNNEstimator):
 
 @export(v2=["estimator.DNNRegressor"])
 class DNNRegressorV2(canned.DNNEstimator):
-    """A network of dense layers that gives numbers."""
+    """A network of dense layers that returns numbers."""
 
     def __init__(self, hidden_units: Any, feature_columns: Any, model_dir: Any = None, label_dimension: int = 1,
                  weight_column: Any = None, optimizer: Any = "Adagrad", activation_fn: Any = tf.nn.relu,

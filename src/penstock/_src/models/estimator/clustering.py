@@ -131,7 +131,7 @@ class KMeans:
                        lambda: self._choose_some(count, selected)).op
 
     def _choose_some(self, count: Any, selected: Any) -> Any:
-        """Chooses some of the centers that are wanting; gives whether these are all."""
+        """Chooses some of the centers that are wanting; returns whether these are all."""
         wanted = count - selected
         with tf.control_dependencies([tf.assert_positive(wanted)]):
             wanted = tf.identity(wanted)

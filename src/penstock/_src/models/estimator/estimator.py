@@ -405,7 +405,7 @@ def _global_step_of(folder: Any) -> int:
 
 
 def _with_values(scaffold: Any, values: dict[str, Any]) -> Any:
-    """A scaffold like another that gives variables these values, by name."""
+    """A scaffold like another that assigns variables these values, by name."""
     known = [(v, values[v.op.name]) for v in tf.global_variables() if v.op.name in values]
 
     def load(_: Any, session: Any) -> None:

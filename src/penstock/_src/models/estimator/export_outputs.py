@@ -1,4 +1,4 @@
-"""What an exported model gives (ExportOutputs, which become signatures) and takes (ServingInputReceivers)."""
+"""What an exported model returns (ExportOutputs, which become signatures) and takes (ServingInputReceivers)."""
 from __future__ import annotations
 
 import abc

@@ -35,7 +35,7 @@ def _batches(count: int, arrays: list, batch_size: int, num_epochs: int | None, 
 @export(v1=["estimator.inputs.numpy_input_fn"])
 def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool | None = None,
                    queue_capacity: int = 1000, num_threads: int = 1) -> Any:
-    """A function that gives batches of a dictionary of arrays (or one array), and of labels.
+    """A function that returns batches of a dictionary of arrays (or one array), and of labels.
 
     >>> tf.estimator.inputs.numpy_input_fn({"x": images}, labels, batch_size=32, num_epochs=None, shuffle=True)
     """
@@ -71,7 +71,7 @@ def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int
 @export(v1=["estimator.inputs.pandas_input_fn"])
 def pandas_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool | None = None,
                     queue_capacity: int = 1000, num_threads: int = 1, target_column: str = "target") -> Any:
-    """A function that gives batches of the columns of a pandas DataFrame, and of labels.
+    """A function that returns batches of the columns of a pandas DataFrame, and of labels.
 
     >>> tf.estimator.inputs.pandas_input_fn(frame, frame.pop("label"), shuffle=True)
     """

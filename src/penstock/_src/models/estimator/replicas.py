@@ -1,4 +1,4 @@
-"""Estimators under a distribution strategy: the model function runs for each replica, and what they give becomes one spec.
+"""Estimators under a distribution strategy: the model function runs for each replica, and what they return becomes one spec.
 
 The input function makes the batches of single replicas. Gradients are averaged over the replicas, unless the loss is a sum.
 """
@@ -29,7 +29,7 @@ def scope(strategy: Any) -> Iterator[None]:
 
 
 def build(estimator: Any, strategy: Any, input_fn: Any, mode: str) -> EstimatorSpec:
-    """Runs the model function for each replica; gives one spec for all of them."""
+    """Runs the model function for each replica; returns one spec for all of them."""
     from penstock._src.models.distribute.datasets import InputFunctionIterator
     iterator = InputFunctionIterator(lambda c: _input(estimator, input_fn, mode, c), strategy, fill=mode != ModeKeys.TRAIN)
     tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initialize())

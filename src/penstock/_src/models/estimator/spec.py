@@ -1,4 +1,4 @@
-"""What a model function gives back: ModeKeys say what it was called for, an EstimatorSpec has the ops of its model."""
+"""What a model function returns: ModeKeys say what it was called for, an EstimatorSpec has the ops of its model."""
 from __future__ import annotations
 
 import collections

@@ -70,7 +70,7 @@ class EvalSpec(collections.namedtuple("EvalSpec", ["input_fn", "steps", "name", 
 
 @export("estimator.train_and_evaluate")
 def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
-    """Trains and evaluates; in a cluster, does what this task has to do. Locally, gives the last metrics and exports.
+    """Trains and evaluates; in a cluster, does what this task has to do. Locally, returns the last metrics and exports.
 
     >>> tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
     """

@@ -1,7 +1,7 @@
 """What feature columns are, and the features of one batch as they see them.
 
-A column is a value (two columns with the same fields are the same column). A `DenseColumn` gives a dense tensor of a known
-shape per row, a `CategoricalColumn` gives sparse ids. Columns may stand on others; a `Batch` remembers what each has made.
+A column is a value (two columns with the same fields are the same column). A `DenseColumn` returns a dense tensor of a known
+shape per row, a `CategoricalColumn` returns sparse ids. Columns may stand on others; a `Batch` remembers what each has made.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FeatureColumn:
 
 @export("__internal__.feature_column.DenseColumn")
 class DenseColumn(FeatureColumn):
-    """A column that gives numbers: [rows, *variable_shape]."""
+    """A column that returns numbers: [rows, *variable_shape]."""
 
     __slots__ = ()
     variable_shape: Any                            # property of every dense column
@@ -80,7 +80,7 @@ class IdWeightPair(NamedTuple):
 
 
 class CategoricalColumn(FeatureColumn):
-    """A column that gives ids of categories, below num_buckets."""
+    """A column that returns ids of categories, below num_buckets."""
 
     __slots__ = ()
     num_buckets: int                               # property of every categorical column

@@ -67,7 +67,7 @@ class SequenceColumn(CategoricalColumn):
 
 
 def refuse_sequence(column: Any, kind: str) -> None:
-    """ValueError if a column that gives one vector per row stands on categories per time step."""
+    """ValueError if a column that returns one vector per row stands on categories per time step."""
     if isinstance(column.categorical_column, SequenceColumn):
         raise ValueError(f"In {kind}: {column.name}. categorical_column must not be of type SequenceCategoricalColumn. Use "
                          "another categorical column, or SequenceFeatures instead of DenseFeatures. "

@@ -65,7 +65,7 @@ def _checked(features: Any) -> dict[str, Any]:
 
 @export("keras.layers.DenseFeatures")
 class DenseFeatures(_Features):
-    """A layer of feature columns: takes a dictionary of features, gives [rows, numbers].
+    """A layer of feature columns: takes a dictionary of features, returns [rows, numbers].
 
     >>> tf.keras.layers.DenseFeatures([tf.feature_column.numeric_column("x")])({"x": [[1.], [2.]]})
     """
@@ -89,7 +89,7 @@ class DenseFeatures(_Features):
 
 @export("keras.experimental.SequenceFeatures")
 class SequenceFeatures(_Features):
-    """A layer of sequence columns: takes a dictionary of features, gives [rows, steps, numbers] and the steps of each row.
+    """A layer of sequence columns: takes a dictionary of features, returns [rows, steps, numbers] and the steps of each row.
 
     >>> layer = tf.keras.experimental.SequenceFeatures([tf.feature_column.sequence_numeric_column("x")])
     >>> numbers, steps = layer({"x": tf.sparse.from_dense([[1., 2.], [3., 0.]])})

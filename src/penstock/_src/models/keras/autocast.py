@@ -10,7 +10,7 @@ from penstock._src.state.variables.variable import Variable
 
 
 class AutoCastVariable(Variable):
-    """A variable seen through this object: reads give the dtype of the layer that is being called."""
+    """A variable seen through this object: reads return the dtype of the layer that is being called."""
 
     def __init__(self, variable: Any):
         self._variable = variable

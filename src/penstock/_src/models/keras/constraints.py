@@ -13,7 +13,7 @@ from penstock.compat import v1 as tf
 
 @export("keras.constraints.Constraint")
 class Constraint:
-    """A function of a weight that gives its new value, with a configuration."""
+    """A function of a weight that returns its new value, with a configuration."""
 
     def __call__(self, w: Any) -> Any:
         return w

@@ -11,7 +11,7 @@ from penstock.compat import v1 as tf
 
 @export("keras.regularizers.Regularizer")
 class Regularizer:
-    """A function of a weight that gives its cost, with a configuration."""
+    """A function of a weight that returns its cost, with a configuration."""
 
     def __call__(self, x: Any) -> Any:
         return 0.

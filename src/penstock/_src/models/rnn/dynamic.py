@@ -16,7 +16,7 @@ from penstock.compat import v1 as tf
 def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_state: Any = None, dtype: Any = None,
                 parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False,
                 scope: Any = None) -> tuple[Any, Any]:
-    """Runs `cell` over the steps of `inputs`, [batch, time, ...]: gives all outputs and the last state.
+    """Runs `cell` over the steps of `inputs`, [batch, time, ...]: returns all outputs and the last state.
 
     Rows end at `sequence_length`: outputs after it are zero, and the state stays.
 
@@ -139,7 +139,7 @@ def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_
                               initial_state_fw: Any = None, initial_state_bw: Any = None, dtype: Any = None,
                               parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False,
                               scope: Any = None) -> tuple[Any, Any]:
-    """Runs one cell forwards and another backwards: gives `(outputs of both), (states of both)`.
+    """Runs one cell forwards and another backwards: returns `(outputs of both), (states of both)`.
 
     >>> cells = tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4)
     >>> outputs, states = tf.nn.bidirectional_dynamic_rnn(*cells, tf.ones([2, 5, 3]), dtype=tf.float32)
@@ -169,8 +169,8 @@ def raw_rnn(cell: Any, loop_fn: Any, parallel_iterations: int | None = None, swa
             scope: Any = None) -> tuple[Any, Any, Any]:
     """Runs a cell in a loop that `loop_fn(time, output, state, loop_state)` steers.
 
-    `loop_fn` gives `(finished, next_input, next_state, emit_output, next_loop_state)`; it is first called with None for output
-    and state. The result is the array of what was emitted, the last state and the last loop state.
+    `loop_fn` returns `(finished, next_input, next_state, emit_output, next_loop_state)`; it is first called with None for
+    output and state. The result is the array of what was emitted, the last state and the last loop state.
 
     >>> emitted, state, _ = tf.nn.raw_rnn(cell, loop_fn)
     >>> outputs = emitted.stack()

@@ -13,7 +13,7 @@ from penstock.compat import v1 as tf
 @export(v1=["nn.static_rnn"])
 def static_rnn(cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None,
                scope: Any = None) -> tuple[list, Any]:
-    """Runs `cell` on each of a list of inputs: gives the list of outputs, and the last state.
+    """Runs `cell` on each of a list of inputs: returns the list of outputs, and the last state.
 
     >>> outputs, state = tf.nn.static_rnn(tf.nn.rnn_cell.GRUCell(4), [tf.ones([2, 3])] * 5, dtype=tf.float32)
     """
@@ -119,7 +119,7 @@ def _reversed(sequence: Any, lengths: Any) -> list:
 def static_bidirectional_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, initial_state_fw: Any = None,
                              initial_state_bw: Any = None, dtype: Any = None, sequence_length: Any = None,
                              scope: Any = None) -> tuple[Any, Any, Any]:
-    """Runs one cell forwards and another backwards over a list: gives joined outputs and both last states.
+    """Runs one cell forwards and another backwards over a list: returns joined outputs and both last states.
 
     >>> outputs, forward, backward = tf.nn.static_bidirectional_rnn(cell_fw, cell_bw, inputs, dtype=tf.float32)
     """

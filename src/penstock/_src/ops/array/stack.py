@@ -47,7 +47,7 @@ class Stack:
         self.number = next(Stack._numbers)
 
     def read(self) -> Any:
-        """What a fetch of a reference to the stack gives: a container and a name that no other stack has."""
+        """What a fetch of a reference to the stack returns: a container and a name that no other stack has."""
         return strings.pack([b"_stacks", f"{self.name}_{self.number}".encode()], (2,))
 
     def open_items(self) -> list:

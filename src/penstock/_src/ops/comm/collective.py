@@ -206,7 +206,7 @@ def _check(t: Any, group_size: int, what: str) -> None:
 
 def all_reduce(t: Any, group_size: int, group_key: int, instance_key: int, merge_op: str, final_op: str,
                subdiv_offsets: Any = (0,), communication_hint: str = "auto") -> Tensor:
-    """The reduction of the tensors that all members of a group give, on each of their devices.
+    """The reduction of the tensors that all members of a group pass, on each of their devices.
 
     >>> with tf.device("/cpu:0"): a = all_reduce(tf.identity(x), 2, 1, 1, "Add", "Div")
     >>> with tf.device("/cpu:1"): b = all_reduce(tf.identity(y), 2, 1, 1, "Add", "Div")
@@ -246,7 +246,7 @@ def broadcast_recv(shape: Any, dtype: Any, group_size: int, group_key: int, inst
 
 # -- between the workers of a strategy ------------------------------------------------------------------------------------
 # Every worker runs the same program, so these come in the same order on all of them, and need no keys: the nth one of a worker
-# meets the nth ones of the others, or, if they are not the same, gives an error. Stateful: functions keep them in order.
+# meets the nth ones of the others, or, if they are not the same, returns an error. Stateful: functions keep them in order.
 _TOGETHER: dict[str, Any] = {"stateful": True}
 _INSTANCE = "in turn"
 _GROUP = "group_size: int, group_key: int, communication_hint: string = 'auto', timeout_seconds: float = 0"

@@ -45,7 +45,7 @@ def _meeting(ctx: Any) -> Any:
     return ctx.rendezvous
 
 
-# The dataflow executor gives kernels the frame they are in, and to a receive whom to tell: then it does not wait.
+# The dataflow executor returns kernels the frame they are in, and to a receive whom to tell: then it does not wait.
 @send_op.kernel
 def _send_kernel(tensor, *, tensor_name, send_device, send_device_incarnation, recv_device, ctx, frame="0:0"):
     devices = ctx.devices.by_name

@@ -274,7 +274,7 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
 
 
 def _elsewhere(function: GraphFunction, args: list) -> list | None:
-    """What a function gives on another task; None if it is to run here."""
+    """What a function returns on another task; None if it is to run here."""
     from penstock._src.eager import placement
     attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype.base_dtype for t in function.outputs]}
     definition = stateful_partitioned_call if function.stateful else partitioned_call

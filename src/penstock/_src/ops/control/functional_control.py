@@ -83,7 +83,7 @@ def _ordered() -> bool:
 
 
 def _check_branches(graphs: list[FuncGraph], names: list[str]) -> None:
-    """The branches give the same types in the same structure, and none of them uses a tensor of another."""
+    """The branches return the same types in the same structure, and none of them uses a tensor of another."""
     for g, name in zip(graphs, names, strict=True):
         for t in g.external_captures:
             for other, label in zip(graphs, names, strict=True):

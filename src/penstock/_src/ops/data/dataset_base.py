@@ -30,7 +30,7 @@ __all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number
 def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPUTS, stateful: bool = False) -> Callable:
     """Declares an op that makes a dataset (under several names), with the decorated function as its kernel.
 
-    The kernel gives a stage; its types and shapes are set from the op's attributes.
+    The kernel returns a stage; its types and shapes are set from the op's attributes.
     """
     def decorate(kernel: Callable) -> Callable:
         wanted = [p for p in inspect.signature(kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]

@@ -40,7 +40,7 @@ def recipe_of(node: Any, values: tuple) -> Recipe:
 
 def rebuilt(stage: Stage, stateful: bool = True, source: Any = None) -> Any:
     """The variant of a dataset like this one, made by ops of the current graph. `source`, a function of the variant and the
-    attributes of a dataset that is made of no other, gives what is put in its place.
+    attributes of a dataset that is made of no other, returns what is put in its place.
 
     FailedPreconditionError if it depends on what no graph can hold, or on state if that is not allowed.
     """

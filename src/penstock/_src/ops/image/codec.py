@@ -301,7 +301,7 @@ def is_jpeg(contents: Any, name: str | None = None) -> Any:
 @dispatched
 def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uint8, name: str | None = None,
                  expand_animations: bool = True) -> Any:
-    """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF gives [frames, height, width, 3]."""
+    """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF returns [frames, height, width, 3]."""
     with tf.name_scope(name, "decode_image"):
         channels = 0 if channels is None else channels
         if channels not in (0, 1, 3, 4):

@@ -1,6 +1,6 @@
 """Saving and restoring tensors: SaveV2, RestoreV2, MergeV2Checkpoints, and the ops of V1 checkpoints.
 
-The formats are in `io/bundle.py` and `io/bundle_v1.py`. A restore reads everything before it gives anything, so that a
+The formats are in `io/bundle.py` and `io/bundle_v1.py`. A restore reads everything before it returns anything, so that a
 damaged file restores nothing. Inside a `background` block, SaveV2 and MergeV2Checkpoints are put off: they keep the
 values (a value once read never changes) and write them when the block's jobs are run.
 """

@@ -148,7 +148,7 @@ def _cholesky_kernel(input):
 
 @cholesky_op.gradient
 def _cholesky_gradient(op, grad):
-    # A = L L^H gives L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, of which L^-1 dL is the lower triangle, half the diagonal.
+    # A = L L^H yields L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, of which L^-1 dL is the lower triangle, half the diagonal.
     factor = op.outputs[0]
     middle = _lower(_half_diagonal(matmul(factor, grad, adjoint_a=True)))
     left = matrix_triangular_solve(factor, middle, adjoint=True)

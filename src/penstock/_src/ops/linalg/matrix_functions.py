@@ -64,7 +64,7 @@ def _denman_beavers(a: torch.Tensor) -> torch.Tensor:
 
 @matrix_square_root.gradient
 def _matrix_square_root_gradient(op, grad):
-    # A = R R gives dA = R dR + dR R, so the gradient X solves R^H X + X R^H = grad.
+    # A = R R yields dA = R dR + dR R, so the gradient X solves R^H X + X R^H = grad.
     adjoint = tf.linalg.adjoint(op.outputs[0])
     n = tf.shape(adjoint)[-1]
     eye = tf.eye(n, dtype=adjoint.dtype)

@@ -148,7 +148,7 @@ def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def true_divide(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python 3 divides: integers give floats."""
+    """x / y as Python 3 divides: integers produce floats."""
     with name_scope(name, "truediv", [x, y]) as scope:
         x, y = pair(x, y)
         if x.dtype.base_dtype not in TRUEDIV:
@@ -162,7 +162,7 @@ def true_divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.truediv", "truediv")
 @dispatched
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python 3 divides: integers give floats.
+    """x / y as Python 3 divides: integers produce floats.
 
     >>> tf.truediv(3, 2)
     1.5

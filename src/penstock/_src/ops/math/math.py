@@ -142,7 +142,8 @@ def function(definition: OpDef, *names: str, v1: tuple = (), v2: tuple = (), doc
 
 # -- sums and products ------------------------------------------------------------------------------------------------
 add_v1 = binary("Add", torch.add, "numeric string", wide=unsigned.wrapping)
-add_v1.kernel(lambda x, y: np.asarray(np.add(x, y, dtype=object), dtype=object), types="string")   # of scalars, add gives bytes
+# of scalars, add returns bytes
+add_v1.kernel(lambda x, y: np.asarray(np.add(x, y, dtype=object), dtype=object), types="string")
 add_v2 = binary("AddV2", torch.add, "numeric", commutative=True, wide=unsigned.wrapping)
 sub = binary("Sub", torch.sub, "numeric", wide=unsigned.wrapping)
 for _op in (add_v1, add_v2):

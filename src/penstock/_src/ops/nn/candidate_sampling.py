@@ -192,7 +192,7 @@ def _seeds(seed: int | None) -> dict[str, Any]:
 @dispatched
 def uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                               seed: int | None = None, name: str | None = None) -> Any:
-    """Draws classes that are all as likely; gives them, and the expected counts of true and drawn classes."""
+    """Draws classes that are all as likely; returns them, and the expected counts of true and drawn classes."""
     return uniform_op(true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
                       **_seeds(seed), name=name)
 

@@ -1,6 +1,6 @@
 """Fractional pooling (Graham, arXiv 1412.6071): pooling regions of random size that shrink by a ratio such as 1.44.
 
-The forward ops also give the borders that they drew, rows and columns, from which the gradients find the regions again.
+The forward ops also return the borders that they drew, rows and columns, from which the gradients find the regions again.
 With seeds, the borders are those that TensorFlow draws.
 """
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _seeded(pool: OpDef, value: Any, ratio: Any, pseudo_random: bool, overlappin
 @dispatched
 def fractional_max_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                         deterministic: bool = False, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
-    """The maximum of random regions; gives the output and the borders of rows and columns."""
+    """The maximum of random regions; returns the output and the borders of rows and columns."""
     return max_op(value, pooling_ratio=pooling_ratio, pseudo_random=pseudo_random, overlapping=overlapping,
                   deterministic=deterministic, seed=seed, seed2=seed2, name=name)
 
@@ -245,7 +245,7 @@ def fractional_max_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = Fa
 @dispatched
 def fractional_max_pool_v2(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                            seed: int = 0, name: str | None = None) -> Any:
-    """The maximum of random regions; gives the output and the borders of rows and columns."""
+    """The maximum of random regions; returns the output and the borders of rows and columns."""
     return _seeded(max_op, value, pooling_ratio, pseudo_random, overlapping, seed, name)
 
 
@@ -253,7 +253,7 @@ def fractional_max_pool_v2(value: Any, pooling_ratio: Any, pseudo_random: bool =
 @dispatched
 def fractional_avg_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                         deterministic: bool = False, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
-    """The mean of random regions; gives the output and the borders of rows and columns."""
+    """The mean of random regions; returns the output and the borders of rows and columns."""
     return avg_op(value, pooling_ratio=pooling_ratio, pseudo_random=pseudo_random, overlapping=overlapping,
                   deterministic=deterministic, seed=seed, seed2=seed2, name=name)
 
@@ -262,5 +262,5 @@ def fractional_avg_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = Fa
 @dispatched
 def fractional_avg_pool_v2(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
                            seed: int = 0, name: str | None = None) -> Tensor:
-    """The mean of random regions; gives the output and the borders of rows and columns."""
+    """The mean of random regions; returns the output and the borders of rows and columns."""
     return _seeded(avg_op, value, pooling_ratio, pseudo_random, overlapping, seed, name)

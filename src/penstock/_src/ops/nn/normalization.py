@@ -270,7 +270,7 @@ _MIN_EPSILON = 1.001e-5      # cuDNN refuses less
 def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001,
                      data_format: str = "NHWC", is_training: bool = True, name: str | None = None,
                      exponential_avg_factor: float = 1.0) -> tuple:
-    """Batch normalization of images in one op; gives y, the mean and the variance of the batch (or those given)."""
+    """Batch normalization of images in one op; returns y, the mean and the variance of the batch (or those given)."""
     x, scale, offset = convert(x, name="input"), convert(scale, name="scale"), convert(offset, name="offset")
     if is_training and exponential_avg_factor == 1.0 and (mean is not None or variance is not None):
         raise ValueError("Both 'mean' and 'variance' must be None if is_training is True.")
@@ -540,7 +540,7 @@ def sufficient_statistics_v2(x: Any, axes: Any, shift: Any = None, keepdims: boo
 @export("nn.normalize_moments")
 @dispatched
 def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None) -> tuple:
-    """The mean and the variance from what `sufficient_statistics` gives."""
+    """The mean and the variance from what `sufficient_statistics` returns."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         divisor = get("Reciprocal")(counts, name="divisor")
         shifted = get("Mul")(mean_ss, divisor, name="mean" if shift is None else "shifted_mean")

@@ -78,7 +78,7 @@ def fuse_relu_grad(op: Any, f: Any, grad: Any) -> Any:
 
 
 def fuse_bias_grad(op: Any, f: Any, grad: Any) -> Tensor:
-    """A BiasAddGrad of what `grad`, a pooling's gradient, gives: the sums come out beside it."""
+    """A BiasAddGrad of what `grad`, a pooling's gradient, returns: the sums come out beside it."""
     both = f.make("_MaxPoolGradPlaces", grad._inputs, {**grad.attrs, "bias": True}, grad,
                   outputs=[grad.outputs[0], op.outputs[0]])
     f.put(both, grad)

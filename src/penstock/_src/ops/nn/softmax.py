@@ -1,6 +1,6 @@
 """Softmax and the cross entropies that go with it.
 
-The two fused cross entropies give the gradient of the loss as their second output, `backprop`, so that the backward
+The two fused cross entropies return the gradient of the loss as their second output, `backprop`, so that the backward
 pass costs one multiplication.
 """
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _sparse_xent_kernel(features, labels):
 
 
 def _loss_without_waiting(log_p: torch.Tensor, labels: torch.Tensor) -> tuple:
-    """On an accelerator, which must not wait, a label out of range gives NaN."""
+    """On an accelerator, which must not wait, a label out of range yields NaN."""
     wrong = (labels < 0) | (labels >= log_p.shape[1])
     index = labels.masked_fill(wrong, 0).unsqueeze(1)
     loss = log_p.gather(1, index).squeeze(1).neg_()

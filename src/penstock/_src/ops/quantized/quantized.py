@@ -173,7 +173,7 @@ def _sum_range(ax: np.float32, bx: np.float32, ay: np.float32, by: np.float32, h
 
 def _stretched(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, new_low: np.float32,
                new_high: np.float32, new_dtype: Any) -> torch.Tensor:
-    """Bytes in a wider type: the codes of 0 and 1 give a whole step, as TensorFlow computes it."""
+    """Bytes in a wider type: the codes of 0 and 1 return a whole step, as TensorFlow computes it."""
     if dtype is not dtypes.quint8 or new_dtype is not dtypes.qint32:
         return requantized(x, low, high, dtype, new_low, new_high, new_dtype)
     ends = dequantize_first(torch.tensor([0, 1]), low, high, dtype).double()

@@ -1,7 +1,7 @@
-"""Random numbers that depend on state: every execution of the op gives others.
+"""Random numbers that depend on state: every execution of the op returns others.
 
 With a seed (see `graph.random_seed`) an op draws from its own Philox stream, which lives with the session
-that runs it, and gives the numbers that TensorFlow gives for the same seeds. Without one it draws from a torch
+that runs it, and returns the numbers that TensorFlow returns for the same seeds. Without one it draws from a torch
 generator, which is faster.
 """
 from __future__ import annotations
@@ -162,7 +162,7 @@ def int_range(minval: torch.Tensor, maxval: torch.Tensor) -> tuple[int, int]:
 
 # -- gamma and Poisson ------------------------------------------------------------------------------------------------
 def _per_parameter(shape: Any, parameter: Any, *, c: Any) -> Any:
-    """Shape rule of ops that give a block of samples for every parameter."""
+    """Shape rule of ops that return a block of samples for every parameter."""
     rank_is(shape, 1)
     return concat(c.dims("shape"), parameter)
 
@@ -176,12 +176,12 @@ def draw_gamma(gen: philox.Philox | None, alpha: torch.Tensor, samples: int) -> 
         drawn = rejection.gamma(gen, clean, samples)
     else:
         drawn = torch._standard_gamma(clean.expand(samples, -1), generator=generator(alpha.device))
-    limit = torch.where(flat >= 0, flat, torch.nan)           # 0 and infinity give themselves
+    limit = torch.where(flat >= 0, flat, torch.nan)           # 0 and infinity yield themselves
     return torch.where(good, drawn, limit).to(alpha.dtype)
 
 
 def draw_poisson(gen: philox.Philox | None, rate: torch.Tensor, samples: int, dtype: torch.dtype) -> torch.Tensor:
-    """Poisson(rate) samples, [samples, number of rates]; rates below 0 give 0, NaN and infinity themselves."""
+    """Poisson(rate) samples, [samples, number of rates]; rates below 0 yield 0, NaN and infinity themselves."""
     flat = rate.reshape(-1).double()
     good = torch.isfinite(flat)
     if not dtype.is_floating_point and not bool(good.all()):
@@ -504,7 +504,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 
 
 def crop_at_random(value: Any, size: Any, draw: Any, kind: str, name: str | None) -> Tensor:
-    """A part of `value` whose place is what `draw(shape, dtype)` gives, modulo what fits."""
+    """A part of `value` whose place is what `draw(shape, dtype)` returns, modulo what fits."""
     with name_scope(name, kind, [value, size]) as name:
         value = convert(value, name="value")
         size = convert(size, dtypes.int32, name="size")

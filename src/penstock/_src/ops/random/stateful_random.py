@@ -240,7 +240,7 @@ class Generator:
         self._state.assign(_key_counter(key, counter))
 
     def skip(self, delta: Any) -> Tensor:
-        """Goes on as if `delta` numbers had been drawn; gives the state from before."""
+        """Goes on as if `delta` numbers had been drawn; returns the state from before."""
         return rng_read_and_skip(self._state.handle, self._alg, tf.cast(delta, dtypes.uint64))
 
     def _draw(self, opdef: Any, shape: Any, dtype: Any, *bounds: Any, name: str | None = None) -> Tensor:

@@ -1,6 +1,6 @@
-"""Random numbers that depend on nothing but a seed given with the call: the same seed gives the same numbers.
+"""Random numbers that depend on nothing but a seed given with the call: the same seed produces the same numbers.
 
-They are those that TensorFlow gives. The seed, a pair of integers, is scrambled into a Philox stream.
+They are those that TensorFlow returns. The seed, a pair of integers, is scrambled into a Philox stream.
 """
 from __future__ import annotations
 

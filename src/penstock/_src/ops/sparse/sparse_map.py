@@ -26,7 +26,7 @@ class SparseTensorsMap:
         self._items: dict[int, tuple] = {}
 
     def add(self, items: list[tuple]) -> list[int]:
-        """Keeps (indices, values, sizes, dtype) and gives their handles."""
+        """Keeps (indices, values, sizes, dtype) and returns their handles."""
         with self._lock:
             handles = list(range(self._next, self._next + len(items)))
             self._next += len(items)
@@ -110,13 +110,13 @@ def _take_kernel(sparse_handles, *, dtype, container, shared_name, ctx, node):
 
 def add_sparse_to_tensors_map(sp_input: Any, container: str | None = None, shared_name: str | None = None,
                               name: str | None = None) -> Tensor:
-    """Keeps a sparse tensor; gives its handle."""
+    """Keeps a sparse tensor; returns its handle."""
     return add_op(*parts_of(as_sparse(sp_input)), container=container, shared_name=shared_name, name=name)
 
 
 def add_many_sparse_to_tensors_map(sp_input: Any, container: str | None = None, shared_name: str | None = None,
                                    name: str | None = None) -> Tensor:
-    """Keeps each row of a sparse tensor; gives their handles."""
+    """Keeps each row of a sparse tensor; returns their handles."""
     return add_many_op(*parts_of(as_sparse(sp_input)), container=container, shared_name=shared_name, name=name)
 
 

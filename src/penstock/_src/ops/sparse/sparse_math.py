@@ -131,7 +131,7 @@ def _dense_add_gradient(op, grad):
 
 @export(v1=["sparse.add", "sparse_add"])
 def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
-    """a + b, of which at least one is sparse; two sparse ones give a sparse one.
+    """a + b, of which at least one is sparse; two sparse ones return a sparse one.
 
     Where both have an element, the sum is left out if its magnitude is below `threshold`.
     """
@@ -141,7 +141,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
 
 @export(v2=["sparse.add"])
 def sparse_add_v2(a: Any, b: Any, threshold: Any = 0) -> Any:
-    """a + b, of which at least one is sparse; two sparse ones give a sparse one.
+    """a + b, of which at least one is sparse; two sparse ones return a sparse one.
 
     >>> tf.sparse.add(tf.sparse.eye(2), tf.sparse.eye(2)).values       # [2., 2.]
     """

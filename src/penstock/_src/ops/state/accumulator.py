@@ -157,7 +157,7 @@ class ConditionalAccumulatorBase:
 
 @export(v1=["ConditionalAccumulator"])
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """Adds up gradients of several workers, and gives their mean when enough of them have come.
+    """Adds up gradients of several workers, and returns their mean when enough of them have come.
 
     >>> a = tf.ConditionalAccumulator(tf.float32, shape=[10])
     >>> a.apply_grad(gradient, local_step=step); mean = a.take_grad(num_required=5)

@@ -101,7 +101,7 @@ class Barrier:
         return self._barrier_ref.op.name
 
     def insert_many(self, component_index: int, keys: Any, values: Any, name: str | None = None) -> Any:
-        """An op that gives each key the component at `component_index`: one value per key."""
+        """An op that returns each key the component at `component_index`: one value per key."""
         return insert_many(self._barrier_ref, keys, values, component_index=component_index,
                            name=name or f"{self._name}_BarrierInsertMany")
 

@@ -1,7 +1,7 @@
 """tf.CriticalSection: parts of graphs that run one at a time, and the mutex ops that they are made of.
 
-A mutex is a resource of the session. MutexLock waits for it, first come first served, and gives a token; whoever drops the
-token, or consumes it, unlocks. A step that fails gives its tokens back when it ends.
+A mutex is a resource of the session. MutexLock waits for it, first come first served, and returns a token; whoever drops the
+token, or consumes it, unlocks. A step that fails returns its tokens when it ends.
 """
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class CriticalSection:
         return self._handle.op.name
 
     def execute(self, fn: Callable, exclusive_resource_access: bool = True, name: str | None = None) -> Any:
-        """Runs `fn()` while nobody else is in the section, and gives what it returns.
+        """Runs `fn()` while nobody else is in the section, and returns what it returns.
 
         With `exclusive_resource_access`, ValueError if another section uses the same resources.
         """

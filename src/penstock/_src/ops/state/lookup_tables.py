@@ -375,7 +375,7 @@ class _MutableTable(LookupInterface):
 
     def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Any:
         """The values of `keys`; the default, or a default per key, for those that are not in the table."""
-        if isinstance(dynamic_default_values, str):          # the name, where older callers give it
+        if isinstance(dynamic_default_values, str):          # the name, where older callers pass it
             dynamic_default_values, name = None, dynamic_default_values
         flat = convert(_flat_keys(keys, self._key_dtype), self._key_dtype, "keys")
         return _like_keys(keys, self._find(flat, name, dynamic_default_values))

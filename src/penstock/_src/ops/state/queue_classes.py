@@ -195,7 +195,7 @@ class QueueBase:
 
 @export("queue.FIFOQueue", v1=["FIFOQueue"])
 class FIFOQueue(QueueBase):
-    """A queue that gives its elements in the order in which they came.
+    """A queue that returns its elements in the order in which they came.
 
     >>> q = tf.queue.FIFOQueue(10, tf.float32)
     >>> q.enqueue(1.0); q.dequeue()
@@ -231,7 +231,7 @@ class PaddingFIFOQueue(QueueBase):
 
 @export("queue.RandomShuffleQueue", v1=["io.RandomShuffleQueue", "RandomShuffleQueue"])
 class RandomShuffleQueue(QueueBase):
-    """A queue that gives its elements in random order; while it is open, `min_after_dequeue` elements stay in it.
+    """A queue that returns its elements in random order; while it is open, `min_after_dequeue` elements stay in it.
 
     >>> q = tf.queue.RandomShuffleQueue(1000, min_after_dequeue=500, dtypes=tf.string)
     """
@@ -243,7 +243,7 @@ class RandomShuffleQueue(QueueBase):
         seed1, seed2 = get_seed(seed)
         if seed1 is None and seed2 is None:
             seed1 = seed2 = 0
-        elif seed is None and shared_name is not None:    # all who share the queue give it the same seeds
+        elif seed is None and shared_name is not None:    # all who share the queue pass it the same seeds
             seed2 = int(hashlib.md5(f"{seed1}{shared_name}".encode()).hexdigest()[:8], 16) & 0x7FFFFFFF
         ref = ops.random_shuffle(component_types=types, shapes=known or [], capacity=capacity,
                                  min_after_dequeue=min_after_dequeue, seed=seed1, seed2=seed2,
@@ -253,7 +253,7 @@ class RandomShuffleQueue(QueueBase):
 
 @export("queue.PriorityQueue", v1=["io.PriorityQueue", "PriorityQueue"])
 class PriorityQueue(QueueBase):
-    """A queue that gives the element of least priority first. Elements begin with their priority, an int64 scalar.
+    """A queue that returns the element of least priority first. Elements begin with their priority, an int64 scalar.
 
     >>> q = tf.queue.PriorityQueue(10, tf.string, shapes=[()])
     >>> q.enqueue([np.int64(2), "later"]); q.enqueue([np.int64(1), "sooner"])

@@ -1,7 +1,7 @@
 """Variables as the run time sees them: the resource that holds a value, and the ops that make, read and assign it.
 
 Reference variables (VariableV2 …) and resource variables (VarHandleOp …) are the same object underneath, a
-`VariableResource`: it is the run-time value of a reference and of a handle alike. A read gives the tensor itself, not
+`VariableResource`: it is the run-time value of a reference and of a handle alike. A read returns the tensor itself, not
 a copy; an update writes in place when nobody else holds the tensor and replaces it by a new one otherwise, so that a
 value once read never changes under its reader.
 """

@@ -99,7 +99,7 @@ def _multiply(table: torch.Tensor, flat: torch.Tensor, rows: torch.Tensor, how: 
 def rounds(indices: torch.Tensor) -> Any:
     """Positions of a vector of indices in groups without duplicates, in order: usually one group of all.
 
-    Applying an update group after group gives what applying it index after index would.
+    Applying an update group after group returns what applying it index after index would.
     """
     if indices.is_cpu:                          # numpy sorts numbers that nothing goes with several times faster
         alone = np.sort(indices.numpy())

@@ -1,6 +1,6 @@
 """The ops that parse tf.Example messages: ParseExample, ParseExampleV2 and ParseSingleExample.
 
-`io.examples` gives the values of each feature, row after row; here they become dense, sparse and ragged tensors.
+`io.examples` returns the values of each feature, row after row; here they become dense, sparse and ragged tensors.
 The public functions are in `ops.strings.parsing`.
 """
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _name(names: Sequence[bytes] | None, row: int) -> str:
 
 
 def _batched(serialized: np.ndarray, names: np.ndarray, lists: list, dense: list[Dense], defaults: list) -> tuple:
-    """Parses a batch; gives the values of lists, and dense tensors."""
+    """Parses a batch; returns the values of lists, and dense tensors."""
     if names.size:
         if names.ndim != 1:
             raise errors.invalid(f"Expected names to be a vector, got shape: {arrays.show(names.shape)}")

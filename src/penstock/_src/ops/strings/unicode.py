@@ -1,4 +1,4 @@
-"""Unicode: code points from text and back, other encodings, scripts. What gives ragged tensors is in ragged_strings."""
+"""Unicode: code points from text and back, other encodings, scripts. What returns ragged tensors is in ragged_strings."""
 from __future__ import annotations
 
 from typing import Any

@@ -128,7 +128,7 @@ class BaseSaverBuilder:
     def build(self, names_to_saveables: Any, reshape: bool = False, sharded: bool = False, max_to_keep: int | None = 5,
               keep_checkpoint_every_n_hours: float = 10000.0, name: str | None = None, restore_sequentially: bool = False,
               filename: str = "model") -> Any:
-        """Adds the ops, and gives the SaverDef that names them."""
+        """Adds the ops, and returns the SaverDef that names them."""
         return self._build_internal(names_to_saveables, reshape, sharded, max_to_keep, keep_checkpoint_every_n_hours, name,
                                     restore_sequentially, filename)
 

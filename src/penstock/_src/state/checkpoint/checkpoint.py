@@ -77,7 +77,7 @@ class TrackableSaver:
         self._restore_op_cache: dict[str, Any] = {}
 
     def save(self, file_prefix: str, checkpoint_number: int | None = None, session: Any = None) -> Any:
-        """Writes a checkpoint; gives its prefix, as a tensor or text."""
+        """Writes a checkpoint; returns its prefix, as a tensor or text."""
         if checkpoint_number:
             file_prefix = f"{file_prefix}-{checkpoint_number}"
         if os.path.dirname(file_prefix):
@@ -107,7 +107,7 @@ class TrackableSaver:
                 return identity(prefix)
 
     def restore(self, save_path: str | None) -> Any:
-        """Restores from a checkpoint; gives a status."""
+        """Restores from a checkpoint; returns a status."""
         if save_path is None:
             return InitializationOnlyStatus(self._graph_view, next_restore())
         graph_building = not context.executing_eagerly()

@@ -124,7 +124,7 @@ def _shape_input(shape: Any) -> Any:
     return shape.as_list() if isinstance(shape, TensorShape) else shape
 
 
-# -- from what callers give --------------------------------------------------------------------------------------------
+# -- from what callers pass --------------------------------------------------------------------------------------------
 def _is_of_variable(t: Any) -> bool:
     return isinstance(t, Tensor) and hasattr(t, "op") and t.op.type in (*_REFERENCES, "VarHandleOp", "ReadVariableOp")
 

@@ -466,7 +466,7 @@ def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def
 @export(v1=["train.import_meta_graph"])
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
                       **kwargs: Any) -> Saver | None:
-    """Adds a MetaGraphDef to the default graph, and gives its saver; None if there is nothing to save.
+    """Adds a MetaGraphDef to the default graph, and returns its saver; None if there is nothing to save.
 
     >>> saver = tf.train.import_meta_graph("/tmp/model.ckpt-10.meta")
     >>> saver.restore(sess, "/tmp/model.ckpt-10")
@@ -477,7 +477,7 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, impo
 def import_meta_graph_with_return_elements(meta_graph_or_file: Any, clear_devices: bool = False,
                                            import_scope: str | None = None, return_elements: Any = None,
                                            **kwargs: Any) -> tuple[Saver | None, list | None]:
-    """Like import_meta_graph; gives the saver, and the operations and tensors that are named."""
+    """Like import_meta_graph; returns the saver, and the operations and tensors that are named."""
     if context.executing_eagerly():
         raise RuntimeError(_NO_GRAPH)
     meta_graph = meta_graph_or_file if hasattr(meta_graph_or_file, "graph_def") else read_meta_graph_file(meta_graph_or_file)

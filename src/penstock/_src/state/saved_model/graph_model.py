@@ -68,7 +68,7 @@ def load_v1_in_v2(loader: Any, tags: Any) -> Any:
 
 
 def _run(wrapped: Any, name: str, feed: Any = None, value: str = "") -> Any:
-    """Runs an op of the wrapped graph (in a graph: adds what runs it); gives a tensor that is there when it is done."""
+    """Runs an op of the wrapped graph (in a graph: adds what runs it); returns a tensor that is there when it is done."""
     with wrapped.graph.as_default(), wrapped.graph.control_dependencies([wrapped.graph.get_operation_by_name(name)]):
         done = get("Identity")(constant(True))
     return wrapped.prune([], done)() if feed is None else wrapped.prune([feed], done)(constant(value))

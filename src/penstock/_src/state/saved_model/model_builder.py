@@ -129,7 +129,7 @@ class SavedModelBuilder:
         copy_assets(copied, self._export_dir)
 
     def save(self, as_text: bool = False) -> bytes:
-        """Writes the SavedModel, and gives the path of its message."""
+        """Writes the SavedModel, and returns the path of its message."""
         path = write_saved_model(self._saved_model, self._export_dir, as_text)
         logging.info("SavedModel written to: %s", path)
         return path.encode()

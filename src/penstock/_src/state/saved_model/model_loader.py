@@ -58,7 +58,7 @@ def maybe_saved_model_directory(export_dir: Any) -> bool:
 
 @export(v1=["saved_model.load", "saved_model.loader.load"])
 def load(sess: Any, tags: Any, export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-    """Loads the graph with these tags into a session, with its variables; gives its MetaGraphDef.
+    """Loads the graph with these tags into a session, with its variables; returns its MetaGraphDef.
 
     >>> meta_graph = tf.saved_model.load(sess, [tf.saved_model.SERVING], "/tmp/model")
     """
@@ -92,7 +92,7 @@ class SavedModelLoader:
                            f"available_tags: {available}")
 
     def load_graph(self, graph: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> tuple:
-        """Adds the graph with these tags to `graph`; gives its saver, and the elements that were asked for."""
+        """Adds the graph with these tags to `graph`; returns its saver, and the elements that were asked for."""
         with graph.as_default():
             return import_meta_graph_with_return_elements(self.get_meta_graph_def_from_tags(tags), import_scope=import_scope,
                                                           **saver_kwargs)
@@ -119,7 +119,7 @@ class SavedModelLoader:
                 sess.run([op], feed_dict=feeds)
 
     def load(self, sess: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-        """All of it; gives the MetaGraphDef."""
+        """All of it; returns the MetaGraphDef."""
         with sess.graph.as_default():
             saver, _ = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
             self.restore_variables(sess, saver, import_scope)

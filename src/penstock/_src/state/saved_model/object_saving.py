@@ -79,7 +79,7 @@ def _found_signature(obj: Any, functions: dict[str, Any]) -> Any:
 
 
 def _canonical(signatures: Any) -> dict[str, Any]:
-    """Signatures by name, each a concrete function that takes tensors by name and gives a dictionary of tensors."""
+    """Signatures by name, each a concrete function that takes tensors by name and returns a dictionary of tensors."""
     if signatures is None:
         return {}
     if not isinstance(signatures, Mapping):
@@ -320,7 +320,7 @@ class _Saving:
 
     @staticmethod
     def _called(function: Any, there: dict[int, Any]) -> list:
-        """What a function without arguments gives in the graph; nothing as long as something that it captured is missing.
+        """What a function without arguments returns in the graph; nothing as long as something that it captured is missing.
 
         It is called as one with state, so that nobody takes a handle for a constant.
         """

@@ -169,7 +169,7 @@ def _python_signature(fullargspec: Any) -> Any:
 
 
 class SignatureFunction(RestoredConcreteFunction):
-    """A signature of a SavedModel: takes tensors by name, or in the structure it was traced with; gives a dictionary."""
+    """A signature of a SavedModel: takes tensors by name, or in the structure it was traced with; returns a dictionary."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if args and self._arg_count > 1 and not (self.structured_input_signature or [()])[0]:

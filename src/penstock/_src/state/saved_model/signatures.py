@@ -1,4 +1,4 @@
-"""SignatureDefs: what a SavedModel takes and gives, by name, and the method of serving that it is for."""
+"""SignatureDefs: what a SavedModel takes and returns, by name, and the method of serving that it is for."""
 from __future__ import annotations
 
 from typing import Any

@@ -16,7 +16,7 @@ def _is_ref(ref: Any) -> bool:
 @export(v1=["assign"])
 def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None,
            name: str | None = None) -> Any:
-    """Sets a variable; gives the reference (or the variable) after the change.
+    """Sets a variable; returns the reference (or the variable) after the change.
 
     >>> sess.run(tf.assign(v, [1., 2.]))
     """
@@ -43,7 +43,7 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 @export(v1=["count_up_to"])
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
-    """Increments a variable until `limit` is reached, and gives the value before; OutOfRangeError from then on."""
+    """Increments a variable until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
     if _is_ref(ref):
         return get("CountUpTo")(ref, limit=limit, name=name)
     return get("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)

@@ -69,7 +69,7 @@ class VariableInterface:
 
     # -- writing ------------------------------------------------------------------------------------------------------
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Replaces the value. With `read_value`, gives the new value, else the operation."""
+        """Replaces the value. With `read_value`, returns the new value, else the operation."""
         raise NotImplementedError
 
     def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
@@ -125,5 +125,5 @@ class VariableInterface:
         raise NotImplementedError
 
     def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and gives the value before; OutOfRangeError from then on."""
+        """Increments until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
         raise NotImplementedError

@@ -171,7 +171,7 @@ class RefVariable(VariableV1):
         return done if read_value else done.op
 
     def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and gives the value before; OutOfRangeError from then on."""
+        """Increments until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
         return get("CountUpTo")(self._variable, limit=limit)
 
     def _scatter(self, op_name: str, delta: Any, use_locking: bool, name: str | None) -> Any:

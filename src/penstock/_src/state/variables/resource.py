@@ -222,7 +222,7 @@ class BaseResourceVariable(VariableV1):
         return self._update("AssignSubVariableOp", delta, name, read_value)
 
     def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and gives the value before; OutOfRangeError from then on."""
+        """Increments until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
         return get("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)
 
     def _scatter(self, op_name: str, delta: Any, use_locking: bool, name: str | None) -> Any:

@@ -1,6 +1,6 @@
 """The variables that get_variable knows by name: one store per graph.
 
-`VariableStore.get` gives the variable of a name or makes it, whole or in parts, as `reuse` allows. What a scope adds
+`VariableStore.get` returns the variable of a name or makes it, whole or in parts, as `reuse` allows. What a scope adds
 (names, defaults, getters) is in `scope.py`.
 """
 from __future__ import annotations
@@ -86,7 +86,7 @@ class VariableStore:
                      use_resource: Any = None, constraint: Any = None,
                      synchronization: Any = VariableSynchronization.AUTO,
                      aggregation: Any = VariableAggregation.NONE) -> Any:
-        """What a custom getter gets as `getter`: gives or makes the variable."""
+        """What a custom getter gets as `getter`: returns or makes the variable."""
         settings = dict(locals())
         del settings["self"], settings["partitioner"]
         scalar = isinstance(shape, Sequence) and not shape
@@ -238,7 +238,7 @@ def _accepts(function: Any, name: str) -> bool:
 
 
 def _initial_value(initializer: Any, shape: TensorShape, dtype: Any, partition_info: Any) -> tuple[Any, Any]:
-    """What to give to tf.Variable: a value or a function without arguments, and the dtype to ask for."""
+    """What to return to tf.Variable: a value or a function without arguments, and the dtype to ask for."""
     if not callable(initializer):
         return initializer, None
     if inspect.isclass(initializer):

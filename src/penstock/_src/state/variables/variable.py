@@ -205,7 +205,7 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
         return VariableV1(variable_def=variable_def, import_scope=import_scope, use_resource=variable_def.is_resource)
 
     def _from_proto(self, variable_def: Any, import_scope: str | None) -> Callable[[str], Any]:
-        """Takes over what both kinds keep in the message; gives a function from names to graph elements."""
+        """Takes over what both kinds keep in the message; returns a function from names to graph elements."""
         graph = context.current_graph()
 
         def element(name: str) -> Any:

@@ -82,7 +82,7 @@ def _on_host(t: Tensor, placed: dict[Operation, Device]) -> bool:
 
 
 def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bool:
-    """Whether a value is surely on a device: what kernels there give as floating point numbers is."""
+    """Whether a value is surely on a device: what kernels there return as floating point numbers is."""
     kind = t.dtype.base_dtype
     return placed.get(t._op) is device and (kind.is_floating or kind.is_complex) and bool(t._op._inputs) \
         and not t._op.opdef.control_flow and not t._op.opdef.calls and not t.dtype._is_ref_dtype \
@@ -90,7 +90,7 @@ def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bo
 
 
 def _of_argument(op: Operation, placed: dict[Operation, Device]) -> bool:
-    """Whether an op gives what is in a resource that is an argument of a function: that is where its variable is."""
+    """Whether an op returns what is in a resource that is an argument of a function: that is where its variable is."""
     return any(t.dtype.base_dtype == dtypes.resource and t._op not in placed for t in op._inputs)
 
 

@@ -11,7 +11,7 @@
             n2, v3 = n9, t8
         return (make_int32(n2), v3, )
 
-Functions that the body calls are written in place. Counters are Python numbers (step/compile/numbers.py). What gives the
+Functions that the body calls are written in place. Counters are Python numbers (step/compile/numbers.py). What returns the
 same in all iterations is written before the loop; sums of products are added up behind it (step/compile/outer_sum.py).
 """
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Loop(BlockWriter):
         return name
 
     def _before(self, names: list[str]) -> set[Operation]:
-        """Writes the ops of the body that give the same in all iterations; they are not written again."""
+        """Writes the ops of the body that return the same in all iterations; they are not written again."""
         staying = {id(t): n for t, n in zip(self.step.feeds, names, strict=True) if n[0] == "f"}
         self.names.update(staying)
         same, fixed = set(staying), set()
@@ -194,7 +194,7 @@ class _Loop(BlockWriter):
             self._any(op)
 
     def _branches(self, op: Operation, bodies: list) -> None:
-        """An `if`, with what its branches give under the same names."""
+        """An `if`, with what its branches return under the same names."""
         pred = op._inputs[0]
         outcome = self.numbers.get(id(pred)) or f"truth({self._value(pred)})"
         names = [self._new_name() if id(t) in self.last_use else "_" for t in op.outputs]

@@ -45,7 +45,7 @@ def find_numbers(sources: Iterable[tuple[Tensor, list[Tensor]]], from_outside: C
 
 
 def expression(op: Operation, names: list[str]) -> str:
-    """What computes the number that an op gives from those that it takes."""
+    """What computes the number that an op returns from those that it takes."""
     text = op.opdef.number.format(*names)
     limit = _LIMITS.get(op.outputs[0]._dtype)
     if limit is None or not any(c in "+-*/" for c in op.opdef.number):

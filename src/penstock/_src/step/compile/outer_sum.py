@@ -122,7 +122,7 @@ def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes
          inside: Iterable[Operation]) -> Found | None:
     """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else looks at them.
 
-    `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it gives its first input on.
+    `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it passes its first input on.
     """
     add = following._op
     if uses.get(id(following)) != 1 or not following._dtype.is_floating:
@@ -156,7 +156,7 @@ def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes
 
 
 def _adds_up(op: Operation) -> bool:
-    """Whether it is quicker to add up what an op is given than what it gives."""
+    """Whether it is quicker to add up what an op is given than what it returns."""
     return op.opdef.outer is not None and op.opdef.outer(op.attrs) or op.opdef.sums_rows is not None and op.opdef.sums_rows(op)
 
 

@@ -119,7 +119,7 @@ class Writer:
         self.parameters = "ctx"                    # of a program, before the feeds
 
     def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
-        """The program that runs `ops` and gives `fetches`."""
+        """The program that runs `ops` and returns `fetches`."""
         for i, t in enumerate(feeds):
             self.names[id(t)] = f"f{i}"
         self.fed = {id(t) for t in feeds}
@@ -294,7 +294,7 @@ def given_away(name: str) -> str:
 
 
 def _prepared(rule: Callable, known: Known) -> Callable | None:
-    """The kernel that a rule gives. What a rule refuses, the usual kernel refuses when it runs, with its reason."""
+    """The kernel that a rule returns. What a rule refuses, the usual kernel refuses when it runs, with its reason."""
     try:
         return rule(known)
     except (errors.OpError, ValueError):

@@ -173,7 +173,7 @@ def _bound(program: Program, scope: dict) -> Callable:
 
 
 def _must_agree(found: Any, expected: Any) -> None:
-    """Refuses a recording that gives something else than the program did."""
+    """Refuses a recording that returns something else than the program did."""
     for a, b in zip(found, expected, strict=True):
         if isinstance(a, torch.Tensor) and not (a.shape == b.shape and a.dtype is b.dtype and
                                                 torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True)):

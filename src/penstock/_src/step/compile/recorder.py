@@ -33,7 +33,7 @@ class Event(NamedTuple):
     kind: str                       # "lock", "unlock", or a method
     variable: str                   # its name in the program
     args: tuple = ()                # of the method
-    value: Any = None               # what the method gives
+    value: Any = None               # what the method returns
 
 
 class Traced(torch.Tensor):
@@ -78,7 +78,7 @@ class Recorder(TorchDispatchMode):
         self.items: list[Call | Event] = []
 
     def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None) -> Any:
-        """Notes what was done to a variable; gives what stands for the value that it gave."""
+        """Notes what was done to a variable; returns what stands for the value that it gave."""
         made = None if value is None else Traced(value)
         self.items.append(Event(kind, variable, args, made))
         return made

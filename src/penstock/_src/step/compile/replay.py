@@ -59,7 +59,7 @@ class Replay:
         return Program("\n".join([header, *self.body, f"    return ({values})", ""]), self.scope, {})
 
     def _event(self, event: Event) -> list[Traced]:
-        """A line for an event; gives the tensors that it makes."""
+        """A line for an event; returns the tensors that it makes."""
         if event.kind == "lock":
             self._line(f"with {event.variable}.lock:")
             self.depth += 1

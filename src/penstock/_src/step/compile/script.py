@@ -27,7 +27,7 @@ _NUMBERS = {dtype: i for i, dtype in enumerate((
 
 
 def script(calls: list[Call], inputs: dict[int, str], outputs: list[Traced]) -> Any:
-    """A function of the tensors in `inputs` (names by id) that makes the calls and gives `outputs`."""
+    """A function of the tensors in `inputs` (names by id) that makes the calls and returns `outputs`."""
     text = Text(inputs)
     for call in calls:
         text.call(call)

@@ -109,7 +109,7 @@ class StreamWriter(Writer):
         self.arguments: list[int] = []                         # the feeds that are variables of the GPU
 
     def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
-        """The program that runs `ops` and gives `fetches`."""
+        """The program that runs `ops` and returns `fetches`."""
         self.fed = {id(t) for t in feeds}
         for i, op in enumerate(ops):
             if bound_once(op):

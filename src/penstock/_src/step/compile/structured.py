@@ -5,7 +5,7 @@ build, it is known beforehand under which outcomes of which predicates a value l
 outcome to the guard of its data, a Merge of both outcomes takes it away again; the LoopCond of a frame splits a loop into
 what runs before the test, the body, and the exits. Each op is then written under an `if` for its guard.
 
-`write_structured` gives None for graphs that are not of this form; the dataflow executor runs those.
+`write_structured` returns None for graphs that are not of this form; the dataflow executor runs those.
 """
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class _Structured(BlockWriter):
         return self.outcomes[pred]
 
     def _silent(self, item: Any) -> bool:
-        """Items that only give another name to a value."""
+        """Items that only rename a value."""
         if isinstance(item, _Loop):
             return False
         kind = item.opdef.control_flow

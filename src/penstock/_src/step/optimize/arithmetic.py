@@ -45,7 +45,7 @@ def simplify_arithmetic(step: StepGraph) -> None:
 
 
 def _same_as(op: Operation, step: StepGraph) -> Tensor | None:
-    """The input that an op gives unchanged, if it does."""
+    """The input that an op returns unchanged, if it does."""
     opdef, out = op.opdef, op.outputs[0]
     for i, number in (opdef.neutral or {}).items():
         other = op._inputs[1 - i]

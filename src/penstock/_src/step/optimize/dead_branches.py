@@ -1,7 +1,7 @@
 """Dead branches: a conditional whose outcome is known keeps the branch that is taken.
 
-Behind a Switch on a constant, the other output is dead, and with it everything that needs it, up to the Merge, which gives the
-value that is left. A step that fetches what is dead is left as it is: running it says so.
+Behind a Switch on a constant, the other output is dead, and with it everything that needs it, up to the Merge, which returns
+the value that is left. A step that fetches what is dead is left as it is: running it says so.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fusion: one kernel for several ops (a product with its bias and activation, a pooling with what its gradient needs).
 
-What can be fused, the ops say themselves: a `fuse` rule gets its op and a `Fusing`, and gives an op to put in its place, or
+What can be fused, the ops say themselves: a `fuse` rule gets its op and a `Fusing`, and returns an op to put in its place, or
 None. Ops whose only use was in the fused one are dropped.
 """
 from __future__ import annotations

@@ -51,7 +51,7 @@ def holders(step: StepGraph) -> dict[Operation, Any]:
 
 
 def _passes(op: Operation) -> bool:
-    """Whether an op gives its first input on as it is."""
+    """Whether an op passes its first input on unchanged."""
     return op.opdef.control_flow in _PASSING or \
         op.opdef.forwards is not None and len(op._inputs) == 1 and op.opdef.forwards(op.attrs)
 

@@ -1,7 +1,7 @@
 """What is the same in all iterations of a loop is computed once, before it.
 
-An op whose inputs stay the same gives the same result in every iteration: it moves in front of the loop, and the loop gets its
-result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are looked at.
+An op whose inputs stay the same returns the same result in every iteration: it moves in front of the loop, and the loop gets
+its result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are looked at.
 
 What enters a loop as a constant is there in every iteration, whether the loop goes on or not. So an op that takes nothing else
 waits for its iteration, as what was moved did: else the loop would go round for ever.
@@ -81,7 +81,7 @@ class _Loop:
         return self.step.make(t._op.opdef, [], t._op.attrs, t._op, [t._dims], None, []).outputs[0]
 
     def _stays(self, op: Operation) -> bool:
-        """Whether an op gives the same in every iteration, and may be computed even if there is none."""
+        """Whether an op returns the same in every iteration, and may be computed even if there is none."""
         if not op._inputs or not op.outputs or op.opdef.control_flow or not (op.opdef.foldable or self._only_reads(op)):
             return False
         if any(id(t) in self.step.fed or id(t) in self.wanted or t._dtype._is_ref_dtype for t in (*op.outputs, *op._inputs)):

@@ -101,7 +101,7 @@ def _number(t: Tensor, step: StepGraph) -> Any:
 
 
 def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
-    """The ops that can be one, in their order: of one shape and one level, and each takes from, or gives to, another one, or is
+    """The ops that can be one, in their order: of one shape and one level, and each takes from, or feeds to, another one, or is
     put beside it."""
     level: dict[Operation, int] = {}
     group: dict[Operation, list[Operation]] = {}
@@ -148,7 +148,7 @@ class _Group:
         self.known: dict[int, int] = {}                              # tensor id -> term
         self.read: dict[str | Columns, int] = {}                     # number, or place -> term
         self.fetched = {id(t) for t in step.fetches}
-        self.bare: dict[int, tuple[Operation, Tensor]] = {}          # tensor id -> op that gives it without a row, and the row
+        self.bare: dict[int, tuple[Operation, Tensor]] = {}  # tensor id -> op that returns it without a row, and the row
 
     def make(self, by: dict[int, Tensor]) -> list[Operation]:
         """One op for several, if it is not too large, and what it needs; `by`: which of its results stand for which tensors."""
@@ -228,7 +228,7 @@ class _Group:
             _along_last_axis(op, op._inputs[0], self.step)
 
     def _without_row(self, t: Tensor) -> tuple[Operation, Tensor] | None:
-        """An op that gives `t` without the row that was added to it, and this row, if nobody but this group looks at `t`."""
+        """An op that returns `t` without the row that was added to it, and this row, if nobody but this group looks at `t`."""
         op = t._op
         if id(t) not in self.bare and op.opdef.without_row is not None and op not in self.waited and \
                 not op._control_inputs and self._is_ours(t):

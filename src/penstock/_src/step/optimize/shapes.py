@@ -4,11 +4,11 @@ A step that is run again and again with feeds of the same shapes gets a program 
 shapes are worked out anew, by the ops' shape rules, from the shapes that were fed. The passes behind this one then fold what
 was computed from shapes, and kernels are prepared for them.
 
-Loops are worked out by induction. A variable of a loop is claimed to have the shape that enters; what a stack or an array gives
-is claimed to have the shape of what was put in. If then, with all that follows from the claims, every next value of a variable
-and everything that is put in has the claimed shape, the claims are true. If not, they give up the sizes that differ, and all is
-worked out again: claims only ever get weaker, so this ends. Gradients take shapes from stacks, where loops have saved them;
-those that are known become constants.
+Loops are worked out by induction. A variable of a loop is claimed to have the shape that enters; what a stack or an array
+returns is claimed to have the shape of what was put in. If then, with all that follows from the claims, every next value of a
+variable and everything that is put in has the claimed shape, the claims are true. If not, they give up the sizes that differ,
+and all is worked out again: claims only ever get weaker, so this ends. Gradients take shapes from stacks, where loops have
+saved them; those that are known become constants.
 """
 from __future__ import annotations
 

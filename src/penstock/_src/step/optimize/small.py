@@ -195,7 +195,7 @@ class _Function:
             self.names[id(op.outputs[0])] = f"{name}[{i}]"
 
     def _write_sum_of_rows(self, op: Operation, name: str) -> bool:
-        """A sum of all that a group gives, in its order: numpy adds rows one after the other."""
+        """A sum of all that a group returns, in its order: numpy adds rows one after the other."""
         if not op.opdef.sums or len(op._inputs) < _GROUP or math.prod(op.outputs[0]._dims) < 2:
             return False
         names = [self.names.get(id(t), "") for t in op._inputs]

@@ -208,7 +208,7 @@ class _Cut:
         return found
 
     def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int, maker: Operation) -> Tensor:
-        """A send behind the op of `t`, and a receive before the op at `position`; gives the received tensor. `maker` is the
+        """A send behind the op of `t`, and a receive before the op at `position`; returns the received tensor. `maker` is the
         op of the step that the tensor comes from: inside of a loop, so is the transfer."""
         here, there = self.part(source), self.part(target)
         self.edges += 1

@@ -157,7 +157,7 @@ class Constraints:
 
 
 def _is_holder(op: Any) -> bool:
-    """Whether an op makes a handle or a reference, and does not only give one on."""
+    """Whether an op makes a handle or a reference, and does not merely pass one on."""
     return any(t._dtype is dtypes.resource or t._dtype._is_ref_dtype for t in op.outputs) and not any(
         t._dtype is dtypes.resource or t._dtype._is_ref_dtype for t in op._inputs)
 

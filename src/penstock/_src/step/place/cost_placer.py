@@ -90,7 +90,7 @@ class _Simulation:
         return {op: self.placed[op] for op in self.ops}
 
     def _follows(self, op: Any) -> bool:
-        """Whether an op only gives what is there (a constant, a variable, its value): it waits for one that uses it."""
+        """Whether an op only returns what is there (a constant, a variable, its value): it waits for one that uses it."""
         return not op._control_inputs and all(t._op in self.lazy for t in op._inputs) and self.costs.gives(op)
 
     def _sources(self, op: Any) -> set:

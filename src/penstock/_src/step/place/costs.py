@@ -53,7 +53,7 @@ class CostModel:
         return math.prod(_known(t._dims)) * (t._dtype.base_dtype.size or _WORD)
 
     def gives(self, op: Any) -> bool:
-        """Whether an op only gives what is there already: a constant, a variable, the value of one."""
+        """Whether an op only returns what is there already: a constant, a variable, the value of one."""
         opdef = op.opdef
         return not op._inputs and (opdef.constant or opdef.per_session) or bool(op._inputs) and self._work(op) == 0
 

@@ -32,7 +32,7 @@ def clean_tag(name: Any) -> Any:
 @contextlib.contextmanager
 def summary_scope(name: str, family: str | None = None, default_name: str | None = None,
                   values: Any = None) -> Iterator[tuple[str, str]]:
-    """A name scope for a summary op; gives the tag and the scope's name."""
+    """A name scope for a summary op; returns the tag and the scope's name."""
     name, family = clean_tag(name), clean_tag(family)
     with name_scope(name if family is None else f"{family}/{name}", default_name, values) as scope:
         own = scope.rstrip("/")

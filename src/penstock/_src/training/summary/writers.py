@@ -315,7 +315,7 @@ def graph(graph_data: Any) -> Any:
 @export(v2=["summary.experimental.summary_scope"])
 @contextlib.contextmanager
 def summary_scope(name: str | None, default_name: str = "summary", values: Any = None) -> Iterator[tuple[str, str]]:
-    """A name scope for a summary; gives the tag and the scope's name."""
+    """A name scope for a summary; returns the tag and the scope's name."""
     name = name or default_name
     outer = (context.state.scope_name or "").rstrip("/") if context.executing_eagerly() else \
         context.current_graph().get_name_scope()

@@ -35,7 +35,7 @@ class Coordinator:
         self._registered_threads: set[threading.Thread] = set()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Asks all threads to stop. `ex`, an exception or what sys.exc_info() gives, is raised by join()."""
+        """Asks all threads to stop. `ex`, an exception or what sys.exc_info() returns, is raised by join()."""
         error = ex[1] if isinstance(ex, tuple) else ex
         if isinstance(ex, tuple) and isinstance(error, BaseException) and ex[2] is not None:
             error = error.with_traceback(ex[2])

@@ -15,7 +15,7 @@ from penstock._src.training.train import schedules
 
 
 def _at(step: Any, schedule: Callable) -> Any:
-    """The rate at a step: a tensor, or in eager mode a function that gives it."""
+    """The rate at a step: a tensor, or in eager mode a function that returns it."""
     return functools.partial(schedule, step) if context.executing_eagerly() else schedule(step)
 
 

@@ -164,7 +164,7 @@ def as_loss_scale(given: Any) -> Any:
 
 
 def scaled(loss: Any, scale: Any) -> Any:
-    """A loss (or a function that gives it) times a factor."""
+    """A loss (or a function that returns it) times a factor."""
     if callable(loss):
         return lambda: scaled(loss(), scale)
     return loss * cast(scale, loss.dtype)

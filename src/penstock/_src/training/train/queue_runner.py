@@ -157,7 +157,7 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 @export(v1=["train.queue_runner.start_queue_runners", "train.start_queue_runners"])
 def start_queue_runners(sess: Any = None, coord: Any = None, daemon: bool = True, start: bool = True,
                         collection: str = GraphKeys.QUEUE_RUNNERS) -> list:
-    """Starts the threads of all queue runners of the graph, and gives them.
+    """Starts the threads of all queue runners of the graph, and returns them.
 
     >>> threads = tf.train.start_queue_runners(sess=sess, coord=coord)
     """

@@ -194,7 +194,7 @@ class Supervisor:
 
     # -- services -----------------------------------------------------------------------------------------------------------
     def start_standard_services(self, sess: Any) -> list | None:
-        """Starts the threads that save and summarize; gives them."""
+        """Starts the threads that save and summarize; returns them."""
         from penstock._src.graph.messages import SessionLog
         if not self._is_chief:
             raise RuntimeError("Only chief supervisor can start standard services. Because only chief supervisors can write "
@@ -217,7 +217,7 @@ class Supervisor:
         return threads
 
     def start_queue_runners(self, sess: Any, queue_runners: Any = None) -> list:
-        """Starts the threads of queue runners; gives them."""
+        """Starts the threads of queue runners; returns them."""
         if context.executing_eagerly():
             raise RuntimeError("Queues are not compatible with eager execution.")
         runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS) if queue_runners is None else queue_runners

@@ -128,12 +128,12 @@ class SyncReplicasOptimizer(OptimizerAround):
         raise ValueError("Unknown grad type!")
 
     def _make_tokens(self, added: list, update: Any, global_step: Any) -> Any:
-        """The op that takes a token when gradients were added; the chief's thread that gives tokens when they were applied."""
+        """The op that takes a token when gradients were added; the chief's thread that issues tokens when they were applied."""
         queue = FIFOQueue(-1, global_step.dtype.base_dtype, shapes=(), name="sync_token_q", shared_name="sync_token_q")
         # The runner closes its queue when it ends: it must not be the one that outlives the session.
         dummy = FIFOQueue(1, dtypes.int32, shapes=(), name="dummy_queue", shared_name="dummy_queue")
         with control_dependencies(added):
-            # A worker gives one gradient to a step, unless there are fewer workers than gradients.
+            # A worker contributes one gradient to a step, unless there are fewer workers than gradients.
             token = get("SyncTokensTake")(queue.queue_ref, self._local_step) \
                 if self._total_num_replicas >= self._replicas_to_aggregate else queue.dequeue()
         train_op = assign(self._local_step, token)
@@ -167,7 +167,7 @@ class SyncReplicasOptimizer(OptimizerAround):
 
     # -- for the chief, and for whoever looks ---------------------------------------------------------------------------
     def get_chief_queue_runner(self) -> QueueRunner:
-        """The thread of the chief: it takes means, applies them, and gives tokens."""
+        """The thread of the chief: it takes means, applies them, and issues tokens."""
         if not self._gradients_applied:
             raise ValueError("Should be called after apply_gradients().")
         return self._chief_queue_runner

@@ -1,6 +1,6 @@
 """Bijectors: invertible maps with the logarithm of their Jacobian determinant, from which distributions are transformed.
 
-A derived class gives `_forward`, `_inverse` and one of `_forward_log_det_jacobian` and `_inverse_log_det_jacobian`,
+A derived class defines `_forward`, `_inverse` and one of `_forward_log_det_jacobian` and `_inverse_log_det_jacobian`,
 for events of
 `forward_min_event_ndims` dimensions; events with more dimensions sum over them.
 """

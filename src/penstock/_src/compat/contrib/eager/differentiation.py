@@ -16,7 +16,7 @@ def _export(name: str) -> Callable:
 
 @_export("implicit_value_and_gradients")
 def implicit_value_and_gradients(f: Callable) -> Callable:
-    """A function that gives the value of `f` and pairs of gradients and variables, for all trained variables that it read.
+    """A function that returns the value of `f` and pairs of gradients and variables, for all trained variables that it read.
 
     >>> value, grads_and_vars = tfe.implicit_value_and_gradients(loss)(x)
     """
@@ -35,14 +35,14 @@ def implicit_value_and_gradients(f: Callable) -> Callable:
 
 @_export("implicit_gradients")
 def implicit_gradients(f: Callable) -> Callable:
-    """A function that gives pairs of gradients and variables."""
+    """A function that returns pairs of gradients and variables."""
     both = implicit_value_and_gradients(f)
     return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])
 
 
 @_export("value_and_gradients_function")
 def value_and_gradients_function(f: Callable, params: Any = None) -> Callable:
-    """A function that gives the value of `f` and its gradients with respect to its arguments, or those in `params`."""
+    """A function that returns the value of `f` and its gradients with respect to its arguments, or those in `params`."""
     @functools.wraps(f)
     def grad_fn(*args: Any, **kwargs: Any) -> tuple[Any, list]:
         dy = kwargs.pop("dy", None)
@@ -71,7 +71,7 @@ def _position(f: Callable, parameter: Any) -> int:
 
 @_export("gradients_function")
 def gradients_function(f: Callable, params: Any = None) -> Callable:
-    """A function that gives the gradients of `f` with respect to its arguments.
+    """A function that returns the gradients of `f` with respect to its arguments.
 
     >>> tfe.gradients_function(lambda x: x * x)(3.0)
     """

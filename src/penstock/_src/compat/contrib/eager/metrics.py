@@ -1,4 +1,4 @@
-"""Metrics as objects: called with values, they add up; `result` gives what has come so far."""
+"""Metrics as objects: called with values, they add up; `result` returns what has come so far."""
 from __future__ import annotations
 
 import re
@@ -52,7 +52,7 @@ class Metric(tf.Module):
         raise NotImplementedError("Metrics must define a result() member function")
 
     def value(self) -> Any:
-        """The result; eagerly, a function that gives it."""
+        """The result; eagerly, a function that returns it."""
         return self.result if context.executing_eagerly() else self.result()
 
     def init_variables(self) -> Any:

@@ -24,7 +24,7 @@ class Network(tf.keras.Model):
         super().__init__(name=name)
 
     def track_layer(self, layer: Any) -> Any:
-        """Takes a layer, or a network, into this one, and gives it back."""
+        """Takes a layer, or a network, into this one, and returns it."""
         if not isinstance(layer, tf.keras.layers.Layer):
             raise TypeError(f"Network.track_layer() passed type {type(layer)}, not a tf.layers.Layer")
         if not any(layer is known for known in self.layers):

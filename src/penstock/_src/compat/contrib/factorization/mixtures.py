@@ -62,7 +62,7 @@ def gmm(inp: Any, initial_clusters: Any, num_clusters: int, random_seed: int | N
 
 
 def _started(data: Any, made: dict[str, Any], ready: Any, initial: Any, diagonal: bool, seed: int | None) -> Any:
-    """The op that gives a mixture its first means (rows of the batch, or those given), covariances and weights."""
+    """The op that sets a mixture its first means (rows of the batch, or those given), covariances and weights."""
     k, _, d = made["clusters"].shape.as_list()
     rows = tf.random_shuffle(data, seed=seed)[:k] if isinstance(initial, str) and initial == "random" else \
         tf.convert_to_tensor(initial() if callable(initial) else initial, tf.float32)

@@ -169,7 +169,7 @@ def filter_variables(var_list: Any, include_patterns: Any = None, exclude_patter
 
 @_export("VariableDeviceChooser")
 class VariableDeviceChooser:
-    """A device function that gives variables to the tasks of a job in turn."""
+    """A device function that assigns variables to the tasks of a job in turn."""
 
     def __init__(self, num_tasks: int = 0, job_name: str = "ps", device_type: str = "CPU", device_index: int = 0,
                  replica: int | None = None):

@@ -142,7 +142,7 @@ def input_from_feature_columns(columns_to_tensors: dict[str, Any], feature_colum
 @export(v1=["contrib.layers.weighted_sum_from_feature_columns"])
 def weighted_sum_from_feature_columns(columns_to_tensors: dict[str, Any], feature_columns: Any, num_outputs: int,
                                       weight_collections: Any = None, trainable: bool = True, scope: Any = None) -> tuple:
-    """A linear model of the columns: gives its output, the variables of each column, and the bias."""
+    """A linear model of the columns: returns its output, the variables of each column, and the bias."""
     with tf.variable_scope(scope, "weighted_sum_from_feature_columns", list(columns_to_tensors.values())):
         variables: dict[Any, Any] = {}
         out = tf.feature_column.linear_model(columns_to_tensors, _listed(feature_columns), num_outputs,

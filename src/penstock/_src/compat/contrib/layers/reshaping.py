@@ -1,4 +1,4 @@
-"""Layers without variables that give tensors another form: flatten, one hot, softmax, maxout, ..."""
+"""Layers without variables that return tensors another form: flatten, one hot, softmax, maxout, ..."""
 from __future__ import annotations
 
 import math

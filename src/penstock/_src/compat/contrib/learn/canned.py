@@ -16,7 +16,7 @@ _KEY = "features"      # of an input that is one tensor; its column has the name
 
 @export(v1=["contrib.learn.infer_real_valued_columns_from_input_fn"])
 def infer_real_valued_columns_from_input_fn(input_fn: Any) -> list:
-    """A column of numbers for each feature that an input function gives."""
+    """A column of numbers for each feature that an input function returns."""
     with tf.Graph().as_default():
         features = input_fn()
     features = features[0] if isinstance(features, tuple) else features

@@ -19,7 +19,7 @@ def _estimator(thing: Any) -> Any:
 
 @_estimator
 class ModelFnOps(NamedTuple):
-    """What a model function gives back."""
+    """What a model function returns."""
 
     mode: str
     predictions: Any = None
@@ -172,7 +172,7 @@ class BaseEstimator:
 
 @_estimator
 class Estimator(BaseEstimator):
-    """A model given by a function of features and labels, and of mode, params and config if it has such arguments. It gives
+    """A model given by a function of features and labels, and of mode, params and config if it has such arguments. It returns
     ModelFnOps, an EstimatorSpec, or predictions, loss and train_op.
 
     >>> tf.contrib.learn.Estimator(model_fn).fit(x, y, steps=100)

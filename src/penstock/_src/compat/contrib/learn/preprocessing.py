@@ -109,7 +109,7 @@ class VocabularyProcessor:
         return self
 
     def fit_transform(self, raw_documents: Any, unused_y: Any = None) -> Iterator[np.ndarray]:
-        """Learns the vocabulary, then gives the rows."""
+        """Learns the vocabulary, then returns the rows."""
         raw_documents = list(raw_documents)
         self.fit(raw_documents)
         return self.transform(raw_documents)

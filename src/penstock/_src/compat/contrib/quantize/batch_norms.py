@@ -1,7 +1,7 @@
 """Batch normalizations moved into the weights before them, as they will be when the model is deployed.
 
 `norm(conv(x, w))` becomes `conv(x, w * scale) + shift`. In training the scale of a batch jumps about, and with it the range of
-the weights; so weights are scaled by the moving average's scale, and the outcome is corrected to what the batch's gives
+the weights; so weights are scaled by the moving average's scale, and the outcome is corrected to what the batch's returns
 (Krishnamoorthi, https://arxiv.org/abs/1806.08342, 3.2.2).
 """
 from __future__ import annotations

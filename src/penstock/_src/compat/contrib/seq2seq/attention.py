@@ -25,7 +25,7 @@ def _export(thing: Any) -> Any:
 
 @_export
 class AttentionMechanism:
-    """What an AttentionWrapper calls with a query and a state: gives alignments and the next state."""
+    """What an AttentionWrapper calls with a query and a state: returns alignments and the next state."""
 
     @property
     def alignments_size(self) -> Any:

@@ -16,7 +16,7 @@ from penstock.compat import v1 as tf
 
 @export(v1=["contrib.seq2seq.Decoder"])
 class Decoder(metaclass=abc.ABCMeta):
-    """What `dynamic_decode` runs: `initialize` gives the first inputs, `step` outputs, states and the next inputs."""
+    """What `dynamic_decode` runs: `initialize` returns the first inputs, `step` outputs, states and the next inputs."""
 
     @property
     def batch_size(self) -> Any:
@@ -112,7 +112,7 @@ class BasicDecoder(Decoder):
 def dynamic_decode(decoder: Any, output_time_major: bool = False, impute_finished: bool = False,
                    maximum_iterations: Any = None, parallel_iterations: int = 32, swap_memory: bool = False,
                    scope: Any = None) -> tuple[Any, Any, Any]:
-    """Runs a decoder until all sequences have ended: gives outputs, the last state, and the lengths.
+    """Runs a decoder until all sequences have ended: returns outputs, the last state, and the lengths.
 
     >>> outputs, state, lengths = tf.contrib.seq2seq.dynamic_decode(decoder, maximum_iterations=20)
     """

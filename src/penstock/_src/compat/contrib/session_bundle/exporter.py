@@ -116,7 +116,7 @@ class Exporter:
         self._assets_callback = assets_callback
 
     def export(self, export_dir_base: str, global_step_tensor: Any, sess: Any = None, exports_to_keep: Any = None) -> bytes:
-        """Writes the export, and gives its folder; `exports_to_keep`, a filter of `gc`, says what is kept of older ones."""
+        """Writes the export, and returns its folder; `exports_to_keep`, a filter of `gc`, says what is kept of older ones."""
         if not self._has_init:
             raise RuntimeError("init must be called first")
         base = tf.compat.as_text(export_dir_base).rstrip("/")

@@ -55,7 +55,7 @@ def create_train_op(total_loss: Any, optimizer: Any, global_step: Any = 0, updat
 
 @_export("train_step")
 def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: dict) -> tuple[Any, bool]:
-    """One step: gives the loss, and whether to stop. What to log and trace stands in `train_step_kwargs`."""
+    """One step: returns the loss, and whether to stop. What to log and trace stands in `train_step_kwargs`."""
     start, options, metadata = time.monotonic(), None, None
     if "should_trace" in train_step_kwargs:
         if "logdir" not in train_step_kwargs:
@@ -97,7 +97,7 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
           startup_delay_steps: int = 0, saver: Any = None, save_interval_secs: float = 600, sync_optimizer: Any = None,
           session_config: Any = None, session_wrapper: Callable | None = None, trace_every_n_steps: int | None = None,
           ignore_live_threads: bool = False) -> Any:
-    """Trains until `number_of_steps` or the end of the data, with checkpoints and summaries in `logdir`; gives the last loss.
+    """Trains until `number_of_steps` or the end of the data, with checkpoints and summaries in `logdir`; returns the last loss.
 
     >>> slim.learning.train(train_op, "/tmp/model", number_of_steps=1000, save_summaries_secs=60)
     """

@@ -22,7 +22,7 @@ def _last_seen(name: str, tensor: Any) -> tuple[Any, Any]:
 
 @public
 class TimeSeriesRegressor(tf.estimator.Estimator):
-    """An estimator of a model of series. `evaluate` gives `mean`, `covariance`, `observed`, `times` and the state at the end.
+    """An estimator of a model of series. `evaluate` returns `mean`, `covariance`, `observed`, `times` and the state at the end.
 
     >>> estimator.train(RandomWindowInputFn(reader, window_size=16, batch_size=16), steps=300)
     >>> evaluation = estimator.evaluate(WholeDatasetInputFn(reader), steps=1)

@@ -44,12 +44,12 @@ class FilteringFeatures(Times, Values, State):
 
 @public
 class PredictionResults(Times):
-    """What prediction gives, beside `mean` and `covariance`."""
+    """What prediction returns, beside `mean` and `covariance`."""
 
 
 @public
 class FilteringResults(Times, State):
-    """What filtering gives."""
+    """What filtering returns."""
 
 
 @public

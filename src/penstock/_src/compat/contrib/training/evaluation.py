@@ -129,7 +129,7 @@ def _evaluate(path: str | None, master: str, scaffold: Any, eval_ops: Any, feed_
 def evaluate_once(checkpoint_path: str | None, master: str = "", scaffold: Any = None, eval_ops: Any = None,
                   feed_dict: Any = None, final_ops: Any = None, final_ops_feed_dict: Any = None, hooks: Any = None,
                   config: Any = None) -> Any:
-    """Evaluates the model of a checkpoint; gives the values of `final_ops`."""
+    """Evaluates the model of a checkpoint; returns the values of `final_ops`."""
     get_or_create_eval_step()
     hooks = list(hooks or [])
     eval_ops = _with_counter(eval_ops, hooks)
@@ -144,7 +144,7 @@ def evaluate_repeatedly(checkpoint_dir: str, master: str = "", scaffold: Any = N
                         final_ops: Any = None, final_ops_feed_dict: Any = None, eval_interval_secs: float = 60,
                         hooks: Any = None, config: Any = None, max_number_of_evaluations: int | None = None,
                         timeout: float | None = None, timeout_fn: Callable | None = None) -> Any:
-    """Evaluates each new checkpoint of a directory; gives the last values of `final_ops`."""
+    """Evaluates each new checkpoint of a directory; returns the last values of `final_ops`."""
     get_or_create_eval_step()
     hooks = list(hooks or [])
     eval_ops = _with_counter(eval_ops, hooks)

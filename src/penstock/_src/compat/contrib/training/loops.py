@@ -128,7 +128,7 @@ def make_train_op(total_loss: Any, optimizer: Any, global_step: Any, update_ops:
 def train(train_op: Any, logdir: str | None, master: str = "", is_chief: bool = True, scaffold: Any = None, hooks: Any = None,
           chief_only_hooks: Any = None, save_checkpoint_secs: float | None = 600, save_summaries_steps: int | None = 100,
           config: Any = None, max_wait_secs: int = 7200, run_metadata: Any = None) -> Any:
-    """Runs the training op in a monitored session until a hook stops it; gives the last loss."""
+    """Runs the training op in a monitored session until a hook stops it; returns the last loss."""
     if logdir is None and is_chief:
         if save_summaries_steps:
             raise ValueError("logdir cannot be None when save_summaries_steps is not None")

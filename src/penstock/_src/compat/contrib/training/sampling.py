@@ -20,7 +20,7 @@ def rejection_sample(tensors: Any, accept_prob_fn: Callable, batch_size: int, qu
                      enqueue_many: bool = False,
                      prebatch_capacity: int = 16, prebatch_threads: int = 1, runtime_checks: bool = False,
                      name: str | None = None) -> Any:
-    """Batches of examples, each of which is kept with the probability that a function gives."""
+    """Batches of examples, each of which is kept with the probability that a function returns."""
     with tf.name_scope(name, "rejection_sample", tensors):
         tensors = [tf.convert_to_tensor(t) for t in tensors]
         if enqueue_many:
@@ -68,7 +68,7 @@ def resample_at_rate(inputs: Any, rates: Any, scope: Any = None, seed: int | Non
 @_export("weighted_resample")
 def weighted_resample(inputs: Any, weights: Any, overall_rate: float, scope: Any = None, mean_decay: float = 0.999,
                       seed: int | None = None) -> tuple[list[Tensor], Tensor]:
-    """Rows resampled in proportion to their weights: gives them, and the rates at which they were drawn."""
+    """Rows resampled in proportion to their weights: returns them, and the rates at which they were drawn."""
     with tf.variable_scope(scope, "resample", nest.flatten([inputs, weights])):
         weights = tf.convert_to_tensor(weights)
         mean = tf.get_variable("estimate", shape=[], initializer=tf.zeros_initializer(), trainable=False)

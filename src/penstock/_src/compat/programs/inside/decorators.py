@@ -33,7 +33,7 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
 
 
 def deprecated_args(date: str | None, instructions: str, *deprecated_arg_names: Any, **kwargs: Any) -> Callable:
-    """Marks arguments as deprecated: a call that gives one logs a warning."""
+    """Marks arguments as deprecated: a call that returns one logs a warning."""
     old = {n if isinstance(n, str) else n[0] for n in deprecated_arg_names}
 
     def decorate(function: Callable) -> Callable:

@@ -68,7 +68,7 @@ def _listed(names: str) -> list[str] | None:
 
 
 def _restore(session: Any, graph_def: Any, meta: Any, saver_def: Any, checkpoint: str) -> None:
-    """Imports the graph and gives its variables the values of the checkpoint."""
+    """Imports the graph and sets its variables to the values of the checkpoint."""
     if meta is not None:
         tf.train.import_meta_graph(meta, clear_devices=True).restore(session, checkpoint)
         return

@@ -2,7 +2,7 @@
 
 A *codec* (`precision.py`, `quantize.py`, `sparsify.py`) says what travels in the place of a vector; the *compressor*
 (`memory.py`) puts it between gradient and variable and keeps what it leaves out; `optimizer.py` and `keras_optimizer.py` wrap
-optimizers with it; `arrays.py` gives codecs to collectives. docs/compression.md has bytes and accuracies.
+optimizers with it; `arrays.py` passes codecs to collectives. docs/compression.md has bytes and accuracies.
 """
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class NoCompression(Codec):
 
 
 def as_codec(which: Any) -> Codec:
-    """A codec, from itself, its kind, or what `described` gives."""
+    """A codec, from itself, its kind, or what `described` returns."""
     if isinstance(which, Codec):
         return which
     kind, config = (which, {}) if isinstance(which, str) else (which["kind"], which["config"])

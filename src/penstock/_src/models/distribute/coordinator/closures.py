@@ -44,7 +44,7 @@ class Closure:
         self.generation = 0
 
     def run(self, index: int, where: str) -> Any:
-        """Runs the function on a worker; gives its result."""
+        """Runs the function on a worker; returns its result."""
         with device(where):
             if self._concrete is not None:
                 return self._concrete.call_flat(self._tensors)

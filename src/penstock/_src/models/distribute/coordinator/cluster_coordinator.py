@@ -58,7 +58,7 @@ class ClusterCoordinator:
     strategy = property(lambda self: self._strategy, doc="The strategy.")
 
     def schedule(self, fn: Any, args: Any = None, kwargs: Any = None) -> RemoteValue:
-        """Has a function run on some worker, as soon as one is free; gives its result, to be fetched later.
+        """Has a function run on some worker, as soon as one is free; returns its result, to be fetched later.
 
         A tf.function is traced here, when it is first scheduled. If a function that was scheduled before has failed, its error
         is raised here or in `join`, once; then all functions that had not ended are cancelled.

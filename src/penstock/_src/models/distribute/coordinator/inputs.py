@@ -91,7 +91,7 @@ def _made(make: Any) -> DatasetV2:
 
 
 class PerWorkerDataset(PerWorkerValues):
-    """A dataset for each worker; `iter` gives what scheduled functions take as an argument, or capture.
+    """A dataset for each worker; `iter` returns what scheduled functions take as an argument, or capture.
 
     >>> iterator = iter(coordinator.create_per_worker_dataset(dataset_fn))
     """

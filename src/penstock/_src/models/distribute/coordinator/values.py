@@ -25,7 +25,7 @@ class RemoteValue:
     """The result of a scheduled function, which may not have run yet.
 
     >>> result = coordinator.schedule(step, args=(iterator,))
-    >>> result.fetch()                       # waits, and gives numpy values
+    >>> result.fetch()                       # waits, and returns numpy values
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ def pipelined_gradients(stages: Sequence[Callable], loss_fn: Callable, inputs: A
                         variables: Sequence[list] | None = None) -> tuple[list, Any]:
     """Pairs (gradient, variable) of the mean loss over a batch, and that loss, computed in a pipeline.
 
-    A stage is a function from what the one before it gives (a tensor or a structure of tensors) to what the next one takes;
+    A stage is a function from what the one before it returns (a tensor or a structure of tensors) to what the next one takes;
     the first takes `inputs`. `loss_fn(outputs, targets)` is the mean loss of a micro-batch. Stages make their variables when
     they are called first, and are then called again with the same ones (`tf.get_variable`, layers); `variables` names those of
     each stage, where they are there already.

@@ -2,7 +2,7 @@
 
 A dense layer can be cut by columns (each device computes some of the outputs from all inputs: outputs are put side by side) or
 by rows (each device takes some of the inputs: outputs are added up). A cut by columns followed by one by rows needs no exchange
-in between: `gather_output=False` gives the parts, and the second layer takes them as they are.
+in between: `gather_output=False` returns the parts, and the second layer takes them as they are.
 """
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ class ColumnParallelDense(_ParallelDense):
 
 @export("distribute.experimental.RowParallelDense")
 class RowParallelDense(_ParallelDense):
-    """A dense layer cut by rows: each device has the weights of some inputs; what they give is added up.
+    """A dense layer cut by rows: each device has the weights of some inputs; what they return is added up.
 
-    Takes a tensor, or the list that ColumnParallelDense gives.
+    Takes a tensor, or the list that ColumnParallelDense returns.
     """
 
     def build(self, input_shape: Any) -> None:
@@ -165,7 +165,7 @@ class VocabularyParallelEmbedding(_Parallel):
         super().build(input_shape)
 
     def call(self, inputs: Any) -> Any:
-        """Each device looks up the ids in its range, and gives zeros for others; the sum is the result."""
+        """Each device looks up the ids in its range, and returns zeros for others; the sum is the result."""
         ids = convert(inputs)
         ids = ids if ids.dtype.is_integer else get("Cast")(ids, DstT="int32")
         parts, begin = [], 0

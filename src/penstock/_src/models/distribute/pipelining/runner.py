@@ -23,14 +23,14 @@ PATIENCE = 600.0                # seconds that a stage waits for another before 
 
 
 class StageOf:
-    """One stage: a function from a list of tensors to another, its device, and a function that gives its variables."""
+    """One stage: a function from a list of tensors to another, its device, and a function that returns its variables."""
 
     def __init__(self, function: Callable[[list], list], where: str, variables: Callable[[], list]):
         self.function, self.where, self.variables = function, where, variables
 
 
 class Step:
-    """One batch through a pipeline. `losses(outputs, micro-batch)` gives the part of the loss of one micro-batch."""
+    """One batch through a pipeline. `losses(outputs, micro-batch)` returns the part of the loss of one micro-batch."""
 
     def __init__(self, stages: Sequence[StageOf], plan: schedules.Schedule, inputs: list[list],
                  losses: Callable[[list, int], Any]):

@@ -1,7 +1,7 @@
 """What Keras remembers per graph: names that were given, the learning phase, variables to initialize, the session.
 
 In graph mode everything belongs to the current default graph. When ops execute eagerly, symbolic tensors (`Input`) live in
-a graph of Keras' own, a FuncGraph, which `get_graph` gives; models are traced from it or called again on real tensors.
+a graph of Keras' own, a FuncGraph, which `get_graph` returns; models are traced from it or called again on real tensors.
 """
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class EarlyStopping(Callback):
                 self.model.set_weights(self.best_weights)
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Says where it stopped, and gives the best weights back."""
+        """Says where it stopped, and restores the best weights."""
         if self.stopped_epoch > 0 and self.verbose > 0:
             print(f"Epoch {self.stopped_epoch + 1:05d}: early stopping")
         if self.restore_best_weights and self.best_weights is not None:
@@ -154,7 +154,7 @@ class ReduceLROnPlateau(Callback):
 
 @export("keras.callbacks.LearningRateScheduler")
 class LearningRateScheduler(Callback):
-    """Sets the learning rate before each epoch, to what a function of epoch and rate gives.
+    """Sets the learning rate before each epoch, to what a function of epoch and rate returns.
 
     >>> tf.keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.9)
     """

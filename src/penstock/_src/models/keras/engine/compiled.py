@@ -162,7 +162,7 @@ def _combined(weights: Any, mask: Any, like: Any) -> Any:
 class Compiled:
     """Losses and metrics of a compiled model, for known outputs.
 
-    Calling `loss(...)` gives the sum to minimize and follows it; `update(...)` the metrics. Where graphs are built both make
+    Calling `loss(...)` returns the sum to minimize and follows it; `update(...)` the metrics. Where graphs are built both make
     ops; results come out of `results()` then, each after its update.
     """
 

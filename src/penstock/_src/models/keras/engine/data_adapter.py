@@ -208,7 +208,7 @@ class ArraySource(Source):
 
 
 def _cutter(arrays: list, order: Any, eager: bool) -> Any:
-    """A function that gives rows from start to stop of all arrays."""
+    """A function that returns rows from start to stop of all arrays."""
     if not eager:
         if order is None:
             return lambda a, b: [v[a:b] for v in arrays]
@@ -280,7 +280,7 @@ class RowsSource(Source):
 
 
 class SymbolicSource(Source):
-    """Tensors of a graph: each run gives another batch."""
+    """Tensors of a graph: each run returns another batch."""
 
     def __init__(self, batch: Batch, steps: int | None, name: str):
         if steps is None:

@@ -92,7 +92,7 @@ def ready(batch: Batch) -> Batch:
 
 
 def one_batch(model: Any, mode: str, x: Any, y: Any, weights: Any, class_weight: Any) -> dict[str, Any]:
-    """Takes one step; gives results by name."""
+    """Takes one step; returns results by name."""
     if data_adapter.is_dataset(x) or data_adapter.is_iterator(x):
         source = data_adapter.DatasetSource(model, x, 1, class_weight, True)
         batch = next(iter(source.epoch()))
@@ -154,7 +154,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         validation_data: Any, shuffle: Any, class_weight: Any, sample_weight: Any, initial_epoch: int, steps_per_epoch: Any,
         validation_steps: Any, validation_freq: Any, max_queue_size: int, workers: int, use_multiprocessing: bool,
         **kwargs: Any) -> Any:
-    """Trains a model; gives the History."""
+    """Trains a model; returns the History."""
     if "nb_epoch" in kwargs:
         logging.warning("The `nb_epoch` argument in `fit` has been renamed `epochs`.")
         epochs = kwargs.pop("nb_epoch")
@@ -245,7 +245,7 @@ def _validates(freq: Any, epoch: int) -> bool:
 
 
 def _epoch(model: Any, source: Source, callbacks: Any, mode: str) -> dict[str, Any]:
-    """Goes over the data once, with training ("train") or without ("test"); gives the results."""
+    """Goes over the data once, with training ("train") or without ("test"); returns the results."""
     hooks = _Hooks(callbacks, mode)
     step: Any = None
     layout: Any = None
@@ -292,7 +292,7 @@ def evaluate(model: Any, x: Any, y: Any, batch_size: Any, verbose: Any, sample_w
 
 
 def run_evaluation(model: Any, source: Source, callbacks: Any) -> dict[str, Any]:
-    """Goes over the data once, without training; gives the results."""
+    """Goes over the data once, without training; returns the results."""
     model.reset_metrics()
     source.restart()
     callbacks.on_test_begin()

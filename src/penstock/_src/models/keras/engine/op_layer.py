@@ -164,7 +164,7 @@ def _parts(tensors: Any) -> list:
 
 
 def create_keras_history(tensors: Any) -> list:
-    """Makes layers of the ops between `tensors` and the layers that they come from; gives the new layers."""
+    """Makes layers of the ops between `tensors` and the layers that they come from; returns the new layers."""
     made: list = []
     done: set[int] = set()
     stack = [(t, False) for t in _parts(tensors)]

@@ -49,7 +49,7 @@ class FunctionStep:
         return step
 
     def __call__(self, flat: list) -> Any:
-        """Runs the step; what it gives are tensors, or nothing where metrics are asked for later."""
+        """Runs the step; what it returns are tensors, or nothing where metrics are asked for later."""
         if self._function is None:
             return self._step(*flat)
         try:
@@ -95,7 +95,7 @@ class GraphStep:
         self._callables: dict[int, tuple] = {}
 
     def _built(self, model: Any, layout: Layout, holes: list, outputs: Any) -> tuple[list, list]:
-        """What the step gives for its placeholders, and the ops that it runs."""
+        """What the step returns for its placeholders, and the ops that it runs."""
         if self._mode == "predict":
             return list(nest.flatten(outputs)), model.state_updates
         return self._with_loss(model, layout, holes)
@@ -113,7 +113,7 @@ class GraphStep:
         return results, updates
 
     def __call__(self, flat: list) -> list:
-        """Runs the step; gives arrays."""
+        """Runs the step; returns arrays."""
         values = [_fed(v) for v in flat]
         if self._phase:
             values.append(self._mode == "train")

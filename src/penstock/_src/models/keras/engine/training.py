@@ -186,7 +186,7 @@ class Model(Saved, Network):
 
     @property
     def metrics_names(self) -> list[str]:
-        """The names of what `evaluate` and `train_on_batch` give."""
+        """The names of what `evaluate` and `train_on_batch` return."""
         names = [m.name for m in self._all_metrics()]
         return names if names and names[0] == "loss" or context.process.eager else ["loss", *names]
 
@@ -246,7 +246,7 @@ class Model(Saved, Network):
         return self._compiled.loss(ys, preds, weights, self.losses)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        """Updates the metrics; gives their results."""
+        """Updates the metrics; returns their results."""
         self._update_metrics(y, y_pred, sample_weight)
         return self.get_metrics_result()
 
@@ -360,7 +360,7 @@ class Model(Saved, Network):
         return self._iterator_function("test")
 
     def make_predict_function(self, force: bool = False) -> Any:
-        """The function of an iterator that gives the outputs for one batch."""
+        """The function of an iterator that returns the outputs for one batch."""
         return self._iterator_function("predict")
 
     def _iterator_function(self, mode: str) -> Any:
@@ -439,7 +439,7 @@ class Model(Saved, Network):
             class_weight: Any = None, sample_weight: Any = None, initial_epoch: int = 0, steps_per_epoch: int | None = None,
             validation_steps: int | None = None, validation_freq: Any = 1, max_queue_size: int = 10, workers: int = 1,
             use_multiprocessing: bool = False, **kwargs: Any) -> Any:
-        """Trains on data for a number of epochs; gives the history of losses and metrics.
+        """Trains on data for a number of epochs; returns the history of losses and metrics.
 
         >>> history = model.fit(x, y, batch_size=32, epochs=5, validation_split=0.1)
         """
@@ -491,7 +491,7 @@ class Model(Saved, Network):
 
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None,
                        reset_metrics: bool = True, return_dict: bool = False) -> Any:
-        """Takes one training step; gives the loss and the metrics."""
+        """Takes one training step; returns the loss and the metrics."""
         return self._on_batch("train", x, y, sample_weight, class_weight, reset_metrics, return_dict)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, reset_metrics: bool = True,

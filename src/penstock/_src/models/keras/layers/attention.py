@@ -219,7 +219,7 @@ class EinsumDense(Layer):
         return [sizes[a] for a in kernel], bias, output
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape that the equation gives."""
+        """The shape that the equation returns."""
         return tf.TensorShape(self._shapes(dims_of(input_shape))[2])
 
     def call(self, inputs: Any) -> Any:

@@ -53,7 +53,7 @@ class Lambda(Layer):
         self._takes = [n for n in ("mask", "training") if n in names]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """What was said, or what a call on placeholders gives."""
+        """What was said, or what a call on placeholders returns."""
         if self._output_shape is None:
             with context.enter(None):
                 try:

@@ -68,7 +68,7 @@ class GaussianDropout(_Noise):
 
 @export("keras.layers.AlphaDropout")
 class AlphaDropout(_Noise):
-    """Dropout that keeps the mean and the variance of what SELU gives."""
+    """Dropout that keeps the mean and the variance of what SELU returns."""
 
     _words = ("rate",)
 

@@ -311,7 +311,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _rows(inputs: Any) -> Any:
-    """The number of rows, where a strategy may give a replica none; else None."""
+    """The number of rows, where a strategy may assign a replica none; else None."""
     if current_strategy() is None or dims_of(inputs.shape)[0]:
         return None
     return tf.shape(inputs)[0]

@@ -398,7 +398,7 @@ class RNN(Layer):
                      unroll=self.unroll, time_major=self.time_major, zero_output_for_mask=self.zero_output_for_mask)
 
     def _finished(self, last: Any, outputs: Any, states: Any) -> Any:
-        """Keeps the states, where they last, and gives back what is wanted."""
+        """Keeps the states, where they last, and returns what is wanted."""
         if self.stateful:
             self.add_update([tf.assign(old, new) for old, new in zip(nest.flatten(self.states), nest.flatten(states))])
         output = outputs if self.return_sequences else last

@@ -177,7 +177,7 @@ def lstm_over_time(steps: Any, states: list, kernel: Any, recurrent_kernel: Any,
 class Valid:
     """The steps of masked sequences [time, batch, ...] that count.
 
-    `first` moves them to the front, in order. After a recurrent computation over the result, `each` gives every step the
+    `first` moves them to the front, in order. After a recurrent computation over the result, `each` returns every step the
     value after the newest valid step up to it, and `last` the value after the last valid one.
     """
 

@@ -39,7 +39,7 @@ class TFSMLayer(Layer):
                          f"{sorted(signatures)}; other functions are named by their attribute.")
 
     def call(self, inputs: Any, training: bool = False, **kwargs: Any) -> Any:
-        """What the endpoint gives."""
+        """What the endpoint returns."""
         function = self._train if training else self._serve
         if isinstance(inputs, dict):
             try:

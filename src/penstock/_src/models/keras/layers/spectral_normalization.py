@@ -35,7 +35,7 @@ class SpectralNormalization(Wrapper):
                                                                       "config": {"stddev": 0.02}}))
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        """What the layer inside gives, with normalized weights while training."""
+        """What the layer inside returns, with normalized weights while training."""
         if training is None or training is False:
             return self.layer(inputs)
         with tf.control_dependencies(self._normalized(training)):

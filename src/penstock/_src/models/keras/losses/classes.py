@@ -21,7 +21,7 @@ def _named(name: str) -> Any:
 
 @_named("Loss")
 class Loss:
-    """Base of the losses. A subclass has `call(y_true, y_pred)`, which gives one number per sample.
+    """Base of the losses. A subclass has `call(y_true, y_pred)`, which returns one number per sample.
 
     >>> tf.keras.losses.MeanSquaredError()([[0., 1.]], [[1., 1.]])     # 0.5
     """

@@ -107,7 +107,7 @@ export.value(log_cosh, v1=["keras.metrics.logcosh"], v2=["keras.metrics.logcosh"
 
 
 def _smoothed(y_true: Any, smoothing: Any, towards: Any) -> Any:
-    """Labels moved by the part `smoothing` towards what `towards()` gives."""
+    """Labels moved by the part `smoothing` towards what `towards()` returns."""
     if isinstance(smoothing, (int, float)):
         return y_true * (1.0 - smoothing) + smoothing * towards() if smoothing else y_true
     smoothing = tf.cast(smoothing, y_true.dtype)

@@ -50,7 +50,7 @@ class Metric(Layer):
     _dtype = property(lambda self: self._metric_dtype)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Collects a batch, and gives the result so far."""
+        """Collects a batch, and returns the result so far."""
         update = self.update_state(*args, **kwargs)
         with control_dependencies([] if update is None or context.executing_eagerly() else [update]):
             result = self.result()

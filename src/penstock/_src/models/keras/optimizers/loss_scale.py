@@ -50,7 +50,7 @@ class LossScaleOptimizerV1(OptimizerAround):
 
     # -- scaling ---------------------------------------------------------------------------------------------------
     def get_scaled_loss(self, loss: Any) -> Any:
-        """A loss, or a function that gives it, times the scale."""
+        """A loss, or a function that returns it, times the scale."""
         return scaled(loss, self._loss_scale())
 
     scale_loss = get_scaled_loss

@@ -39,7 +39,7 @@ _OPTIONS = ("clipnorm", "clipvalue", "global_clipnorm")
 
 
 class CallableList(list):
-    """A list that gives itself when it is called: `variables` is a property in Keras 3 and a method before."""
+    """A list that returns itself when it is called: `variables` is a property in Keras 3 and a method before."""
 
     def __call__(self) -> CallableList:
         return self
@@ -386,7 +386,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             return x.value()
 
     def _decayed_rows(self, slot: Any, decay: Any, indices: Any, rows: Any) -> Any:
-        """All of a slot times `decay`, plus rows; gives its new value."""
+        """All of a slot times `decay`, plus rows; returns its new value."""
         shrunk = slot.assign(slot * decay, use_locking=self._use_locking)
         with control_dependencies([shrunk]):
             return self._resource_scatter_add(slot, indices, rows)
@@ -407,7 +407,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             self._hyper[name] = value
 
     def _get_hyper(self, name: str, dtype: Any = None) -> Any:
-        """A hyperparameter: a variable, a tensor or a schedule; of a function, what it gives now."""
+        """A hyperparameter: a variable, a tensor or a schedule; of a function, what it returns now."""
         if not self._hypers_created:
             self._create_hypers()
         value = self._hyper[name]

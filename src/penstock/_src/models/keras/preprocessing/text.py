@@ -43,7 +43,7 @@ def one_hot(text: str, n: int, filters: str = FILTERS, lower: bool = True, split
 
 @export("keras.preprocessing.text.Tokenizer")
 class Tokenizer:
-    """Learns a vocabulary from texts, and gives texts as sequences of numbers or rows of a matrix.
+    """Learns a vocabulary from texts, and returns texts as sequences of numbers or rows of a matrix.
 
     >>> t = tf.keras.preprocessing.text.Tokenizer(num_words=100)
     >>> t.fit_on_texts(["the cat sat", "the dog"])

@@ -86,7 +86,7 @@ class Saved:
         write_state(os.path.dirname(filepath) or ".", filepath, [filepath], relative=True)
 
     def load_weights(self, filepath: Any, by_name: bool = False, skip_mismatch: bool = False, options: Any = None) -> Any:
-        """Reads weights, from HDF5 or a checkpoint; of a checkpoint gives the status of the restore.
+        """Reads weights, from HDF5 or a checkpoint; of a checkpoint returns the status of the restore.
 
         >>> model.load_weights("model.weights.h5")
         """

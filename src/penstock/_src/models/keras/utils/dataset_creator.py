@@ -21,7 +21,7 @@ class DatasetCreator:
         self.dataset_fn, self.input_options = dataset_fn, input_options
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The dataset; TypeError if the function gives something else."""
+        """The dataset; TypeError if the function returns something else."""
         from penstock._src.data.datasets.dataset import DatasetV2
         made = self.dataset_fn(*args, **kwargs)
         if not isinstance(made, DatasetV2):

@@ -10,7 +10,7 @@ from penstock._src.base.api import export
 
 
 class Dot:
-    """A drawing as Graphviz' text. `str()` gives the text, `write(path)` a file: `.dot` as text, others through `dot`."""
+    """A drawing as Graphviz' text. `str()` returns the text, `write(path)` a file: `.dot` as text, others through `dot`."""
 
     def __init__(self, name: str, rankdir: str = "TB", dpi: int = 96, cluster: str | None = None):
         self.name, self.rankdir, self.dpi, self.cluster = name, rankdir, dpi, cluster

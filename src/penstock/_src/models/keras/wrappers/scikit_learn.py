@@ -50,7 +50,7 @@ class BaseWrapper:
         return {**{k: v for k, v in self.sk_params.items() if has_arg(fn, k)}, **(override or {})}
 
     def fit(self, x: Any, y: Any, **kwargs: Any) -> Any:
-        """Builds a model and trains it; gives the History."""
+        """Builds a model and trains it; returns the History."""
         self.model = self._builder()(**self.filter_sk_params(self._builder()))
         loss = self.model.loss[0] if isinstance(self.model.loss, list) else self.model.loss
         if is_categorical_crossentropy(loss) and len(np.shape(y)) != 2:

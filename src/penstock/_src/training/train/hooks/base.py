@@ -73,7 +73,7 @@ class SessionRunHook:
         """Called whenever a session was made, also after a failure: the graph is final."""
 
     def before_run(self, run_context: Any) -> Any:
-        """Called before each step; gives a SessionRunArgs, or None."""
+        """Called before each step; returns a SessionRunArgs, or None."""
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

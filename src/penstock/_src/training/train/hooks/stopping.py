@@ -137,7 +137,7 @@ class FinalOpsHook(SessionRunHook):
 
 @export(v1=["train.FeedFnHook", "estimator.FeedFnHook"], v2=["estimator.FeedFnHook"])
 class FeedFnHook(SessionRunHook):
-    """Feeds each step what `feed_fn()` gives."""
+    """Feeds each step what `feed_fn()` returns."""
 
     def __init__(self, feed_fn: Any):
         self.feed_fn = feed_fn

@@ -21,7 +21,7 @@ class _HookTimer:
         raise NotImplementedError
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Notes that it fired at `step`; gives the seconds and steps since the last time, or (None, None)."""
+        """Notes that it fired at `step`; returns the seconds and steps since the last time, or (None, None)."""
         raise NotImplementedError
 
     def last_triggered_step(self) -> int | None:
@@ -58,7 +58,7 @@ class SecondOrStepTimer(_HookTimer):
         return step >= self._last_triggered_step + self._every_steps                 # type: ignore[operator]
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Notes the time; gives what went by."""
+        """Notes the time; returns what went by."""
         now, before = time.monotonic(), self._last_triggered_time
         passed = (None, None) if before is None else (now - before, step - self._last_triggered_step)   # type: ignore
         self._last_triggered_time, self._last_triggered_step = now, step

@@ -1,7 +1,7 @@
 """RevNet (https://arxiv.org/abs/1707.04585): blocks whose inputs follow from their outputs, so that none has to be kept.
 
 Channels are in two halves: y1 = x1 + f(x2), y2 = x2 + g(y1). Going back, x2 = y2 - g(y1), x1 = y1 - f(x2); `backward_grads`
-does that and gives the gradients on the way.
+does that and returns the gradients on the way.
 """
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class _Residual(tf.keras.Model):
 
 
 def _backward(layer: Any, x: Any, grad: Any, training: bool) -> tuple[Any, Any, list]:
-    """What a layer gives, and the gradients by its input and by its weights."""
+    """What a layer returns, and the gradients by its input and by its weights."""
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = layer(x, training=training)

@@ -102,7 +102,7 @@ class SnliData:
         return -(-len(self._items) // batch_size)
 
     def get_generator(self, batch_size: int) -> Callable:
-        """A function that gives batches: labels; premises, their steps, hypotheses, theirs, with time first. Sentences of
+        """A function that returns batches: labels; premises, their steps, hypotheses, theirs, with time first. Sentences of
         like lengths are together."""
         items = random.sample(self._items, len(self._items))
         items.sort(key=lambda item: max(len(item[1]), len(item[3])))

@@ -111,7 +111,7 @@ class LookupTensor(Tensor):
 
 @_export("BackupHandler")
 class BackupHandler(ItemHandler):
-    """What another handler gives, when the first gives nothing."""
+    """What another handler returns, when the first returns nothing."""
 
     def __init__(self, handler: ItemHandler, backup: ItemHandler):
         for name, each in (("Primary", handler), ("Backup", backup)):

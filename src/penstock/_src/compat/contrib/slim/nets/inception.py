@@ -92,7 +92,7 @@ _V3 = {
 
 @net("inception_v1", also=("inception",))
 def inception_v1_base(inputs: Any, final_endpoint: str = "Mixed_5c", scope: Any = "InceptionV1") -> tuple[Tensor, dict]:
-    """Inception v1 up to an end point: gives its output and those of all before."""
+    """Inception v1 up to an end point: returns its output and those of all before."""
     stem = [("Conv2d_1a_7x7", lambda x, n: convolution2d(x, 64, [7, 7], stride=2, scope=n)),
             ("MaxPool_2a_3x3", lambda x, n: max_pool2d(x, [3, 3], stride=2, scope=n)),
             ("Conv2d_2b_1x1", lambda x, n: convolution2d(x, 64, [1, 1], scope=n)),
@@ -108,7 +108,7 @@ def inception_v1_base(inputs: Any, final_endpoint: str = "Mixed_5c", scope: Any 
 def inception_v1(inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8,
                  prediction_fn: Any = softmax, spatial_squeeze: bool = True, reuse: Any = None,
                  scope: Any = "InceptionV1") -> tuple[Tensor, dict]:
-    """Inception v1 for images of 224 points: gives logits and all outputs."""
+    """Inception v1 for images of 224 points: returns logits and all outputs."""
     with tf.variable_scope(scope, "InceptionV1", [inputs, num_classes], reuse=reuse) as inner, \
             arg_scope([batch_norm, dropout], is_training=is_training):
         x, ends = inception_v1_base(inputs, scope=inner)
@@ -125,7 +125,7 @@ def inception_v1(inputs: Any, num_classes: int = 1000, is_training: Any = True, 
 @net("inception_v2", also=("inception",))
 def inception_v2_base(inputs: Any, final_endpoint: str = "Mixed_5c", min_depth: int = 16, depth_multiplier: float = 1.0,
                       scope: Any = None) -> tuple[Tensor, dict]:
-    """Inception v2 up to an end point: gives its output and those of all before."""
+    """Inception v2 up to an end point: returns its output and those of all before."""
     depth = depth_of(min_depth, depth_multiplier)
     narrow = {"weights_initializer": tf.truncated_normal_initializer(0.0, 0.1)}
     stem = [("Conv2d_1a_7x7", lambda x, n: separable_convolution2d(
@@ -144,7 +144,7 @@ def inception_v2_base(inputs: Any, final_endpoint: str = "Mixed_5c", min_depth: 
 def inception_v2(inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8,
                  min_depth: int = 16, depth_multiplier: float = 1.0, prediction_fn: Any = softmax, spatial_squeeze: bool = True,
                  reuse: Any = None, scope: Any = "InceptionV2") -> tuple[Tensor, dict]:
-    """Inception v2 for images of 224 points: gives logits and all outputs."""
+    """Inception v2 for images of 224 points: returns logits and all outputs."""
     with tf.variable_scope(scope, "InceptionV2", [inputs, num_classes], reuse=reuse) as inner, \
             arg_scope([batch_norm, dropout], is_training=is_training):
         x, ends = inception_v2_base(inputs, scope=inner, min_depth=min_depth, depth_multiplier=depth_multiplier)
@@ -162,7 +162,7 @@ def inception_v2(inputs: Any, num_classes: int = 1000, is_training: Any = True, 
 @net("inception_v3", also=("inception",))
 def inception_v3_base(inputs: Any, final_endpoint: str = "Mixed_7c", min_depth: int = 16, depth_multiplier: float = 1.0,
                       scope: Any = None) -> tuple[Tensor, dict]:
-    """Inception v3 up to an end point: gives its output and those of all before."""
+    """Inception v3 up to an end point: returns its output and those of all before."""
     depth = depth_of(min_depth, depth_multiplier)
 
     def plain(outputs: int, kernel: int, stride: int = 1, padding: str = "VALID") -> Any:
@@ -182,7 +182,7 @@ def inception_v3_base(inputs: Any, final_endpoint: str = "Mixed_7c", min_depth: 
 def inception_v3(inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.8,
                  min_depth: int = 16, depth_multiplier: float = 1.0, prediction_fn: Any = softmax, spatial_squeeze: bool = True,
                  reuse: Any = None, scope: Any = "InceptionV3") -> tuple[Tensor, dict]:
-    """Inception v3 for images of 299 points: gives logits and all outputs, among them the auxiliary logits."""
+    """Inception v3 for images of 299 points: returns logits and all outputs, among them the auxiliary logits."""
     depth = depth_of(min_depth, depth_multiplier)
     plain = {"activation_fn": None, "normalizer_fn": None}
     with tf.variable_scope(scope, "InceptionV3", [inputs, num_classes], reuse=reuse) as inner, \

@@ -65,7 +65,7 @@ def _plain(padding: str) -> Any:
 
 @net("inception_v4", also=("inception",))
 def inception_v4_base(inputs: Any, final_endpoint: str = "Mixed_7d", scope: Any = None) -> tuple[Tensor, dict]:
-    """Inception v4 up to an end point: gives its output and those of all before."""
+    """Inception v4 up to an end point: returns its output and those of all before."""
     first = _plain("VALID")
     stem = [("Conv2d_1a_3x3", first(32, 3, 2)), ("Conv2d_2a_3x3", first(32, 3)), ("Conv2d_2b_3x3", first(64, 3, 1, "SAME"))]
     with tf.variable_scope(scope, "InceptionV4", [inputs]), \
@@ -94,7 +94,7 @@ def _pooled(x: Tensor, name: str) -> Tensor:
 @net("inception_v4", also=("inception",))
 def inception_v4(inputs: Any, num_classes: int | None = 1001, is_training: Any = True, dropout_keep_prob: Any = 0.8,
                  reuse: Any = None, scope: Any = "InceptionV4", create_aux_logits: bool = True) -> tuple[Tensor, dict]:
-    """Inception v4 for images of 299 points: gives logits and all outputs; without classes, the pooled features."""
+    """Inception v4 for images of 299 points: returns logits and all outputs; without classes, the pooled features."""
     with tf.variable_scope(scope, "InceptionV4", [inputs], reuse=reuse) as inner, \
             arg_scope([batch_norm, dropout], is_training=is_training):
         x, ends = inception_v4_base(inputs, scope=inner)
@@ -142,7 +142,7 @@ def _repeat(block: Any, count: int, **kwargs: Any) -> Any:
 def inception_resnet_v2_base(inputs: Any, final_endpoint: str = "Conv2d_7b_1x1", output_stride: int = 16,
                              align_feature_maps: bool = False, scope: Any = None,
                              activation_fn: Any = tf.nn.relu) -> tuple[Tensor, dict]:
-    """Inception-ResNet v2 up to an end point: gives its output and those of all before."""
+    """Inception-ResNet v2 up to an end point: returns its output and those of all before."""
     if output_stride not in (8, 16):
         raise ValueError("output_stride must be 8 or 16.")
     border, dense = "SAME" if align_feature_maps else "VALID", output_stride == 8
@@ -179,7 +179,7 @@ def inception_resnet_v2_base(inputs: Any, final_endpoint: str = "Conv2d_7b_1x1",
 def inception_resnet_v2(inputs: Any, num_classes: int | None = 1001, is_training: Any = True, dropout_keep_prob: Any = 0.8,
                         reuse: Any = None, scope: Any = "InceptionResnetV2", create_aux_logits: bool = True,
                         activation_fn: Any = tf.nn.relu) -> tuple[Tensor, dict]:
-    """Inception-ResNet v2 for images of 299 points: gives logits and all outputs; without classes, the pooled features."""
+    """Inception-ResNet v2 for images of 299 points: returns logits and all outputs; without classes, the pooled features."""
     with tf.variable_scope(scope, "InceptionResnetV2", [inputs], reuse=reuse) as inner, \
             arg_scope([batch_norm, dropout], is_training=is_training):
         x, ends = inception_resnet_v2_base(inputs, scope=inner, activation_fn=activation_fn)

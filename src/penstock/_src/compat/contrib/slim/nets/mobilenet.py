@@ -61,7 +61,7 @@ def _strides(wanted: list[int], output_stride: int | None) -> Iterator[tuple[int
 def mobilenet_v1_base(inputs: Any, final_endpoint: str = "Conv2d_13_pointwise", min_depth: int = 8,
                       depth_multiplier: float = 1.0, conv_defs: Any = None, output_stride: int | None = None,
                       scope: Any = None) -> tuple[Tensor, dict]:
-    """MobileNet v1 up to an end point: gives its output and those of all before."""
+    """MobileNet v1 up to an end point: returns its output and those of all before."""
     depth, layers = depth_of(min_depth, depth_multiplier), conv_defs or _V1
     if output_stride not in (None, 8, 16, 32):
         raise ValueError("Only allowed output_stride values are 8, 16, 32.")
@@ -91,7 +91,7 @@ def mobilenet_v1(inputs: Any, num_classes: int | None = 1000, dropout_keep_prob:
                  min_depth: int = 8, depth_multiplier: float = 1.0, conv_defs: Any = None, prediction_fn: Any = softmax,
                  spatial_squeeze: bool = True, reuse: Any = None, scope: Any = "MobilenetV1",
                  global_pool: bool = False) -> tuple[Tensor, dict]:
-    """MobileNet v1 for images of 224 points: gives logits and all outputs; without classes, the pooled features."""
+    """MobileNet v1 for images of 224 points: returns logits and all outputs; without classes, the pooled features."""
     _check_rank(inputs)
     with tf.variable_scope(scope, "MobilenetV1", [inputs], reuse=reuse) as inner, \
             arg_scope([batch_norm, dropout], is_training=is_training):
@@ -167,7 +167,7 @@ def mobilenet_v2(input_tensor: Any, num_classes: int | None = 1001, depth_multip
                  activation_fn: Any = None, prediction_fn: Any = softmax, reuse: Any = None, base_only: bool = False,
                  final_endpoint: str | None = None, output_stride: int | None = None,
                  is_training: Any = False) -> tuple[Tensor, dict]:
-    """MobileNet v2 for images of 224 points: gives logits and all outputs. For training, build it in `training_scope()`."""
+    """MobileNet v2 for images of 224 points: returns logits and all outputs. For training, build it in `training_scope()`."""
     _check_rank(input_tensor)
     if depth_multiplier <= 0:
         raise ValueError("multiplier is not greater than zero.")

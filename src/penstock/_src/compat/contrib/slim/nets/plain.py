@@ -43,7 +43,7 @@ def alexnet_v2_arg_scope(weight_decay: float = 0.0005) -> dict:
 @net("alexnet")
 def alexnet_v2(inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.5,
                spatial_squeeze: bool = True, scope: Any = "alexnet_v2") -> tuple[Tensor, dict]:
-    """AlexNet (https://arxiv.org/abs/1404.5997) for images of 224 points: gives logits and all outputs."""
+    """AlexNet (https://arxiv.org/abs/1404.5997) for images of 224 points: returns logits and all outputs."""
     with tf.variable_scope(scope, "alexnet_v2", [inputs]) as sc:
         ends = sc.original_name_scope + "_end_points"
         with arg_scope([convolution2d, fully_connected, max_pool2d], outputs_collections=[ends]):
@@ -72,7 +72,7 @@ def overfeat_arg_scope(weight_decay: float = 0.0005) -> dict:
 @net("overfeat")
 def overfeat(inputs: Any, num_classes: int = 1000, is_training: Any = True, dropout_keep_prob: Any = 0.5,
              spatial_squeeze: bool = True, scope: Any = "overfeat") -> tuple[Tensor, dict]:
-    """OverFeat (https://arxiv.org/abs/1312.6229) for images of 231 points: gives logits and all outputs."""
+    """OverFeat (https://arxiv.org/abs/1312.6229) for images of 231 points: returns logits and all outputs."""
     with tf.variable_scope(scope, "overfeat", [inputs]) as sc:
         ends = sc.name + "_end_points"
         with arg_scope([convolution2d, fully_connected, max_pool2d], outputs_collections=ends):
