@@ -186,7 +186,7 @@ class PermissionDeniedError(OpError):
 
 @_code(UNAUTHENTICATED)
 class UnauthenticatedError(OpError):
-    """The caller did not prove who it is."""
+    """The caller is not authenticated."""
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, UNAUTHENTICATED)

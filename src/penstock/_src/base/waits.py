@@ -23,7 +23,7 @@ _said: dict[str, float] = {}
 
 
 class Wait:
-    """One wait of one thread. `about` says what it waits for, and who should provide it."""
+    """One wait of one thread. `about` returns what it waits for, and what should provide it."""
 
     __slots__ = ("about", "since", "reported")
 
@@ -53,7 +53,7 @@ class Wait:
 
 
 def say(text: str) -> None:
-    """Logs what somebody waits for, unless the same was logged a short time ago."""
+    """Logs a wait, unless the same one was logged a short time ago."""
     now = time.monotonic()
     if now - _said.get(text, float("-inf")) < _AGAIN:
         return

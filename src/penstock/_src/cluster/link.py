@@ -59,7 +59,7 @@ class Link:
         parts, size, rest = wire.pack_pieces(header, values, number, next(self._streams), self._shared, free)
         try:
             self._send(parts, size, rest)
-        except OSError as e:                                 # the other side has gone, and nobody has noticed yet
+        except OSError as e:                                 # the peer has closed the connection
             self.end(self._gone(str(e)))
             raise self.error or self._gone(str(e)) from None
 
@@ -201,7 +201,7 @@ class Link:
         self._sock.close()
 
     def end(self, error: errors.OpError | None = None) -> None:
-        """Ends the link: all who wait for answers get the error."""
+        """Ends the link: pending calls fail with the error."""
         with self._lock:
             if self.error is not None:
                 return
@@ -211,7 +211,7 @@ class Link:
             self._more.notify_all()
             calls, self._on_end = self._on_end, []
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)             # whoever reads notices, and closes it
+            self._sock.shutdown(socket.SHUT_RDWR)             # the reading thread notices, and closes it
         if self._shared is not None:
             self._shared.close()
         for number in list(self._calls):

@@ -166,7 +166,7 @@ class _Run:
         self.error: BaseException | None = None
         self.number = next(_names)
         self.step = f"{self.tasks.steps}{self.number}"
-        self.left: dict[Link, _RemotePart] = {}              # who has not answered yet
+        self.left: dict[Link, _RemotePart] = {}              # parts without an answer
         self.format = session._here.format
         self.own_ctx = session._here.session.step_context(None)
         self.own_ctx.deadline, self.own_ctx.step_id = ctx.deadline, ctx.step_id
@@ -197,7 +197,7 @@ class _Run:
             worker.end(self.step, self.error is not None)
         for link in links:
             if link in self.left:
-                link.close()                                 # who knows what still comes over it
+                link.close()                                 # it may still carry messages of the failed step
             else:
                 peers.give_back(link)
         if self.error is not None:

@@ -1,10 +1,10 @@
 """The other tasks of a cluster, as one task sees them: links that are opened when they are needed, and whether they live.
 
 Beside each link that a task opens there is a second connection over which it says, every `BEAT` seconds, that it is alive, and
-hears the same. Who says nothing for `LOST` seconds counts as lost, be he dead, stopped or cut off: links to him end, and with
-them all that waits for him. A task that comes back is another one: it has a new incarnation. A task that was only stopped is
-the same one, and is dialed anew: each dial has a number, which its link, its beats and the links for steps carry, so that
-beats which end late do not take the links of the next dial with them.
+hears the same. A peer that has been silent for `LOST` seconds is considered lost: its links are closed, and everything that
+waits for it fails. A restarted task has a new incarnation. A task that was only stopped keeps its incarnation and is dialed
+again: each dial has a number, which its link, its beats and the links for steps carry, so that beats which end late do not take
+the links of the next dial with them.
 """
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Peers:
             raise errors.UnavailableError(None, None, f"{task} did not answer at {self.addresses[task]}: {e.message}") from None
 
     def _introduce(self, sock: Any, reader: wire.Reader, do: str, task: str, dial: int, timeout: float) -> tuple[int, bool]:
-        """Says who we are and to whom we want to talk; returns the other's incarnation, and whether it is on this machine."""
+        """Sends our name and the wanted peer's; returns the peer's incarnation, and whether it is on this machine."""
         sock.settimeout(timeout)
         try:
             wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
@@ -167,7 +167,7 @@ class Peers:
 
     # -- living -------------------------------------------------------------------------------------------------------
     def add(self, link: Link) -> None:
-        """Takes a link in, whoever opened it. It is used, unless there is one to the same life of the task."""
+        """Adopts a link that either side opened. It is used, unless there is one to the same incarnation of the task."""
         with self._lock:
             old = self._links.get(link.peer)
             if old is None or old.error is not None or old.incarnation != link.incarnation:
@@ -216,7 +216,7 @@ class Peers:
             finally:
                 self._threads.discard(threading.current_thread())
         thread = threading.Thread(target=run, name=f"penstock {self.task}", daemon=True)
-        with self._lock:                             # who closes joins only what has been started
+        with self._lock:                             # close() joins only threads that were started
             self._threads.add(thread)
             thread.start()
 

@@ -1,7 +1,7 @@
 """A pump: the thread that waits for a step reads its links itself.
 
-A message then wakes one thread, the one that wants it, and nobody hands anything over. What does not come over a link (a value
-of another thread, a cancellation) wakes the pump through its waker.
+A message then wakes one thread, the one that wants it, without a handover between threads. What does not come over a link (a
+value of another thread, a cancellation) wakes the pump through its waker.
 """
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Pump:
         return last
 
     def rest(self) -> None:
-        """Forgets who used it, until there is a next step."""
+        """Drops the references to its users, until the next step."""
         self._handle = self._ended = _nobody
 
     def wake(self) -> None:
@@ -124,4 +124,4 @@ class Pump:
 
 
 def _nobody(*_: Any) -> None:
-    """Nobody uses the pump now."""
+    """Marks the pump as unused."""

@@ -314,7 +314,7 @@ class Server:
             view.worker.reset(names)
         for task in self._peers.addresses:
             if task != self._peers.task:
-                with contextlib.suppress(errors.UnavailableError):          # who is not there has nothing to forget
+                with contextlib.suppress(errors.UnavailableError):          # a task that is down has nothing to reset
                     self._peers.reach(task, 1.0).ask({"do": "reset", "containers": names}, timeout=10.0)
         return {}, []
 

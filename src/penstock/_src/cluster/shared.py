@@ -1,7 +1,7 @@
 """Large tensors between tasks on one machine go through shared memory: copied once, by the sender, and used where they lie.
 
 Memory comes in blocks. A block is a memfd: it has no name in any file system, belongs to its maker, and is gone with the last
-process that has it. The other side opens it through /proc, which only processes of the same user can, checks who owns it, its
+process that has it. The other side opens it through /proc, which only processes of the same user can, checks its owner, its
 size, and that it is sealed against shrinking, and keeps it mapped. A tensor there is a view of its block; when the last one
 has gone, the number of the block travels back with the next message, and the sender uses it again. Where there is no memory
 left for blocks (this process makes PENSTOCK_SHARED_MEMORY GB of them, or 2, at most), tensors go over the connection.

@@ -1,6 +1,6 @@
 """The status of a cluster as a page for browsers: read-only, served by a task that was asked for it, at an address with a key.
 
-Whoever asks has shown that he knows the cluster's secret, and is given the address; without the key that is in it nothing is
+An authenticated client receives the address; without the key that is in it nothing is
 answered but "403 Forbidden". The page ends with the server.
 """
 from __future__ import annotations

@@ -25,7 +25,7 @@ from penstock._src.step.spec import StepEnv, StepSpec
 
 
 def refuse_client_code(nodes: Any) -> None:
-    """FailedPreconditionError if nodes call Python functions, which are in the program of whoever made the graph."""
+    """FailedPreconditionError if nodes call Python functions, which exist only in the client's process."""
     for node in nodes:
         opdef = OPS.get(node.op)
         if opdef is not None and opdef.client_code:

@@ -1,7 +1,7 @@
 """Mutual TLS: every task and client shows a certificate of the cluster's own authority, and what they say is encrypted.
 
 PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY name the files of this process's certificate and key, PENSTOCK_TLS_CA the authority's.
-Whoever has a certificate of the authority belongs to the cluster; names in certificates are not compared with addresses.
+A holder of a certificate of the authority belongs to the cluster; names in certificates are not compared with addresses.
 """
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ class TlsSocket:
 
     # -- as a socket does it ------------------------------------------------------------------------------------------
     def sendmsg(self, parts: Any, ancillary: Any = (), flags: int = 0) -> int:
-        """Sends a beginning of the parts; returns how many bytes. It may wait, so that who must not leaves it to another."""
+        """Sends a beginning of the parts; returns how many bytes. It may block, so threads that must not block leave it to
+        another one."""
         if flags & socket.MSG_DONTWAIT:
             raise BlockingIOError
         piece = parts[0][:_PIECE]
@@ -141,7 +142,7 @@ class TlsSocket:
 
     @property
     def pending(self) -> bool:
-        """Whether something was received that nobody has read yet."""
+        """Whether received data has not been read yet."""
         return self._in.pending > 0 or self._tls.pending() > 0
 
     def fileno(self) -> int:
@@ -153,7 +154,7 @@ class TlsSocket:
         self._sock.settimeout(seconds)
 
     def shutdown(self, how: int) -> None:
-        """Ends the connection, whoever uses it."""
+        """Ends the connection for all its users."""
         self._sock.shutdown(how)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A server as a task of a cluster: who the other tasks are, and the worker that runs parts of steps under that name.
+"""A server as a task of a cluster: the other tasks, and the worker that runs parts of steps under that name.
 
 A server has the view of its own cluster. A session may bring a cluster of its own (ConfigProto.cluster_def): then its master
 and all tasks that it reaches have a view of that one beside it, in which they are called as the session calls them. Such a view
@@ -20,12 +20,12 @@ from penstock._src.execute.context import ResourceManager
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
 
 _MOST = 64                          # views of one server
-_IDLE = 60.0                        # seconds after which a view that nobody uses is given up
+_IDLE = 60.0                        # seconds after which an unused view is dropped
 _HERE = {"localhost", "127.0.0.1"}
 
 
 class View:
-    """One cluster, as one task of it sees it. `spoken` is the cluster for those who do not know it."""
+    """One cluster, as one task of it sees it. `spoken` is the cluster as sent to tasks that do not know it."""
 
     def __init__(self, task: str, incarnation: int, cluster: ClusterSpec, resources: ResourceManager, defaults: Any,
                  spoken: Any = None):
@@ -37,7 +37,7 @@ class View:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has used it for a while."""
+        """Whether it has been unused for a while."""
         return not self.worker.sessions and not self.visitors and time.monotonic() - self.asked_for > _IDLE
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Views:
             return found
 
     def sweep(self) -> None:
-        """Drops what nobody will ask for any more; called now and then."""
+        """Drops what is no longer needed; called now and then."""
         with self._lock:
             gone = [self._others.pop(key) for key, view in list(self._others.items()) if view.idle]
         for view in gone:

@@ -2,9 +2,10 @@
 
 A frame is `magic, header length, body length, number`, the header (JSON: names, and for each value its kind, type and shape),
 and the bytes of the values one after the other. What differs from step to step is the number: the rest of a header is encoded
-once by who sends it (`Head`), and looked up by who has read the same bytes before. Tensors are sent from where they are and
-received into their own memory. A large body follows its header in pieces, each with a frame of its own, between which other
-messages may travel. Nothing is unpickled, and nothing is allocated before its size was checked against the frame and MOST.
+once by the sender (`Head`), and looked up by a receiver that has read the same bytes before. Tensors are sent from where they
+are and received into their own memory. A large body follows its header in pieces, each with a frame of its own, between which
+other messages may travel. Nothing is unpickled, and nothing is allocated before its size was checked against the frame and
+MOST.
 """
 from __future__ import annotations
 

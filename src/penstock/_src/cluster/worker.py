@@ -93,12 +93,12 @@ class Worker:
     @staticmethod
     def _reply(link: Link, header: dict[str, Any], answer: dict[str, Any], values: Any) -> None:
         number = header.get("id")
-        if number is None:                           # nobody waits for it
+        if number is None:                           # no caller waits for it
             return
         try:
             link.post({"re": number, **answer}, values)
         except errors.OpError:
-            pass                                     # whoever asked is gone
+            pass                                     # the caller is gone
 
     # -- sessions -----------------------------------------------------------------------------------------------------
     def _devices(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:

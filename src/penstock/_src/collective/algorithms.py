@@ -1,10 +1,10 @@
-"""Who sends what to whom: all-reduce in six ways, gathering and broadcasting.
+"""Collective algorithms without I/O: six kinds of all-reduce, gather and broadcast.
 
 An algorithm is a generator for one process: it yields `Send(to, data)` and `Recv(source, size)`, is given what was received,
 and has the result in `data` (one-dimensional) when it ends. It does no input or output, waits for nothing, and knows neither
-threads nor sockets: whoever drives it (`channel.py`) does. With m processes and N elements, a process sends:
+threads nor sockets: its driver (`channel.py`) does. With m processes and N elements, a process sends:
 
-    all_to_all      N·(m−1) elements in m−1 messages: everything to everybody
+    all_to_all      N·(m−1) elements in m−1 messages: everything to every process
     master_worker   N in one message; the master, which is process 0, N·(m−1) in m−1, and receives as much
     tree            N to its parent, N to each of its two children
     round_robin     2·N/m·(m−1) in 2·(m−1): part k goes straight to process k, in round r to the one r further on
@@ -12,7 +12,7 @@ threads nor sockets: whoever drives it (`channel.py`) does. With m processes and
                     processes return their data to a neighbour first, and get the result from it: N and N more
     ring            2·N/m·(m−1) in 2·(m−1), all of them to the next process
 
-What was sent may be looked at later by whoever sends it, so no algorithm writes into data that it has sent before it has heard
+The transport may read sent data later, so no algorithm writes into data that it has sent before it has received
 from the receiver. All processes get the same bits, whatever the rounding: each element is summed in one place, or in one order.
 """
 from __future__ import annotations
@@ -45,7 +45,7 @@ Algorithm = Callable[[int, int, torch.Tensor, Merge], Moves]
 
 
 def all_to_all(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves:
-    """Everybody sends everything to everybody, and adds up for itself."""
+    """Every process sends everything to every other, and computes the sum itself."""
     own = data.clone()
     for k in range(1, size):
         yield Send((rank + k) % size, own)
@@ -59,7 +59,7 @@ def all_to_all(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves:
 
 
 def master_worker(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves:
-    """Everybody sends to process 0, which adds up and sends the result to everybody."""
+    """Every process sends to process 0, which adds up and sends the result to all."""
     if rank:
         yield Send(0, data)
         data.copy_((yield Recv(0, data.numel())))
@@ -84,7 +84,7 @@ def tree(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves:
 
 
 def round_robin(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves:
-    """Part k of everybody's data goes to process k, which adds up, and sends the sum to everybody."""
+    """Part k of every process's data goes to process k, which adds up and sends the sum to all."""
     parts = data.tensor_split(size)
     mine = parts[rank]
     for k in range(1, size):
@@ -162,7 +162,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def gather(rank: int, size: int, data: torch.Tensor) -> Moves:
-    """Everybody's data, of any sizes, to everybody: returns them in the order of the processes. Each sends N·(m−1) elements."""
+    """All-gather of data of any sizes: returns them in the order of the processes. Each sends N·(m−1) elements."""
     parts: list[Any] = [data] * size
     for k in range(1, size):
         yield Send((rank + k) % size, data)
@@ -173,7 +173,7 @@ def gather(rank: int, size: int, data: torch.Tensor) -> Moves:
 
 
 def broadcast(rank: int, size: int, data: torch.Tensor, root: int) -> Moves:
-    """The root's data to everybody, down a binomial tree: log₂ m steps; m−1 messages in all."""
+    """Broadcasts the root's data down a binomial tree: log₂ m steps; m−1 messages in all."""
     place = (rank - root) % size
     if place:
         data.copy_((yield Recv((place - (1 << (place.bit_length() - 1)) + root) % size, data.numel())))
@@ -181,7 +181,7 @@ def broadcast(rank: int, size: int, data: torch.Tensor, root: int) -> Moves:
 
 
 def pass_on(rank: int, size: int, data: torch.Tensor, root: int) -> Moves:
-    """A broadcast, for one who has the data: sends it to those below him in the tree."""
+    """A broadcast, for a process that has the data: sends it to its children in the tree."""
     place = (rank - root) % size
     step = 1 << place.bit_length()
     while place + step < size:

@@ -1,8 +1,8 @@
 """What compression plugs into: a codec says how data looks on its way.
 
 A codec that is `linear` (encode(x) + encode(y) may be added before decoding, as with fewer bits per number) is used with any
-algorithm: its encoded arrays are reduced. Of all others, everybody's encoded arrays are gathered, decoded, and added up in the
-order of the members, so that all get the same bits; what the encoding has lost is the codec's to remember.
+algorithm: its encoded arrays are reduced. With all others, the encoded arrays of all members are gathered, decoded, and added
+up in the order of the members, so that all get the same bits; what the encoding has lost is the codec's to remember.
 """
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def takes(data: torch.Tensor, merge: str) -> bool:
 
 
 def gloo_is_allowed(group: Group) -> bool:
-    """Whether gloo's connections, which anybody could open, are nobody's but ours."""
+    """Whether gloo may be used: its connections are not authenticated."""
     said = switches.COLLECTIVE_GLOO.value()
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available() or said == "0":
         return False
@@ -85,7 +85,7 @@ class Engine:
             self._group = dist.ProcessGroupNCCL(store, rank, group.size, options)
 
     def reduce(self, data: torch.Tensor, call: Callable[[], Call]) -> None:
-        """Adds up everybody's data, in place. Ends with the step of the call (which is made when it is asked for), its group,
+        """All-reduces data in place. Ends with the step of the call (which is made when it is asked for), its group,
         or another member's error."""
         moved = data.cpu() if self.name == "gloo" and data.is_cuda else data
         try:

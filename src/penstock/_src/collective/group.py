@@ -21,7 +21,7 @@ from penstock._src.collective.tuner import Tuner
 if TYPE_CHECKING:
     from penstock._src.collective.hub import Hub
 
-FROM_ANY = -1                       # as the source of a message: whoever sends one
+FROM_ANY = -1                       # as the source of a message: any member
 _BROADCAST = "broadcast from "
 TIMEOUT = switches.COLLECTIVE_TIMEOUT_SECONDS.value()
 
@@ -108,7 +108,7 @@ class Group:
                    lane: str | None = "", in_place: bool = False) -> torch.Tensor:
         """The reduction of what all members return: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a `lane`
         are made one after the other, in the same order by all members; those of no lane (None) may overtake each other. With
-        `in_place`, `x` may be written into: nobody else looks at it.
+        `in_place`, `x` may be overwritten: it is not used otherwise.
 
         >>> group.all_reduce(rank, "gradients", x, "Add", "Div", how="ring")
         """
@@ -149,21 +149,21 @@ class Group:
 
     def gather(self, rank: int, instance: Any, x: torch.Tensor, *, limit: Limit | None = None,
                about: str = "gather") -> torch.Tensor:
-        """Everybody's arrays, all of one shape, one after the other along the first dimension."""
+        """The arrays of all members, all of one shape, concatenated along the first dimension."""
         with self.call(rank, instance, ("gather", x), limit, about) as call:
             parts = drive(algorithms.gather(rank, self.size, x.detach().contiguous()), call)
         return torch.cat([p.to(x.device).reshape(x.shape) for p in parts]) if x.ndim else torch.stack(parts)
 
     def gather_any(self, rank: int, instance: Any, x: torch.Tensor, *, limit: Limit | None = None,
                    about: str = "gather") -> list[torch.Tensor]:
-        """Everybody's arrays, whatever their shapes, by rank."""
+        """The arrays of all members, of any shapes, by rank."""
         with self.call(rank, instance, ("gather_any", x.dtype), limit, about) as call:
             return drive(algorithms.gather(rank, self.size, x.detach().contiguous()), call)
 
     def broadcast(self, rank: int, instance: Any, x: torch.Tensor, root: int | None, *, limit: Limit | None = None,
                   about: str = "broadcast") -> torch.Tensor:
-        """The root's array; the others pass one of the same shape and type, which is not looked at. Those who do not know the
-        root (None) get it from whoever sends something."""
+        """The root's array; the others pass one of the same shape and type, which is not read. Members that do not know the
+        root (None) take it from the first message."""
         kind = "broadcast" if root is None else f"{_BROADCAST}{root}"
         with self.call(rank, instance, (kind, x), limit, about) as call:
             data = x.detach().clone(memory_format=torch.contiguous_format)
@@ -197,7 +197,7 @@ class Group:
         return n
 
     def _fail(self, call: Call, e: BaseException) -> None:
-        """A member's call has failed: so has everybody's."""
+        """A member's call has failed: the calls of all members fail."""
         error = e if isinstance(e, errors.OpError) else errors.InternalError(None, None, f"{type(e).__name__}: {e}")
         if self.error is None:
             self._hub.abort(self, call.key, _for_others(error, call.about, self.members[call.rank]))
@@ -272,7 +272,7 @@ class Call(Channel):
         return data  # type: ignore[return-value]
 
     def recv_broadcast(self, into: torch.Tensor) -> int:
-        """Receives from whoever sends; returns the root, which is part of what is said of the call."""
+        """Receives from any member; returns the root, which is part of the call's description."""
         hub, key, there = self.group._hub, (*self.key, FROM_ANY, self.rank), threading.Event()
         while True:
             hub.take(self.group, key, there.set)
@@ -308,8 +308,8 @@ class Call(Channel):
             self.recv(source)
 
     def check_in(self) -> None:
-        """For one who waits for an engine, now and then: raises if the call has ended otherwise. In the meantime nobody sends
-        anything, unless he is about to do something else."""
+        """Called from time to time while waiting for an engine: raises if the call has failed. Members send nothing in the
+        meantime, unless they fail."""
         said = self.group._hub.look(self.group, self.key, self.rank)
         if said is not None:
             self.check(said[1], said[0])
@@ -328,7 +328,7 @@ class Call(Channel):
                 f"{_text(self.said)}, and {members[source]} has {_text(said)}.")
 
     def awaited(self) -> str:
-        """Who keeps the others waiting, for reports."""
+        """The members that the others wait for, for reports."""
         missing = self.group.missing(self.instance, self.n)
         who = f"{', '.join(missing)} to enter {self.about}" if missing else f"the end of {self.about}, which all have entered"
         return f"{who} (group {self.group.key}, instance {self.instance}, on {self.group.members[self.rank]})"

@@ -6,7 +6,7 @@ group that is formed has an id, its members in the order of their names, and liv
 waits in it ends with an error, and the next call forms it anew.
 
 A *call* is the nth use of an instance (a key that the program chooses) by the members of a group. Messages are kept until they
-are asked for, under (group, instance, n, source, target). One member's error is everybody's: `abort` tells all.
+are asked for, under (group, instance, n, source, target). One member's error fails the call for all: `abort` notifies them.
 """
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ class Hub:
             return message
 
     def look(self, group: Group, call: tuple, target: int) -> tuple[int, Any] | None:
-        """Who has sent a message to a member in a call, and what it says of it. Raises the error of a call that has failed."""
+        """The members that have sent a message to a member in a call, with their descriptions of it. Raises the error of a call
+        that has failed."""
         with self._changed:
             error = group.error or self._failed.get(call)
             if error is not None:
@@ -129,7 +130,7 @@ class Hub:
             return next(((k[3], box[0][0]) for k, box in self._boxes.items() if k[:3] == call and k[4] == target), None)
 
     def forget(self, key: Key) -> None:
-        """Nobody waits for a message any more."""
+        """No member waits for a message any longer."""
         with self._changed:
             self._waiting.pop(key, None)
 
@@ -148,7 +149,7 @@ class Hub:
             self._tell(group, {"what": "abort", "call": list(call), "code": error.error_code, "why": error.message})
 
     def _purge(self, which: Callable[[Key], bool]) -> list[Callable[[], None]]:
-        """Drops messages; returns those who waited for more. The lock is held."""
+        """Drops messages; returns the waiters for more. The lock is held."""
         for key in [k for k in self._boxes if which(k)]:
             del self._boxes[key]
         return [self._waiting.pop(k) for k in [k for k in self._waiting if which(k)]]
@@ -182,7 +183,7 @@ class Hub:
         self._held.setdefault(key, None)
 
     def resume(self, key: int) -> None:
-        """Those who use a group know that it was lost: it may be formed anew."""
+        """The users of a group know that it was lost: it may be formed again."""
         self._held[key] = None
 
     def _join(self, key: int, size: int, member: str, limit: Limit) -> Group:
@@ -292,7 +293,7 @@ class Hub:
             pass
 
     def _formed(self, header: dict[str, Any]) -> None:
-        """The leading task says who is in a group."""
+        """The leading task announces the members of a group."""
         key, members = int(header["group"]), {str(m): str(t) for m, t in header["members"].items()}
         links = {}
         try:
@@ -391,7 +392,7 @@ class Hub:
                 self.drop(group, error, tell=False)
 
     def _start(self, work: Callable[..., None], *args: Any) -> None:
-        """Does something that takes time on a thread; what fails there is asked for again by those who wait for it."""
+        """Does something that takes time on a thread; a failure there is requested again by the waiters."""
         name = "penstock group"
         threading.Thread(target=service.report, args=(name, work, *args), name=name, daemon=True).start()
 

@@ -10,7 +10,7 @@ calls in their lane. Groups within one task are not worth it: there, messages ar
 
 Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
 about to do: engines could not tell, or end, if it were not the same. What was said and chosen is kept: the calls after it,
-which are most, ask nobody.
+which are most, ask no other member.
 """
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 BUDGET = switches.COLLECTIVE_TUNE_SECONDS.value()      # for one class of sizes, at a time
 _LEAST, _SOME, _MOST = 3, 8, 60     # rounds: always made, made if they fit into a few budgets, and the most
 _AT_MOST = 4.0
-_BEHIND = ((16, 1.2), (8, 1.5), (4, 2.5), (2, 5.0))         # rounds, and times the best: who is slower then is out
+_BEHIND = ((16, 1.2), (8, 1.5), (4, 2.5), (2, 5.0))         # rounds, and times the best: slower ones are dropped then
 _LARGE = 1 << 20                    # bytes
 _FOR_LARGE = 5.0                    # budgets for what is large: its calls take long, and differ more
 _IN_A_ROW = 3                       # calls that are timed together, of what is not large
 _LONG = 16 << 20                    # bytes, from which on calls are so long that noise counts less, and rounds cost more
 _BEHIND_LONG = ((4, 1.25), (2, 1.6), (1, 2.5))
-_AGAIN_WITHIN = 2.0                 # times the best: who is tried again, where calls are long; else all are
+_AGAIN_WITHIN = 2.0                 # times the best: algorithms up to that are retried if calls are long; else all are
 _AGAIN = 8                          # to the power of the number of trials: calls in a lane after which there is another one
 _REMEMBERED = 3                     # trials of a way, the last ones: so that what has changed, or was noise, is not for ever
 _BETTER = 0.97                      # of the time of the one in use: what another one must beat

@@ -105,7 +105,7 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
 
 
 def _recorded(opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple) -> Any:
-    """The results of a call as the caller gets them, on the tapes of those who watch."""
+    """The results of a call as returned to the caller, recorded on the watching tapes."""
     if not outputs:
         return [] if opdef.list_output else None
     if context.state.tapes:

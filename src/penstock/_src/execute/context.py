@@ -77,7 +77,7 @@ class Cancellation:
         self.error: errors.OpError | None = None
 
     def cancel(self, error: errors.OpError | None = None) -> None:
-        """Cancels: wakes everyone who waits."""
+        """Cancels: wakes all waiters."""
         with self._lock:
             if self.error is not None:
                 return
@@ -122,7 +122,7 @@ class StepContext:
         self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
 
     def background(self) -> StepContext:
-        """A context with the same resources for work that goes on after the step; cancelled by whoever started it.
+        """A context with the same resources for work that outlives the step; its creator cancels it.
 
         As `within`, it is for the elements of an input pipeline: their functions run on the host.
         """

@@ -5,7 +5,7 @@ The contract, for the local one here and for those of tasks on other machines:
 - `send` never blocks. Each key is sent once and received once per step; a value waits for its receiver.
 - `recv_async` never blocks either: `done(value, error)` is called as soon as the value is there, in whichever thread brought
   it; send and receive may come in either order. `recv` waits, until the value, an abort, or the step's end.
-- `abort` ends the step for everybody: all that wait now or later get the error, and values that nobody fetched are dropped.
+- `abort` ends the step: all present and later waiters get the error, and values that were not received are dropped.
 - A dead tensor (of a branch that was not taken) is sent as `DEAD`.
 
 A key names both ends and the edge: "source device;incarnation;destination device;edge;frame:iteration". Each step has a
@@ -50,7 +50,7 @@ class Rendezvous:
         raise NotImplementedError
 
     def abort(self, error: BaseException) -> None:
-        """Ends the step for all who wait, now or later. The first abort counts."""
+        """Ends the step for all present and later waiters. The first abort counts."""
         raise NotImplementedError
 
     def recv(self, key: str, ctx: Any) -> Any:
@@ -102,7 +102,7 @@ class LocalRendezvous(Rendezvous):
         self.error: BaseException | None = None
 
     def send(self, key: str, value: Any) -> None:
-        """Leaves a value for its receiver, or hands it over if he waits."""
+        """Stores a value for its receiver, or delivers it if the receiver waits."""
         with self._lock:
             if self.error is not None:
                 raise self.error
@@ -135,7 +135,7 @@ class LocalRendezvous(Rendezvous):
         done(value, error)
 
     def abort(self, error: BaseException) -> None:
-        """Wakes all who wait, with an error."""
+        """Wakes all waiters with an error."""
         with self._lock:
             if self.error is not None:
                 return
@@ -147,6 +147,6 @@ class LocalRendezvous(Rendezvous):
             done(None, error)
 
     def waiting(self) -> list[str]:
-        """The keys that somebody waits for, for reports."""
+        """The keys with waiters, for reports."""
         with self._lock:
             return list(self._waiting)

@@ -5,9 +5,9 @@ run at the same time, each on its caller's thread, would get in each other's way
 only. A thread goes back to all of them when it has been alone for a while; changing the number costs PyTorch what it has
 prepared for convolutions, so it is not done from step to step.
 
-No more steps than cores compute at once; others stand in line. Each kernel lets go of Python's lock, and whoever waits for that
-lock is woken then, mostly in vain, for most kernels are short: threads that wait elsewhere save all of this. Nobody
-waits for long, as a step may take long, or may itself wait for another one.
+At most as many steps as cores compute at once; others queue. Each kernel releases Python's lock, which wakes the threads that
+wait for it, mostly in vain, because most kernels are short: threads that wait elsewhere avoid this. Nobody waits for long, as a
+step may take long, or may itself wait for another one.
 
 Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not stand in line.
 
@@ -65,7 +65,7 @@ def _stand_in_line() -> None:
     turn = _thread.allocate_lock()
     turn.acquire()
     _line.append(turn)
-    if len(_computing) < _PLACES:                # a step has ended just now, and saw nobody in line
+    if len(_computing) < _PLACES:                # a step has ended just now, and saw an empty queue
         _call_next()
     if not turn.acquire(timeout=_PATIENCE):
         with contextlib.suppress(ValueError):    # called in the meantime
@@ -73,7 +73,7 @@ def _stand_in_line() -> None:
 
 
 def _call_next() -> None:
-    with contextlib.suppress(IndexError):        # nobody is there any more
+    with contextlib.suppress(IndexError):        # the queue is empty
         _line.popleft().release()
 
 

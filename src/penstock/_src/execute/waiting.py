@@ -60,7 +60,8 @@ def _look() -> None:
 
 
 def _times() -> dict[str, tuple[int, int]]:
-    """How long each thread of this process has run, and has waited for a core, in nanoseconds; nothing where nobody knows."""
+    """How long each thread of this process has run, and has waited for a core, in nanoseconds; empty if the system does not
+    report it."""
     times = {}
     with contextlib.suppress(OSError):
         for thread in os.listdir("/proc/self/task"):

@@ -209,7 +209,7 @@ def branch_gradient(op: Operation, branches: list, set_branches: Any, grads: tup
 
 def _extend_branches(op: Operation, functions: list[GraphFunction], missing: list[list[Tensor]],
                      set_branches: Any) -> list[GraphFunction]:
-    """Every branch returns what any of them has to save; the others return a stand-in that nobody looks at."""
+    """Every branch returns what any of them has to save; the others return an unused placeholder."""
     new = []
     for i, f in enumerate(functions):
         more: list[Tensor] = []

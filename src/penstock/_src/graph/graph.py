@@ -132,7 +132,7 @@ class Graph:
         self._functions: dict[str, Any] = {}
         self._producer, self._min_consumer = PRODUCER_VERSION, 0
         self._while_gradients: Any = None
-        self.caches: dict[Any, Any] = {}          # for those who keep something per graph
+        self.caches: dict[Any, Any] = {}          # data that other modules keep per graph
 
     @property
     def building_function(self) -> bool:

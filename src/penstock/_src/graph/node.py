@@ -305,7 +305,7 @@ class Operation:
 
     @property
     def made_at(self) -> str:
-        """The user's line that made this op, as "file:line"; empty if nobody knows."""
+        """The user's line that made this op, as "file:line"; empty if unknown."""
         frames = self.traceback
         return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
 

@@ -297,7 +297,7 @@ def _is_temporary(folder: str) -> bool:
 
 
 def _remove_parts(folder: str) -> None:
-    """Removes a folder of parts that nobody will merge: none of its files has a living writer."""
+    """Removes a folder of parts that will never be merged: none of its files has a living writer."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         files = [e.path for e in entries]
         data = [f for f in files if ".data-" in f]

@@ -120,7 +120,7 @@ def create_temporary(path: str) -> tuple[Any, str]:
             return file, temporary
         with contextlib.suppress(OSError):
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        if os.path.exists(temporary):                # nobody removed it before it was locked
+        if os.path.exists(temporary):                # it was not removed before it was locked
             return file, temporary
         file.close()
 

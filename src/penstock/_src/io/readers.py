@@ -111,7 +111,7 @@ class Reader:
         return np.array([self.container.encode(), self.name.encode()], dtype=object)
 
     def __enter__(self) -> None:
-        """Held by those who have waited their turn (`_turn`)."""
+        """Held by calls that have waited their turn (`_turn`)."""
 
     def __exit__(self, *exc: Any) -> None:
         with self._free:

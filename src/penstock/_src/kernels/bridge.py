@@ -75,7 +75,7 @@ def _alias(value: torch.Tensor) -> np.ndarray:
 
 
 def exclusive(holder: Any) -> bool:
-    """Whether `holder.value` is held by nobody but `holder`: then it may be written in place."""
+    """Whether `holder` has the only reference to `holder.value`, so that it may be written in place."""
     value = holder.value
     return sys.getrefcount(value) <= 3 and _storage_use_count(value.untyped_storage()._cdata) <= 2
 

@@ -127,7 +127,8 @@ class Fixed(Distribution):
 
 
 def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each class: how likely it keeps a draw that falls on it, and who gets the draw otherwise."""
+    """For each class: the probability that it keeps a draw, and the class that gets the draw otherwise (Walker's alias
+    table)."""
     share = (weights * np.float32(len(weights))).astype(np.float64) / float(np.cumsum(weights, dtype=np.float64)[-1])
     p, other = share.tolist(), [-1] * len(weights)
     low, high = np.flatnonzero(share < 1).tolist(), np.flatnonzero(share >= 1).tolist()

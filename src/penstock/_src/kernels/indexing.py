@@ -42,7 +42,7 @@ def check(index: torch.Tensor, size: int, name: str = "indices") -> None:
 
 
 def added(indices: torch.Tensor, size: int, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices and rows for an addition on a GPU, where nobody looks at them: for a bad index, zeros are added to row 0."""
+    """Indices and rows for an addition on a GPU, where indices are not validated: for a bad index, zeros are added to row 0."""
     good = (indices >= 0) & (indices < size)
     return torch.where(good, indices, 0), _or_zeros(good, rows)
 
@@ -52,7 +52,7 @@ def _or_zeros(good: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def beside(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Indices (or weights) on the device of a table; from the host they go through pinned memory: nobody waits for them."""
+    """Indices (or weights) on the device of a table; from the host they are copied asynchronously through pinned memory."""
     if indices.device == table.device:
         return indices
     if table.is_cuda and torch.cuda.is_current_stream_capturing():

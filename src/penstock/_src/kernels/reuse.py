@@ -1,7 +1,7 @@
-"""Writing a result over an operand that nobody needs any more.
+"""Writing a result over a donated operand.
 
-A program that uses a large temporary for the last time hands it to the kernel made here. If then nobody else holds the
-tensor or its memory, and the memory is torch's own, the result is written there: no allocation, no fresh pages to touch.
+A program that uses a large temporary for the last time donates it to the kernel made here. If there is no other reference to
+the tensor or its memory, and the memory is torch's own, the result is written there: no allocation, no fresh pages to touch.
 Everything that may hold a value (another name, a view, a fed array, a variable, a queue) is seen in the two counts.
 """
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALONE = _calibrated()
 
 
 def owned(count: int, x: torch.Tensor) -> bool:
-    """Whether a tensor, held `count` times, and its memory may be written: nobody else will see it."""
+    """Whether a tensor with `count` references and its memory may be overwritten: no other reference observes it."""
     if count > _ALONE or not x.is_contiguous():
         return False
     storage = x.untyped_storage()

@@ -232,7 +232,7 @@ class OpDef:
         self.chooses = False
         self.branches: tuple[str, ...] = ()        # attributes with the functions that it chooses from
         self.loop: tuple[str, str] | None = None   # attributes with the test and the body of a loop over its inputs
-        self.consumes: frozenset[str] = frozenset()          # inputs that kernels make their result of if nobody else has them
+        self.consumes: frozenset[str] = frozenset()          # inputs the kernel may overwrite (donated buffers)
         # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
         self.elements: Callable | None = None
         self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
@@ -350,7 +350,8 @@ class OpDef:
         return rule
 
     def overwrites(self, at: int, fn: Callable) -> None:
-        """Sets a kernel that writes the result into input `at`, for floats of one shape and type: used where nobody sees it."""
+        """Sets a kernel that writes the result into input `at`, for floats of one shape and type: used if the input is
+        donated."""
         self.overwriting[at] = fn
 
     def cost(self, rule: Callable) -> Callable:
@@ -421,7 +422,7 @@ def op(name: str, args: str, attrs: str = "", *, export_as: str = "", v1_as: str
 
 
 def internal(name: str, args: str, attrs: str = "", **flags: Any) -> OpDef:
-    """Declares an op that passes put into steps, and that nobody calls: it has no public name."""
+    """Declares an op that only passes create: it has no public name."""
     made = OPS[name] = OpDef(name, args, attrs, **flags)
     return made
 

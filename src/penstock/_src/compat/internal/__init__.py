@@ -1,4 +1,4 @@
-"""tf.__internal__: what TensorFlow shows to libraries of its ecosystem (Keras, TensorFlow Probability) and to nobody else.
+"""tf.__internal__: what TensorFlow shows to libraries of its ecosystem (Keras, TensorFlow Probability) only.
 
 Most of these names stand with what they name, in modules that load late; they are loaded here. The modules of this folder
 have what only libraries ask for.

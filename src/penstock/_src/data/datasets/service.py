@@ -76,7 +76,7 @@ class WorkerConfig(NamedTuple):
 
 @export("data.experimental.service.CrossTrainerCache")
 class CrossTrainerCache:
-    """Says who reads the same elements as others: trainers with one job name share its elements, and none has a cache."""
+    """How consumers share elements: trainers with one job name share its elements, and none has a cache."""
 
     def __init__(self, trainer_id: str):
         if not trainer_id:

@@ -63,7 +63,7 @@ class _Buffer:
         self.level = 0                               # how many items there were when one was last taken
 
     def put(self, item: Any) -> bool:
-        """Adds an item; False if nobody wants it any more."""
+        """Adds an item; False if the consumer has stopped."""
         with self.changed:
             if self.stopped:
                 return False
@@ -72,7 +72,7 @@ class _Buffer:
             return True
 
     def room(self) -> bool:
-        """Waits until there is room for another item; False if nobody wants one any more."""
+        """Waits until there is room for another item; False if the consumer has stopped."""
         with self.changed:
             while (len(self.items) >= self.size or self.paused) and not self.stopped:
                 self.idle = True
@@ -94,7 +94,7 @@ class _Buffer:
             return item
 
     def stop(self) -> None:
-        """Ends the thread, and everyone who waits."""
+        """Ends the thread and all waits."""
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
@@ -372,7 +372,7 @@ class _ParallelCursor(Cursor):
         workers = self._workers
         if not workers.threads:
             return {"ready": list(self._ready), "done": self._done, "input": self._source.save()}
-        with workers.changed:                        # nobody reads on, and what was read becomes done
+        with workers.changed:                        # no thread reads on, and what was read is completed
             workers.paused = True
             try:
                 while workers.reading or any(not j.done for j in workers.jobs):

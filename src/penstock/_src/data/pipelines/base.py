@@ -54,7 +54,8 @@ class Cursor:
 
     @property
     def quick(self) -> bool:
-        """Whether elements come without waiting, files and side effects: then nobody can tell when they are made."""
+        """Whether elements are produced without waiting, files and side effects: then it is unobservable when they are
+        computed."""
         return bool(self.inputs) and all(c.quick for c in self.inputs)
 
     def next(self, ctx: Any) -> tuple | None:

@@ -188,7 +188,7 @@ class _FileCursor(Cursor):
 
 
 class _Writer:
-    """A cache file on its way: nobody else writes it, and it appears when it is complete."""
+    """A cache file being written: it has one writer, and appears when it is complete."""
 
     def __init__(self, prefix: str, path: str):
         self._lock, self._path, self._temporary = prefix + ".lockfile", path, f"{prefix}.tmp-{os.getpid()}"

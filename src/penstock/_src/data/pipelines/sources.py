@@ -260,5 +260,5 @@ class _GeneratorCursor(Cursor):
     def __del__(self) -> None:
         try:
             self.close()
-        except Exception:          # nobody is there to see it
+        except Exception:          # there is no caller to raise it to
             return

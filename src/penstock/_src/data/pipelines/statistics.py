@@ -1,7 +1,7 @@
 """Statistics of a pipeline while it runs: how long elements take, how large they are, how full buffers are, what threads do.
 
 `measured` returns a copy of a pipeline whose stages know where their statistics go (`Stage.stats`): elements then travel one
-by one, so that every number belongs to one of them. A pipeline that nobody measures pays nothing.
+by one, so that every number belongs to one of them. A pipeline without statistics has no overhead.
 """
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Accumulator(Shared):
         self.dtype, self.dims, self.mean = dtype, dims, reduction == "MEAN"
         self.count = self.step = 0
         self.tallies: dict[str, list[int]] = {}     # of gradients that were added and that were stale, by worker
-        self.workers = 0                            # how many workers there are, if somebody has said so
+        self.workers = 0                            # the number of workers, if known
         self.gone: set[str] = set()                 # those of them that have ended
         self.waiting = Lines(1)
         self.waiting.about = lambda: f"accumulator {self.name!r} with {self.count} gradients at step {self.step}"
@@ -46,7 +46,7 @@ class Accumulator(Shared):
             self.waiting.flush()
 
     def meet(self, worker: str, workers: int, present: bool) -> None:
-        """One of `workers` begins or ends: nobody waits for the gradients of those that have ended."""
+        """One of `workers` begins or ends: the gradients of workers that have ended are not waited for."""
         with self.waiting.lock:
             self.workers = workers
             self.tallies.setdefault(worker, [0, 0])
@@ -110,7 +110,7 @@ class DenseAccumulator(Accumulator):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self._total: torch.Tensor | None = None
-        self._owned = False                        # nobody else holds the total: it may be written
+        self._owned = False                        # the total is not shared: it may be overwritten
 
     def _check(self, gradient: torch.Tensor) -> None:
         got = tuple(gradient.shape)

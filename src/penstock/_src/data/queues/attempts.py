@@ -1,8 +1,8 @@
 """Operations that wait for their turn.
 
 An operation on a queue (or barrier, accumulator, staging area) is an *attempt*. Attempts of one kind stand in line and
-are carried out first come, first served; whoever changes the state carries on with the attempts that the change made
-possible, and wakes only those that are over. So nobody polls, and a waiting thread wakes up once.
+are carried out first come, first served; a thread that changes the state also executes the attempts that the change made
+possible, and wakes only the finished ones. So no thread polls, and a waiting thread wakes up once.
 
 An attempt ends with its own result or error, or with the step: its cancellation or deadline. Then it leaves the line
 and returns what it had taken.
@@ -28,7 +28,7 @@ class Attempt:
         self.over = False
         self.result: Any = None
         self.error: errors.OpError | None = None
-        self.gate: queue.SimpleQueue | None = None     # made by those who have to wait
+        self.gate: queue.SimpleQueue | None = None     # created by attempts that have to wait
 
     def advance(self) -> bool:
         """Goes as far as it can; whether the state changed. Sets `over` at the end."""
@@ -60,7 +60,7 @@ class Lines:
     def __init__(self, count: int):
         self.lock = threading.Lock()
         self.lines: tuple[collections.deque, ...] = tuple(collections.deque() for _ in range(count))
-        self.about: Callable[[], str] = lambda: "its turn"       # what those who wait, wait for
+        self.about: Callable[[], str] = lambda: "its turn"       # what waiters wait for
 
     def run(self, attempt: Attempt, line: collections.deque, ctx: Any) -> Any:
         """Carries out an attempt, waiting for its turn, and returns its result."""

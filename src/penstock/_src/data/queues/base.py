@@ -112,7 +112,7 @@ class Queue(Shared):
         return len(self)
 
     def at_end(self, wanted: int, have: int = 0) -> errors.OpError:
-        """The error of who wants more from a closed queue than it has."""
+        """The error for a dequeue of more elements than a closed queue has."""
         return errors.OutOfRangeError(None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements "
                                       f"(requested {wanted}, current size {have})")
 

@@ -42,7 +42,7 @@ class FIFOQueue(Queue):
             self.waiting.flush()
 
     def take_token(self, local_step: int, ctx: Any) -> torch.Tensor:
-        """Takes a token of another step than `local_step`, or one that was enqueued; who waits holds up nobody."""
+        """Takes a token of another step than `local_step`, or one that was enqueued; a waiter does not block others."""
         line: collections.deque = collections.deque()
         with self.waiting.lock:
             self.waiting.lines += (line,)

@@ -88,7 +88,7 @@ class Cuda(Device):
             raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
         pinned = value.is_cpu and value.is_pinned()
         if value.is_cpu and not pinned and value.nbytes >= _PIN_FROM:
-            value = value.pin_memory()              # a copy of our own: nobody writes to it while it is on its way
+            value = value.pin_memory()              # a private copy, which is not written during the transfer
         return value.to(self.torch, non_blocking=not pinned)
 
     def start(self, value: Any, to: Device) -> Any:

@@ -4,7 +4,8 @@ A kind of device is one class in one file (`cpu.py`, `cuda.py`), listed in KINDS
 may stand on one physical device, with names and memory limits of their own. It
 
 - allocates (`allocate`) and takes values in (`put`), from the host or from another device;
-- returns them to another device in two halves, so that nobody waits before he must: `start` begins the transfer where the
+- returns them to another device in two halves, so that no thread waits earlier than necessary: `start` begins the transfer
+  where the
   value is, `finish` ends it where the value is wanted;
 - says which kernels of the registry it runs (`kernel_type`), and how fast it is.
 """

@@ -5,9 +5,9 @@ begins a stream of its own there. At the end the streams *join*: the caller's wa
 operations, fetches, the next step) a program is on one stream, as every other program is, and captured as a CUDA graph its
 streams are branches of the graph. The host waits for none of this.
 
-Between streams a tensor is *sent*: copied where it is, so that nobody writes over it while others read, and followed by an
+Between streams a tensor is *sent*: copied on its stream, so that it is not overwritten while others read it, and followed by an
 event, for which the stream that receives it waits. Its memory goes back to the stream that took it; the allocator is
-told who else uses it, and gives it to nobody before they are done (`record_stream`).
+told which streams use it, and does not reuse it before they are done (`record_stream`).
 """
 from __future__ import annotations
 

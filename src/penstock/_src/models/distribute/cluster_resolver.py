@@ -115,7 +115,7 @@ class TFConfigClusterResolver(ClusterResolver):
 
 @export(_NAMES + "UnionResolver")
 class UnionResolver(ClusterResolver):
-    """Several clusters as one: the tasks of a job one behind the other. The first resolver says who this process is."""
+    """Several clusters as one: the tasks of a job are concatenated. The first resolver defines the task of this process."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         if not args:

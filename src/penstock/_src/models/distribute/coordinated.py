@@ -24,7 +24,7 @@ _JOBS = ("chief", "ps", "worker", "evaluator")
 
 
 def check_cluster(cluster: ClusterSpec, task_type: Any) -> None:
-    """ValueError for a cluster that has nobody to coordinate."""
+    """ValueError for a cluster without workers or parameter servers."""
     wrong = sorted(set(cluster.jobs) - set(_JOBS))
     if wrong:
         raise ValueError(f"The jobs of a ParameterServerStrategy are chief, ps and worker; this cluster has {wrong}.")

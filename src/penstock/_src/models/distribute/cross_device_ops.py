@@ -174,7 +174,7 @@ class AllReduceCrossDeviceOps(CrossDeviceOps):
         self._simple = ReductionToOneDevice()
 
     def _fits(self, value: DistributedValues, destinations: Any) -> bool:
-        """Whether every device that has a value wants the sum, and nobody else."""
+        """Whether the devices that have a value are exactly those that need the sum."""
         return isinstance(value, DistributedValues) and sorted(map(canonical, value._devices)) == \
             sorted(devices_of(destinations)) and len(value._values) > 1
 

@@ -1,9 +1,9 @@
 """Elastic training: workers of a MultiWorkerMirroredStrategy may die, and come back, while the others wait for them.
 
-Every worker runs the same program, and whoever watches over the processes (Kubernetes, a shell loop) starts one again that has
+Every worker runs the same program, and a supervisor (Kubernetes, a shell loop) restarts one that has
 died. The others notice at once (their links end) or within seconds (it says nothing any more), and wait. When all are there,
-they agree: who has done the most steps sends its variables to all, and training goes on from there. A step in which a worker
-was lost is taken again by those who had not finished it.
+they agree: the worker with the most steps broadcasts its variables, and training continues from there. A step in which a worker
+was lost is repeated by the workers that had not finished it.
 """
 from __future__ import annotations
 

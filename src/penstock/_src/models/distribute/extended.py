@@ -1,4 +1,4 @@
-"""StrategyExtended: what a strategy does, for those who write strategies, optimizers and training loops.
+"""StrategyExtended: the interface of strategies for authors of strategies, optimizers and training loops.
 
 A kind of strategy is a subclass. It says where replicas and variables are (`worker_devices`, `parameter_devices`), and
 overrides the methods whose names begin with an underscore:

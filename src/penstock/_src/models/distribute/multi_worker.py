@@ -1,6 +1,6 @@
 """MultiWorkerMirroredStrategy: the same program in several processes, a replica on each device of each, kept in step.
 
-TF_CONFIG says who the workers are, and which one this is. Each starts a server (cluster/server.py), over whose links the
+TF_CONFIG lists the workers and the index of this one. Each starts a server (cluster/server.py), over whose links the
 collectives of the strategy run (collective/). Variables begin with the first worker's values. A global batch is cut into a
 part for each replica of all workers: every worker reads the same input and takes its rows of it.
 """

@@ -65,7 +65,7 @@ class ReplicaContext:
         return self._merge_call(merge_fn, tuple(args), dict(kwargs or {}))
 
     def _merge_call(self, merge_fn: Any, args: tuple, kwargs: dict) -> Any:
-        """With one replica there is nobody to wait for."""
+        """With one replica there is nothing to wait for."""
         from penstock._src.models.distribute.values import regroup, select_replica
         with contexts.entered(Frame(self._strategy)):
             return select_replica(0, merge_fn(self._strategy, *regroup([args]), **regroup([kwargs])))

@@ -3,10 +3,10 @@
 Workers that begin together share the network of the servers, end together, and begin together again. One that knows when the
 others began their last steps can move away from them: who has less than its share of time behind the worker before it, and more
 before the next one, waits a little, towards the middle between both, until the steps of all are spread over the time that a
-step takes. Nobody needs to know how long the steps of others take, and who has its place waits no more.
+step takes. No worker needs the step times of the others, and a worker that has its place no longer waits.
 
-`StaggerHook` does it in monitored sessions: a small variable beside the global step has everybody's last beginning, and a step
-that runs anyway writes and reads it.
+`StaggerHook` does it in monitored sessions: a small variable beside the global step has the last start of every worker, and a
+step that runs anyway writes and reads it.
 """
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHo
 
 _AT_ONCE = 0.1                  # of a step: how long a worker waits at once; it gets to its place in several steps
 _IN_ALL, _AGAIN = 1.0, 0.005    # of a step: what it may wait in all, and what it may wait more with each step
-_TOGETHER = 0.02                # of a step: who begin closer than that begin at the same time
-_ENOUGH = 0.5                   # of its share of a step: who has that behind the one before it need not move
+_TOGETHER = 0.02                # of a step: starts closer than that count as simultaneous
+_ENOUGH = 0.5                   # of its share of a step: a worker that far behind the previous one need not move
 
 
 class Stagger:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def copied(connection: Connection, lane: Lane, table: StaticTable) -> Any:
-    """The handle of a table's copy on the worker of a lane. It is filled if the table is: else, whoever fills it on the way."""
+    """The handle of a table's copy on the worker of a lane. It is filled if the table is initialized."""
     found, filled = lane.copies.get(table) or (None, False)
     if found is None:
         where = next(d for d in lane.devices if "/job:worker" in d.name and d.device_type == "CPU")

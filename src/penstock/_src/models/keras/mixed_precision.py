@@ -114,7 +114,7 @@ def global_policy() -> Policy:
 
 
 def policy_defaults_to_floatx() -> bool:
-    """Whether a layer without a dtype computes in floatx only because nobody said otherwise."""
+    """Whether a layer without a dtype computes in floatx only by default."""
     return _global.policy is None and v2_dtype_behavior_enabled()
 
 

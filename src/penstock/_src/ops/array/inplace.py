@@ -1,6 +1,6 @@
 """Rows of a tensor changed by index.
 
-TensorFlow's kernels write into the memory of `x`, and leave it to the caller that nobody else reads it. Here a value
+TensorFlow's kernels write into the memory of `x`, and rely on the caller that it has no other reader. Here a value
 never changes once it exists, so the result is a new tensor; what a correct program computes is the same.
 """
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reductions among the GPUs of one task, by the names of NCCL's ops. They are our own collectives, on any device.
 
-`NcclAllReduce` is one op on each device, which wait for each other (`shared_name` says who belongs together). `NcclReduce` and
-`NcclBroadcast` are single ops: what they need from other devices is sent to them as any tensor is.
+`NcclAllReduce` is one op on each device, which wait for each other (ops with the same `shared_name` form a group). `NcclReduce`
+and `NcclBroadcast` are single ops: what they need from other devices is sent to them as any tensor is.
 """
 from __future__ import annotations
 

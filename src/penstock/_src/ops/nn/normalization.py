@@ -167,7 +167,8 @@ batch_norm_relu.kernel(functools.partial(_batch_norm_with_average, relu=True))
 
 
 def fuse_relu(op: Any, f: Any) -> Tensor | None:
-    """A ReLU behind a normalization that trains, on the CPU: done as the numbers are written, if nobody wants them before."""
+    """Fuses a ReLU into the preceding normalization in training mode on the CPU, if the normalized values have no other
+    consumer."""
     x = op._inputs[0]
     made = f.maker(x, op)
     if made is None or made.opdef is not batch_norm_v3 or f.users(x) != [op] or not f.on_host(op) or \
@@ -197,7 +198,7 @@ def _batch_norm_grad_relu_kernel(y_backprop, x, scale, reserve_space_1, reserve_
 
 @batch_norm_grad_v3.fuse
 def _batch_norm_grad_v3_fuse(op, f):
-    """A ReLU's gradient before it, on the CPU: taken as the numbers are read, if nobody else wants it."""
+    """Fuses the preceding ReLU gradient on the CPU, if it has no other consumer."""
     made = f.only(op._inputs[0], op)
     if made is None or made.opdef is not get("ReluGrad") or not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or \
             not op.attrs["is_training"] or channels_first(op.attrs["data_format"]):

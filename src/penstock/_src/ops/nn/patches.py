@@ -92,7 +92,7 @@ def _patches_gradient(x: Tensor, grad: Tensor, patches: Any) -> Tensor:
         batch, *space, depth = [shape[i] for i in range(grad.ndim)]
         pixels = get("Prod")(shape[1:-1], [0])
         numbers = reshape_op(get("Range")(1, pixels + 1, 1), get("Pack")([1, *space, 1]))
-    source = reshape_op(patches(numbers) - 1, [-1])               # -1: padding, which nobody gets
+    source = reshape_op(patches(numbers) - 1, [-1])               # -1: padding, which is dropped
     each = reshape_op(grad, _shape([batch, -1, depth]))
     each = reshape_op(get("Transpose")(each, [1, 0, 2]), _shape([-1, _times(batch, depth)]))
     total = get("UnsortedSegmentSum")(each, source, pixels)

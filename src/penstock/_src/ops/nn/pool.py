@@ -321,7 +321,7 @@ def _max_pool_relu_kernel(input, *, ksize, strides, padding, data_format):
 
 @max_pool_op.fuse
 def _max_pool_fuse(op, f):
-    """On the CPU, pools first and applies the ReLU to the maxima, where nobody else wants the ReLU's result."""
+    """On the CPU, pools first and applies the ReLU to the maxima, if the ReLU has no other consumer."""
     if op.attrs["T"] not in (dtypes.float32, dtypes.float64) or not f.on_host(op) or \
             op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
         return None

@@ -60,7 +60,7 @@ def fuse_grad(op: Any, f: Any, forward: Any) -> Any:
 
 
 def fuse_relu_grad(op: Any, f: Any, grad: Any) -> Any:
-    """A ReluGrad of what `grad`, a pooling's gradient, gives to nobody else."""
+    """A ReluGrad that is the only consumer of `grad`, a pooling's gradient."""
     dy, places = grad._inputs
     forward = f.maker(places, op)
     if forward is None or f.users(places) != [grad]:

@@ -177,7 +177,7 @@ def _to_logits(op: Any, grad_loss: Any, grad_grad: Any) -> Any:
 
 
 def _is_zero(x: Any) -> bool:
-    """Whether a gradient is known to be all zeros: nobody used the output whose gradient it is."""
+    """Whether a gradient is known to be all zeros, because its output is unused."""
     if x is None:
         return True
     if hasattr(x, "_value"):

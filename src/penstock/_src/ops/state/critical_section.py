@@ -1,7 +1,7 @@
 """tf.CriticalSection: parts of graphs that run one at a time, and the mutex ops that they are made of.
 
-A mutex is a resource of the session. MutexLock waits for it, first come first served, and returns a token; whoever drops the
-token, or consumes it, unlocks. A step that fails returns its tokens when it ends.
+A mutex is a resource of the session. MutexLock waits for it, first come first served, and returns a token; dropping or
+consuming the token unlocks the mutex. A step that fails returns its tokens when it ends.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ consume_mutex_lock.shape(lambda mutex_lock: [])
 
 
 class Mutex:
-    """A lock with a queue of those who wait for it."""
+    """A lock with a queue of waiters."""
 
     def __init__(self, name: str):
         self.name = name
@@ -79,7 +79,7 @@ class Lock:
 @mutex.kernel
 def _mutex_kernel(*, container, shared_name, ctx, node):
     name = shared_name or node.name
-    if node.graph is None and not shared_name:               # eager, and nobody else can name it
+    if node.graph is None and not shared_name:               # eager, and private
         return Mutex(name)
     return ctx.resources.get_or_create(container, name, Mutex, lambda: Mutex(name))
 
@@ -148,7 +148,7 @@ class CriticalSection:
         return self._handle.op.name
 
     def execute(self, fn: Callable, exclusive_resource_access: bool = True, name: str | None = None) -> Any:
-        """Runs `fn()` while nobody else is in the section, and returns what it returns.
+        """Runs `fn()` exclusively, and returns its result.
 
         With `exclusive_resource_access`, ValueError if another section uses the same resources.
         """

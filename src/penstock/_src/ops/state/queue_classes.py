@@ -243,7 +243,7 @@ class RandomShuffleQueue(QueueBase):
         seed1, seed2 = get_seed(seed)
         if seed1 is None and seed2 is None:
             seed1 = seed2 = 0
-        elif seed is None and shared_name is not None:    # all who share the queue pass it the same seeds
+        elif seed is None and shared_name is not None:    # all users of the queue must pass the same seeds
             seed2 = int(hashlib.md5(f"{seed1}{shared_name}".encode()).hexdigest()[:8], 16) & 0x7FFFFFFF
         ref = ops.random_shuffle(component_types=types, shapes=known or [], capacity=capacity,
                                  min_after_dequeue=min_after_dequeue, seed=seed1, seed2=seed2,

@@ -75,7 +75,7 @@ class StandIn(VariableResource):
         self.now = torch.addmm(self.now, self.recorder.inner(a), self.recorder.inner(b), alpha=alpha)
 
     def dissolve(self) -> None:
-        """Lets go of the variable's tensor, at once: while somebody holds it, it is not updated in place."""
+        """Releases the variable's tensor at once: while it is referenced, it is not updated in place."""
         self.first = self.now = self._seen = self.lock = self.recorder = None    # type: ignore[assignment]
 
     def arrange(self, order: tuple[int, ...]) -> None:

@@ -2,8 +2,8 @@
 
 Reference variables (VariableV2 …) and resource variables (VarHandleOp …) are the same object underneath, a
 `VariableResource`: it is the run-time value of a reference and of a handle alike. A read returns the tensor itself, not
-a copy; an update writes in place when nobody else holds the tensor and replaces it by a new one otherwise, so that a
-value once read never changes under its reader.
+a copy; an update writes in place if there is no other reference to the tensor, and replaces it by a new one otherwise, so that
+a value once read never changes under its reader.
 """
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class VariableResource:
         return value
 
     def writable(self) -> Any:
-        """The tensor to update in place: the own one if nobody else holds it, else a copy that takes its place."""
+        """The tensor to update in place: the current one if it has no other reference, else a copy that replaces it."""
         if self.value is None:
             self.read()
         if isinstance(self.value, np.ndarray):
@@ -78,7 +78,7 @@ class VariableResource:
 
     @staticmethod
     def add_all(variables: list[VariableResource], values: list[torch.Tensor], alpha: float, own: bool = False) -> None:
-        """Adds `alpha` times a value to each variable: in place, or else without keeping anybody waiting.
+        """Adds `alpha` times a value to each variable: in place, or else without blocking readers.
 
         Where others read or write a variable, the sums are made beside it, and take its place unless that was taken meanwhile.
         If the values are our `own`, they may be used up.
@@ -112,12 +112,12 @@ class VariableResource:
             self.lock.release()
 
     def settled(self) -> Any:
-        """The value when nobody is writing to it; nobody will, as long as it is held."""
+        """The value, read while no update is running; it is not updated in place while it is referenced."""
         with self.lock:
             return self.read()
 
     def add_product(self, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
-        """Adds `alpha` times a product of matrices: in one go if nobody else uses the variable now."""
+        """Adds `alpha` times a product of matrices: in one call if the variable's tensor has no other reference now."""
         if self.lock.acquire(blocking=False):
             try:
                 if bridge.exclusive(self):
@@ -164,7 +164,7 @@ class VariableResource:
 
 
 def _add_in_place(pairs: list[tuple[VariableResource, torch.Tensor]], alpha: float) -> bool:
-    """Adds values to variables in place if nobody else has one of them, now; says whether that was so."""
+    """Adds values to variables in place if none of them has another reference; returns whether it did."""
     locked = []
     try:
         for v, _ in pairs:
@@ -191,7 +191,7 @@ def _dims_text(dims: Any) -> str:
 # -- reference variables ----------------------------------------------------------------------------------------------
 def _lookup(ctx: Any, node: Any, container: str, shared_name: str, dtype: Any, shape: Any) -> VariableResource:
     name = shared_name or node.name
-    if node.graph is None and not shared_name:            # eager, and nobody else can name it
+    if node.graph is None and not shared_name:            # eager, and private
         return VariableResource(name, dtype, shape._dims)
     found = ctx.resources.get_or_create(container, name, VariableResource,
                                         lambda: VariableResource(name, dtype, shape._dims))

@@ -2,7 +2,7 @@
 
 The chief puts tokens of a new step in the place of those that are left of the one before. A worker that has added its gradients
 to a step takes a token of another one: a later one, or an earlier one after the model went back to a checkpoint. Tokens
-that were simply enqueued, to begin with, may be taken by anybody.
+that were enqueued initially may be taken by any worker.
 """
 from __future__ import annotations
 

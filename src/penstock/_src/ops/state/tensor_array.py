@@ -398,7 +398,7 @@ class _Listed(_Base):
         return lists.length(self.flow, name=name)
 
     def close(self, name: str | None) -> Any:
-        """Lists go when nobody needs them."""
+        """Unused lists are freed."""
         return get("NoOp")(name=name)
 
 

@@ -48,7 +48,8 @@ class TensorList:
         return TensorList(self.store, self.size + 1, self.dtype, self.dims, self.limit)
 
     def pop(self, alone: bool = False) -> tuple[TensorList, Any]:
-        """This list without its last element, and that. `alone`: nobody else has the list, so the element can go."""
+        """This list without its last element, and that. `alone`: the list has no other reference, so the element can be
+        freed."""
         if not self.size:
             raise errors.invalid("Trying to pop from an empty list.")
         if alone and len(self.store) == self.size:

@@ -62,7 +62,7 @@ class PythonStringStateSaveable(PythonStateSaveable):
 
     @property
     def optional_restore(self) -> bool:
-        """A state that nobody takes back need not be there."""
+        """State that no object restores may be missing."""
         return self._restore_callback is None
 
     def _state(self) -> Any:

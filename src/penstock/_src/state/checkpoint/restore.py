@@ -21,7 +21,7 @@ from penstock._src.state.checkpoint.object_graph import PythonStateSaveable
 from penstock._src.state.checkpoint.reader import CheckpointReader
 from penstock._src.state.checkpoint.saveable import op_list_to_dict, saveable_objects_for_op, validate_and_slice_inputs
 
-_OPTIONAL = ("OBJECT_CONFIG_JSON",)       # older checkpoints keep it with each layer; nobody takes it back
+_OPTIONAL = ("OBJECT_CONFIG_JSON",)       # older checkpoints store it with each layer; it is never restored
 _numbers = itertools.count()
 
 
@@ -146,7 +146,7 @@ class CheckpointPosition:
 
 
 class _Unmatched:
-    """Warns, when a restore is forgotten, of what in the checkpoint nobody took."""
+    """Warns, when a restore is garbage-collected, of values in the checkpoint that were not restored."""
 
     def __init__(self, restore: Any):
         self.expect_partial = False

@@ -354,7 +354,7 @@ def empty_variable(dtype: Any, shape: Any, trainable: bool, name: str, **policy:
             return get("Fill")(dims, "")
         return get("Cast")(get("Fill")(dims, 0), DstT=dtype) if dtype != dtypes.bool else get("Fill")(dims, False)
     made = ResourceVariable(initial_value=initial, shape=shape, dtype=dtype, trainable=False, name=name, **policy)
-    made._trainable = trainable             # in no collection of trainable ones: whoever loads it decides what is trained
+    made._trainable = trainable             # not in the collection of trainable variables: the caller decides what is trained
     return made
 
 

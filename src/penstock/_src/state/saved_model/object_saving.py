@@ -322,7 +322,7 @@ class _Saving:
     def _called(function: Any, there: dict[int, Any]) -> list:
         """What a function without arguments returns in the graph; nothing as long as something that it captured is missing.
 
-        It is called as one with state, so that nobody takes a handle for a constant.
+        It is called as a stateful function, so that handles are not folded as constants.
         """
         trace = next(iter(_traces(function)), None)
         if trace is None or not all(id(t) in there for t in trace.captured_inputs):

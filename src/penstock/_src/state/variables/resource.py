@@ -39,7 +39,7 @@ def _handle_graph(handle: Any) -> Iterator[None]:
 
 
 def eager_handle(name: str, dtype: Any, dims: tuple | None) -> Any:
-    """A handle that owns its variable: nobody else can find it by name."""
+    """A handle that owns its variable, which cannot be looked up by name."""
     from penstock._src.eager import placement
     from penstock._src.eager.tensor import EagerTensor
     made = None

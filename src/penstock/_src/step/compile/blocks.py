@@ -56,7 +56,7 @@ class BlockWriter(Writer):
         return f"take({name})" if name[0] in "tv" and name.isalnum() else name
 
     def _resolve_taken(self) -> None:
-        """Gives values away where nobody reads them again, so that kernels can tell by the number of references."""
+        """Donates values at their last use, so that kernels can detect it from the reference count."""
         for i, line in enumerate(self.body):
             for name in _TAKEN.findall(line):
                 gone = self._unread(i, name) and len(re.findall(rf"\b{name}\b", line.split("  # ")[0])) == 1

@@ -104,7 +104,7 @@ class Writer:
 
     def __init__(self, ctx: Any, placed: Any = None, reuse: bool = True):
         self.ctx = ctx
-        self.reuse = reuse                         # whether kernels may write over what nobody needs any more
+        self.reuse = reuse                         # whether kernels may overwrite dead values
         self.placed = placed                       # op -> device; None where all is on the host
         self.fed: set[int] = set()
         self.scope: dict[str, Any] = {}
@@ -231,7 +231,7 @@ class Writer:
         return name if as_ref or id(t) not in self.refs else f"{name}.read()"
 
     def _taken(self, name: str, t: Tensor, index: int) -> str:
-        """A value that a kernel may change if nobody else has it: given away at its last use."""
+        """A value donated at its last use: the kernel may overwrite it if there is no other reference."""
         return given_away(name) if name[0] == "t" and name.isalnum() and self.last_use.get(id(t)) == index else name
 
     def _made_of_number(self, t: Tensor) -> str:
@@ -279,7 +279,7 @@ class Writer:
             self._text("del " + ", ".join(sorted(dead)))
 
     def _used_up(self, index: int, op: Operation) -> set[str]:
-        """The names that nobody needs behind an op."""
+        """The names that are dead after an op."""
         return {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index and self.names[id(t)][0] != "c"}
 
 
@@ -333,7 +333,7 @@ def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor
 
 
 def _writer(ops: list[Operation], ctx: Any, placed: Any) -> Writer:
-    """Who writes a straight program: where logical GPUs share a physical one, each gets a stream."""
+    """The writer of a straight-line program: if logical GPUs share a physical one, each gets a stream."""
     if placed is None:
         return Writer(ctx)
     from penstock._src.step.compile.streams import StreamWriter, sharing_devices

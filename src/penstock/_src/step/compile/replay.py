@@ -188,7 +188,7 @@ def product_first(item: Call | Event) -> list:
 class _Blocks:
     """Puts calls together, so that there are few scripts, and long ones.
 
-    Calls outside of locks that could have come before the last events, do so. Reads that nobody uses are left out.
+    Calls outside of locks that could have come before the last events, do so. Unused reads are dropped.
     """
 
     def __init__(self, used: set[int]):

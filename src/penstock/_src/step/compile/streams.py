@@ -72,7 +72,7 @@ class _Plan:
         return number if number is not None else next((self.made[id(t)] for t in op._inputs if id(t) in self.made), None)
 
     def _handles(self, op: Operation) -> list[Tensor]:
-        """The variables that an op works on, where the GPU's kernels do it, or where nobody knows."""
+        """The variables that an op works on, if the GPU's kernels do it, or if it is unknown."""
         return [t for t in op._inputs if t.dtype.base_dtype == dtypes.resource
                 and (id(t) in self.fed or not self.placed[op].host)]
 
@@ -181,7 +181,7 @@ class Streamed(Program):
         self._state = [c for c in scope.values() if hasattr(c, "writable")]
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
-        """One step. Whoever gives variables of which this knows nothing has all of it on one stream."""
+        """One step. With variables that were unknown at compile time, everything runs on one stream."""
         given = [feeds[i] for i in self._arguments]
         apart = len({id(v) for v in given}) == len(given) and all(hasattr(v, "writable") for v in given)
         state = [*self._state, *given] if apart else self._state

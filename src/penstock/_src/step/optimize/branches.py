@@ -8,7 +8,7 @@ from penstock._src.step.optimize.step import StepGraph
 
 
 def narrow_branches(step: StepGraph) -> None:
-    """Takes results that nobody uses off ops, and out of the functions that they choose from."""
+    """Removes unused results of conditionals, and of their branch functions."""
     choosing = [op for op in step.ops if op.opdef.branches and len(op.outputs) > 1]
     if not choosing:
         return

@@ -13,7 +13,7 @@ _MOST_BITS = 4096    # ops whose having run is kept track of
 
 
 def simplify_dependencies(step: StepGraph) -> None:
-    """Control edges lead to ops that matter and are not waited for anyway; what nobody needs then is dropped."""
+    """Removes redundant control edges, then dead ops."""
     behind: dict[Operation, tuple[Operation, ...]] = {}
     before = _Ancestors(step)
     kept = step.kept()
@@ -47,7 +47,7 @@ class _Ancestors:
     def _data(self, op: Operation) -> int:
         sources = [self.done.get(t._op, 0) for t in op._inputs if id(t) not in self.fed and not t._op.opdef.back_edge]
         out = 0
-        if op.opdef.control_flow == "merge" and sources:       # one of them has run, nobody knows which
+        if op.opdef.control_flow == "merge" and sources:       # one of them has run, but which is unknown
             out = sources[0]
             for s in sources[1:]:
                 out &= s

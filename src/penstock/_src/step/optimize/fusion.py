@@ -31,7 +31,7 @@ class Fusing:
         return t
 
     def only(self, t: Tensor, op: Operation) -> Operation | None:
-        """The op that makes `t`, if nobody but `op`, on the same device, has any use for it."""
+        """The producer of `t`, if `op`, on the same device, is its only consumer."""
         t = self.source(t)
         maker = t._op
         if id(t) in self.step.fed or maker._control_inputs or maker in self._waited or not self.step.together(maker, op):

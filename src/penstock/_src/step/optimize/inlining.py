@@ -18,7 +18,7 @@ def function_body(function: GraphFunction) -> StepGraph:
 
 
 def inline_calls(step: StepGraph, depth: int = 0) -> None:
-    """Puts the ops of functions that are only called, and nobody waits for, into the step."""
+    """Inlines functions whose calls have no control dependents."""
     if step.placed is not None or depth > _DEEP or not any(map(_is_call, step.ops)):
         return
     waited_for = {c for op in step.ops for c in op._control_inputs} | set(step.targets)

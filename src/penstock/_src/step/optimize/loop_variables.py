@@ -1,4 +1,4 @@
-"""Variables of functional loops: those that nobody needs are not computed.
+"""Dead-code elimination for the variables of functional loops.
 
 The gradient of a loop has a variable for everything that the loop was given, wanted or not, and pops everything that was saved
 for it. A variable stays if its last value is used, if the test looks at it, if something with an effect does, or if one that
@@ -17,7 +17,7 @@ from penstock._src.step.optimize.step import StepGraph
 
 
 def narrow_loops(step: StepGraph) -> None:
-    """Takes variables that nobody needs off loops, and out of their functions."""
+    """Removes unused loop variables, and their outputs from the loop's functions."""
     for op in reversed(step.ops):
         if op.opdef.loop is not None and len(op.outputs) > 1:
             used = {id(t) for other in step.ops for t in other._inputs} | {id(t) for t in step.fetches} | step.fed

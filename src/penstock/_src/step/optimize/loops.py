@@ -93,7 +93,7 @@ class Looping:
         return self._users.get(id(t), [])
 
     def needed(self, t: Tensor) -> bool:
-        """Whether anybody takes a tensor: an op, or the next iteration of a functional loop."""
+        """Whether a tensor has consumers: an op, or the next iteration of a functional loop."""
         return bool(self.used(t)) or id(t) in self._wanted
 
     def constant(self, t: Tensor) -> Any:
@@ -103,7 +103,7 @@ class Looping:
         return t._op.attrs["value"] if t._op.opdef.constant and id(t) not in self.step.fed else None
 
     def only(self, t: Tensor, op: Operation) -> Operation | None:
-        """The op that makes `t`, if nobody but `op`, or what passes the value on to it, takes it."""
+        """The producer of `t`, if `op`, possibly through ops that pass the value on, is its only consumer."""
         while True:
             if id(t) in self.step.fed or id(t) in self._wanted or len(self.used(t)) != 1 or self.used(t)[0] is not op:
                 return None
@@ -286,7 +286,7 @@ class Gradient:
             elif op.opdef.joins:
                 self._join_factors(op)
         self._read_rows(order)
-        return self._without({*counts, *self.pushes})           # nobody but its push can tell when a pop runs
+        return self._without({*counts, *self.pushes})           # only its push determines when a pop runs
 
     def saved(self) -> dict[Operation, Operation]:
         """The pops of this loop with the pushes that they belong to, one for one."""
@@ -309,8 +309,8 @@ class Gradient:
         return self._without(gone)
 
     def _without(self, gone: set[Operation]) -> bool:
-        """Nobody waits for some ops any more; whether there are some."""
-        for op in self.step.ops:                            # who waits for one of them waits for what that waited for
+        """Drops control edges to some ops; returns whether there are any."""
+        for op in self.step.ops:                            # its dependents inherit its control inputs
             while any(c in gone for c in op._control_inputs):
                 op._control_inputs = list(dict.fromkeys(b for c in op._control_inputs
                                                         for b in (c._control_inputs if c in gone else (c,))))

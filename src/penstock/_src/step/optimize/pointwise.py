@@ -228,7 +228,8 @@ class _Group:
             _along_last_axis(op, op._inputs[0], self.step)
 
     def _without_row(self, t: Tensor) -> tuple[Operation, Tensor] | None:
-        """An op that returns `t` without the row that was added to it, and this row, if nobody but this group looks at `t`."""
+        """An op that returns `t` without the row that was added to it, and this row, if this group is the only consumer of
+        `t`."""
         op = t._op
         if id(t) not in self.bare and op.opdef.without_row is not None and op not in self.waited and \
                 not op._control_inputs and self._is_ours(t):

@@ -101,7 +101,7 @@ def _join(maker: Operation, taker: Operation, pairs: list[tuple[Operation, Opera
           instead: dict[Operation, Operation]) -> None:
     """One push and one pop for several, of an array that has their values as its parts.
 
-    Who waits for another push waits for the first one, which comes before it.
+    Ops that depend on another push depend on the first one, which precedes it.
     """
     results = [push._inputs[1]._value_index for push, _ in pairs]
     values = [_input(taker, pop) for _, pop in pairs]

@@ -110,7 +110,7 @@ class _Function:
         self.uses = {id(t): len(users.get(id(t), ())) for op in region for t in op.outputs}
         self.scope: dict[str, Any] = {"array": _array, "tensor": _tensor, "quietly": np.errstate, "add_rows": np.add.reduce}
         self.names: dict[int, str] = {}
-        self.own: set[str] = set()                  # arrays that nobody else has: they may be written over
+        self.own: set[str] = set()                  # arrays without other references, which may be overwritten
         self.lines: list[str] = []
         self.groups = self._find_groups()
 
@@ -145,7 +145,7 @@ class _Function:
         self.own.add(name)
 
     def _write_over(self, op: Operation, text: str, names: list[str], name: str) -> None:
-        """The result, in the place of an operand that nobody wants any more."""
+        """The result, written over a dead operand."""
         dims = op.outputs[0]._dims
         for at in (0, 1) if op.opdef.commutative else (0,):
             t = op._inputs[at]

@@ -98,7 +98,7 @@ class StepGraph:
         self.fetches = [by.get(id(t), t) for t in self.fetches]
 
     def prune(self) -> None:
-        """Drops what nobody needs any more."""
+        """Dead-code elimination."""
         live = {*self.targets, *(t._op for t in self.fetches if id(t) not in self.fed)}
         fed, out = self.fed, []
         for op in reversed(self.ops):

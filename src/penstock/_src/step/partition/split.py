@@ -4,7 +4,7 @@ A tensor goes to each device once, however many ops there use it. A control edge
 keep their names, so that resources are found, and each knows which op of the user's graph it stands for.
 
 All partitions are cut from one order of the whole step, in which a send stands behind its producer and a receive before its
-first consumer. Whoever runs the ops of a partition (or of several) in that order cannot be caught in a ring of waiting: of
+first consumer. An executor that runs the ops of a partition (or of several) in that order cannot deadlock: of
 all ops not done yet, the first in the order has all it needs.
 """
 from __future__ import annotations

@@ -17,7 +17,7 @@ _TYPE, _INDEX = 3, 4
 
 
 class Group:
-    """Ops that share a device: what they ask for, who asked, and the types of devices that can run them all."""
+    """Ops that share a device: what they request, the op that requested it, and the device types that can run them all."""
 
     __slots__ = ("members", "parts", "askers", "types", "limiters", "device", "reason", "stateful", "holds")
 

@@ -84,7 +84,7 @@ class _Simulation:
                 waiting[c] -= 1
                 if not waiting[c]:
                     heapq.heappush(heap, (-rank[c], number[c]))
-        for op in self.ops:                                # what nobody used; and what is in a cycle
+        for op in self.ops:                                # unused ops, and ops in a cycle
             if op not in self.placed:
                 self._take(op)
         return {op: self.placed[op] for op in self.ops}

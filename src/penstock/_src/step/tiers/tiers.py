@@ -265,7 +265,7 @@ class Compiled:
         lowered.graph = graph
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
-        """One step. Variables that somebody else holds are copied first."""
+        """One step. Variables with other references are copied first."""
         low = self.lowered
         for i in low.changed:
             low.variables[i].writable()

@@ -1,4 +1,4 @@
-"""Scaffold: the parts that a model needs besides its training op, made when nobody gave them; and the creators of sessions."""
+"""Scaffold: the parts that a model needs besides its training op, with defaults; and session creators."""
 from __future__ import annotations
 
 import abc
@@ -157,7 +157,7 @@ def _built(saver: Any) -> Any:
     return saver
 
 
-# -- who makes sessions -----------------------------------------------------------------------------------------------
+# -- session creators -------------------------------------------------------------------------------------------------
 @export(v1=["train.SessionCreator"])
 class SessionCreator(abc.ABC):
     """Makes sessions for a monitored session, the first one and those after failures."""

@@ -1,4 +1,4 @@
-"""SessionManager: a session whose model is ready, by restoring, initializing, or waiting for somebody else to do it."""
+"""SessionManager: a session whose model is ready, by restoring, initializing, or waiting for another process to do so."""
 from __future__ import annotations
 
 import contextlib
@@ -80,7 +80,7 @@ class SessionManager:
         return sess, True
 
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float | None = float("inf")) -> Any:
-        """A session whose model somebody else makes ready; DeadlineExceededError when that takes too long."""
+        """A session whose model another process initializes; DeadlineExceededError when that takes too long."""
         from penstock._src.session.session import Session
         self._target = master
         limit = float("inf") if max_wait_secs is None else max_wait_secs

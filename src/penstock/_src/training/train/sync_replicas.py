@@ -4,11 +4,11 @@ Each variable has an accumulator beside it, and there is one queue of tokens. A 
 accumulators and takes a token; the token is the step to which its next gradients will belong. A thread of the chief takes
 the mean as soon as `replicas_to_aggregate` gradients have come, applies it, and puts new tokens into the queue. A gradient
 that comes later belongs to a step that is over: it is stale, and dropped. So the slowest `total_num_replicas -
-replicas_to_aggregate` workers hold nobody up.
+replicas_to_aggregate` workers do not delay the others.
 
-What a slow worker leaves must not cost the others time: tokens that nobody took are thrown away when those of the next step
+What a slow worker leaves must not cost the others time: unused tokens are discarded when those of the next step
 come, and no worker takes a second token of a step to which it has given its gradients. Otherwise it would compute gradients
-that are stale before they are done. A worker that ends says so to the accumulators, and nobody waits for its gradients any
+that are stale before they are done. A worker that ends notifies the accumulators, and its gradients are not waited for any
 more; the chief goes on applying gradients until the others have ended too.
 """
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock._src.training.train.optimizer_around import OptimizerAround
 from penstock._src.training.train.queue_runner import QueueRunner
 from penstock._src.training.train.session_manager import is_ready
 
-PATIENCE = 10.0                     # seconds without a step after which a chief that has ended waits for nobody any more
+PATIENCE = 10.0                     # seconds without a step after which a chief that has ended stops waiting
 
 
 @export(v1=["train.SyncReplicasOptimizer"])
@@ -165,7 +165,7 @@ class SyncReplicasOptimizer(OptimizerAround):
         with device(self._accumulators[0][1]):
             self._tallies = self._accumulators[0][0]._tallies()
 
-    # -- for the chief, and for whoever looks ---------------------------------------------------------------------------
+    # -- for the chief, and for inspection -----------------------------------------------------------------------------
     def get_chief_queue_runner(self) -> QueueRunner:
         """The thread of the chief: it takes means, applies them, and issues tokens."""
         if not self._gradients_applied:
@@ -231,7 +231,7 @@ class SyncReplicasHook(SessionRunHook):
         session.run([self._local_init_op, opt._begin_op])
         if self._is_chief:
             # After a restart, workers may have lost gradients to accumulators that were not at the restored step yet, or wait
-            # for the step after one that is undone: everybody may begin the restored step once more.
+            # for the step after one that is undone: every worker may start the restored step once more.
             begins = step == 0 and not counts[:, :2].any()
             session.run(self._init_tokens_op if begins else self._new_tokens_op)
             opt.get_chief_queue_runner().create_threads(session, coord=coord, daemon=True, start=True)
@@ -245,8 +245,8 @@ class SyncReplicasHook(SessionRunHook):
         self._last = now
 
     def end(self, session: Any) -> None:
-        """Nobody needs to wait for this worker any more. The chief goes on for the others."""
-        with contextlib.suppress(errors.OpError):                # whoever is lost waits for nobody
+        """Other workers need not wait for this one any more. The chief continues for them."""
+        with contextlib.suppress(errors.OpError):                # a lost task does not wait
             session.run(self._sync_optimizer._end_op)
             if self._is_chief:
                 self._wait_for_others(session)

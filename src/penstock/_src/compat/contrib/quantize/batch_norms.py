@@ -38,7 +38,7 @@ def _statistics_gradient(op: Any, grad_y: Any, grad_mean: Any, grad_variance: An
 
 
 def fold(graph: Any, freeze_delay: int | None) -> None:
-    """Folds every batch normalization of a graph that stands behind a layer and is read by somebody."""
+    """Folds every batch normalization of a graph that follows a layer and has consumers."""
     for norm in [n for op in graph.get_operations() for n in (_fused(op), _unfused(op)) if n is not None]:
         _fold(graph, norm, freeze_delay)
 

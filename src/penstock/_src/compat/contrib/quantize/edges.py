@@ -1,4 +1,4 @@
-"""What the rewriting of graphs shares: who reads a tensor, sending readers elsewhere, and a step counter."""
+"""Helpers for rewriting graphs: consumers of a tensor, redirecting consumers, and a step counter."""
 from __future__ import annotations
 
 from collections.abc import Iterable

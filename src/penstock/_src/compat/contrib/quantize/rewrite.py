@@ -101,7 +101,7 @@ def _layer(op: Any) -> Layer | None:
 
 # -- rewriting -------------------------------------------------------------------------------------------------------
 def _insert(options: Options, make: Callable, context: str, name: str, producer: Any, within: str, **more: Any) -> None:
-    """Puts a fake quantization behind an op, and lets those who read it read that."""
+    """Inserts a fake quantization after an op, and redirects its consumers."""
     inputs = producer.outputs[0]
     consumers = list(inputs.consumers())
     if options.scope and "producer" in within and not producer.name.startswith(options.scope):

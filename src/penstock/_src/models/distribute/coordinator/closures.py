@@ -1,7 +1,7 @@
 """Scheduled functions, and the queue in which they wait for a worker.
 
 The queue knows no workers and no connections: functions go in, are taken, and are done, given back, or fail. The first error
-empties it: what waits is cancelled, what runs is asked to end, and the error is raised once, to whoever asks next.
+empties it: what waits is cancelled, what runs is asked to end, and the next call raises the error, once.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Closure:
                 else:
                     self._concrete, self._tensors = function, function.flat_arguments(args, kwargs)
         self.result = RemoteValue()
-        self.tries = 0                      # that ended with a connection, though nobody was lost
+        self.tries = 0                      # that ended with a connection, though no worker was lost
         self.generation = 0
 
     def run(self, index: int, where: str) -> Any:
@@ -135,7 +135,7 @@ class ClosureQueue:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error that nobody has got yet."""
+        """Whether there is an error that has not been raised yet."""
         return self._error is not None
 
     # -- the workers' side --------------------------------------------------------------------------------------------

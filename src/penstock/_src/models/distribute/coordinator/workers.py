@@ -51,7 +51,7 @@ class ParameterServers:
         return None
 
     def watch(self, queue: ClosureQueue, ended: threading.Event) -> None:
-        """Looks after them while there is something to do: whoever opens a lane waits long for a server that was just lost."""
+        """Looks after them while there is something to do: opening a lane to a server that was just lost takes long."""
         while not ended.wait(_LOOK):
             error = self.error() if queue.pending else None
             if error is not None:

@@ -71,7 +71,7 @@ class Step:
                     return
 
     def _end(self, stage: int, task: schedules.Task, error: BaseException) -> None:
-        """Lets nobody wait any longer."""
+        """Ends all waits."""
         for key, future in self._results.items():
             if not future.done():
                 future.set_exception(error if key == (stage, task) else CancelledError(f"stage {stage} failed"))

@@ -1,6 +1,6 @@
 """Datasets of numpy files in the cache (`~/.keras/datasets`), downloaded when they are missing.
 
-What is downloaded has to have its known checksum. A file that somebody put there is used as it is.
+Downloads are verified by checksum. A file that is already there is used unchanged.
 """
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ callbacks_module = LazyModule("penstock._src.models.keras.callbacks")
 
 
 class Results(dict):
-    """Results of metrics by name, read when somebody looks: most steps need not wait for them."""
+    """Results of metrics by name, read on access: most steps need not wait for them."""
 
     def __init__(self, model: Any, given: Any = None):
         super().__init__()

@@ -53,6 +53,6 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
     """
     classes = layer_classes()
     name = config.get("class_name") if isinstance(config, dict) else config
-    if name in _LATER:                                                  # of a module that nobody may have asked for yet
+    if name in _LATER:                                                  # of a module that may not be imported yet
         classes[name] = resolve("v1", _LATER[name], "penstock._src.models.keras")
     return deserialize_keras_object(config, classes, custom_objects, "layer")

@@ -1,4 +1,4 @@
-"""The part of Model that saves and loads: which format a path means, and who writes it."""
+"""The part of Model that saves and loads: which format a path means, and which module writes it."""
 from __future__ import annotations
 
 import json

@@ -41,7 +41,7 @@ def user_functions(obj: Any) -> dict[str, Any]:
 
 
 def _specs(model: Any) -> Any:
-    """What the inputs of a model look like, in their structure; None if nobody knows yet."""
+    """The specs of a model's inputs, in their structure; None if still unknown."""
     if model._is_graph_network:
         def spec(t: Any) -> Any:
             return TensorSpec(t.shape, t.dtype.base_dtype, name=t._keras_history.layer.name)
