@@ -19,13 +19,14 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help wheel demo test test-slow lint oracle models conformance bench chaos clean
+.PHONY: help wheel demo test test-slow public lint oracle models conformance bench chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
 	@echo "make test         set up, then run the tests (ARGS='-k digits' passes options)"
 	@echo "make test-slow    the tests that make test leaves out because they take long"
-	@echo "make lint         ruff, and mypy over the core"
+	@echo "make public       write the public modules from what @export declares"
+	@echo "make lint         ruff, mypy over the core, and whether the public modules are current"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
 	@echo "make models       GPT-2 and BERT as published, against real TensorFlow: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
@@ -57,6 +58,10 @@ test-slow: $(READY)
 lint: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m mypy
+	@OMP_NUM_THREADS=1 $(RUN) scripts/make_public.py --check
+
+public: $(READY)
+	@OMP_NUM_THREADS=1 $(RUN) scripts/make_public.py
 
 $(ORACLE_READY):
 	@echo "making $(ORACLE) with real TensorFlow"

@@ -7,11 +7,11 @@
 In a cluster every task runs this program; see examples/estimator_table.py for who does what.
 """
 from estimator_table import FLAGS, Pace
-from penstock.keras.layers import Conv2D, Dense, Dropout, Flatten, MaxPooling2D
-from penstock.keras.models import Sequential
 
 import penstock.compat.v1 as tf
 from penstock import digits
+from penstock.keras.layers import Conv2D, Dense, Dropout, Flatten, MaxPooling2D
+from penstock.keras.models import Sequential
 
 tf.app.flags.DEFINE_integer("epochs", 3, "epochs of fit")
 

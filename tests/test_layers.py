@@ -70,6 +70,7 @@ MAY_IMPORT = {
     "compat.internal": LIBRARY | {"compat.programs", "models", "state", "training"},
     "compat.programs": LIBRARY | {"compat.contrib", "models"},
     "tools": {"base", "io"},
+    "startup": set(),
     "step": set(), "state": set(), "training": set(), "library": set(), "models": set(), "data": set(), "compat": set(),
     "": set(),
 }

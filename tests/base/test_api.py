@@ -1,5 +1,6 @@
 """The two namespaces: every exported name is reached, under the object that was exported."""
 import importlib
+import pathlib
 import pkgutil
 import subprocess
 import sys
@@ -21,23 +22,53 @@ def reach(root, name):
 
 @pytest.mark.parametrize("version", ROOTS)
 def test_every_exported_name_is_reached(version):
-    loaded = set()
-    while loaded != set(api.LAZY):                  # some parts bring parts of their own
-        loaded = set(api.LAZY)
-        for word in loaded:
-            api.load(word.split(":")[-1], "v2")
-    table = api.TABLES[version]
-    assert len(table) > 1500
+    names = api.names_below(version)
+    assert len(names) > 3000
     wrong = []
-    for name, exported in list(table.items()):
-        exported = exported.get() if isinstance(exported, api.Later) else exported
-        try:
-            found = reach(ROOTS[version], name)
-        except AttributeError as e:
-            found = e
-        if found is not exported and found != exported:
+    for name in names:
+        found = reach(ROOTS[version], name)
+        exported = api.TABLES[version][name]
+        if found is not (exported.get() if isinstance(exported, api.Later) else exported):
             wrong.append(name)
     assert wrong == []
+
+
+@pytest.mark.parametrize("version", ROOTS)
+def test_dir_hasattr_and_star_agree(version):
+    """In a fresh process: what dir() lists is there, nothing else is, and both stay so when everything is loaded."""
+    script = f"""
+import importlib, pkgutil, sys
+import {ROOTS[version].__name__} as tf
+def walk(module):
+    before[module.__name__] = dir(module)
+    for name in module.__public__.modules:
+        walk(getattr(module, name))
+before = {{}}
+walk(tf)
+assert len(before) > 100
+heavy = [m for m in ("penstock._src.models.keras", "penstock._src.training.train") if m in sys.modules]
+assert not heavy, heavy                                  # looking around has loaded nothing
+assert hasattr(tf, "profiler") == (tf.__name__ != "penstock")
+for name, listed in before.items():
+    module = sys.modules[name]
+    assert [n for n in listed if not hasattr(module, n)] == [], name
+    stars = {{}}
+    exec(f"from {{name}} import *", stars)
+    assert set(stars) - {{"__builtins__"}} == {{n for n in listed if not n.startswith("_")}} == set(module.__all__), name
+for found in pkgutil.walk_packages(sys.modules["penstock._src"].__path__, "penstock._src."):
+    importlib.import_module(found.name)
+assert hasattr(tf, "profiler") == (tf.__name__ != "penstock")
+for name, listed in before.items():
+    assert dir(sys.modules[name]) == listed, name
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_public_modules_are_current():
+    """The generated files fit what @export declares: `make public` writes them."""
+    script = pathlib.Path(__file__).parents[2] / "scripts" / "make_public.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("version", ROOTS)
@@ -57,15 +88,18 @@ from {ROOTS[version].__name__}.linalg import LinearOperatorDiag
 
 def test_no_module_hides_behind_a_public_name():
     """`from penstock import x` must be the module x, if there is one: a function named x would hide it."""
-    modules = {m.name for m in pkgutil.iter_modules(penstock.__path__)}
-    assert not {n for table in api.TABLES.values() for n in table} & modules
+    for version in ROOTS:
+        names = set(api.names_below(version))
+        assert not names & {n.rpartition(".")[0] for n in names}
+    by_hand = {m.name for m in pkgutil.iter_modules(penstock.__path__)} - set(penstock.__public__.modules)
+    assert by_hand == {"_src", "__main__", "digits"} and not by_hand & set(penstock.__public__.names)
 
 
-def test_import_is_strict(monkeypatch):
+def test_import_is_strict():
     """A module that cannot be imported is an error, not a silent gap."""
-    monkeypatch.setitem(sys.modules, "penstock._src.base.tf_logging", None)
-    with pytest.raises(ImportError, match="tf_logging"):
-        importlib.reload(penstock)
+    script = "import sys; sys.modules['penstock._src.base.tf_logging'] = None; import penstock"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode and "ModuleNotFoundError" in done.stderr and "tf_logging" in done.stderr
 
 
 def test_missing_names_say_where_to_look():
@@ -91,6 +125,9 @@ STATEMENTS = [
     "from penstock.data import Dataset",
     "from penstock.data.experimental import AUTOTUNE",
     "import penstock.random.experimental; penstock.random.experimental.Generator",
+    "from penstock.compat.v2.keras.layers import Dense; import penstock; assert Dense is penstock.keras.layers.Dense",
+    "import penstock.compat.v1 as tf; assert tf.compat.v1 is tf and tf.compat.v2.function",
+    "from penstock.compat.v1.contrib import slim; slim.nets.vgg.vgg_16",
 ]
 
 

@@ -85,19 +85,19 @@ def test_what_is_missing_raises_when_it_is_used(tmp_path):
     done = penstock("run", program(tmp_path, """
         import tensorflow as tf
         import tensorflow.contrib.nowhere as nowhere
-        from tensorflow.contrib.nowhere.inner import Thing, other
+        from tensorflow.contrib.nowhere.inner import Qwzzk, other
         from tensorflow.python.ops import no_such_ops
         try:
             from tensorflow.contrib.nowhere import fallback
         except ImportError:
             fallback = "own"
         print(fallback, hasattr(tf, "no_such_name"), hasattr(tf.nn, "relu"))
-        for use in (lambda: nowhere.f(1), lambda: other.x, lambda: no_such_ops.f, lambda: tf.nn.rellu(1.0), lambda: Thing[0]):
+        for use in (lambda: nowhere.f(1), lambda: other.x, lambda: no_such_ops.f, lambda: tf.nn.rellu(1.0), lambda: Qwzzk[0]):
             try:
                 use()
             except AttributeError as e:
                 print(type(e).__name__, "|", str(e).split(" `")[0][:66])
-        class Mine(Thing):
+        class Mine(Qwzzk):
             pass
         """))
     assert done.returncode == 1
@@ -107,11 +107,11 @@ def test_what_is_missing_raises_when_it_is_used(tmp_path):
         "MissingSymbol | tensorflow.contrib.nowhere.inner.other.x is not in penstock 0.1.0.",
         "MissingSymbol | tensorflow.python.ops.no_such_ops.f is not in penstock 0.1.0.",
         "MissingSymbol | tensorflow.nn.rellu is not in penstock 0.1.0. Nearest: tf.nn.relu,",
-        "MissingSymbol | tensorflow.contrib.nowhere.inner.Thing is not in penstock 0.1.0."]
+        "MissingSymbol | tensorflow.contrib.nowhere.inner.Qwzzk is not in penstock 0.1.0."]
     last = done.stderr.rstrip().splitlines()[-1]
     assert last.startswith("penstock._src.compat.programs.missing.MissingSymbol: "
-                           "tensorflow.contrib.nowhere.inner.Thing is not in penstock")
-    assert "penstock check PROGRAM" in last and "open an issue" in last and "class Mine(Thing):" in done.stderr
+                           "tensorflow.contrib.nowhere.inner.Qwzzk is not in penstock")
+    assert "penstock check PROGRAM" in last and "open an issue" in last and "class Mine(Qwzzk):" in done.stderr
 
 
 def test_removed_names_are_supplied_and_said(tmp_path):

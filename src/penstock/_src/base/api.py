@@ -1,30 +1,28 @@
-"""The public names, made from decorators.
+"""Public names: which object has which name in which API.
 
-Every public function and class says its own public names with ``@export``; the two namespaces
-``penstock`` (TF2 names) and ``penstock.compat.v1`` (TF1 names) are views over the tables kept here.
-Nothing else lists a public name, so the tables cannot go stale.
+Every public function and class declares its public names with ``@export``:
 
     @export("nn.relu", v1=["nn.relu_v1_only_alias"])
     def relu(features, name=None): ...
 
-What is heavy waits until one of its names is asked for: ``LAZY`` maps the beginning of public names (``linalg``,
-``nn.rnn_cell``; ``v2:losses`` in one API alone) to the module that exports them, and ``export.later`` assigns names to what
-will be made then.
+Nothing else lists a public name by hand. `scripts/make_public.py` loads everything under ``_src`` and writes the public
+modules (``penstock.nn``, ``penstock.compat.v1.nn``): one table per module, from each name to the module under ``_src``
+that exports it. A public module loads that module when one of its names is first asked for (`attach`), so ``import
+penstock`` pays only for the core, and ``dir``, ``hasattr`` and star imports agree whatever is loaded.
 """
 from __future__ import annotations
 
+import functools
 import importlib
-import importlib.abc
-import importlib.machinery
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}
-LAZY: dict[str, str] = {}
+TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}        # what has been exported by the modules loaded so far
+ROOTS = {"v1": "penstock.compat.v1", "v2": "penstock"}
 
 
 class Later:
@@ -67,30 +65,10 @@ class _Export:
 export = _Export()
 
 
-class Namespace(types.ModuleType):
-    """A public module such as ``penstock.compat.v1.nn``: attributes come from the export tables."""
-
-    def __init__(self, api: str, prefix: str, module_name: str):
-        super().__init__(module_name, f"Public names under {prefix!r} ({api}).")
-        self.__dict__["_api"], self.__dict__["_prefix"] = api, prefix
-        self.__path__ = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__all__":
-            value: Any = star_names(self._api, self._prefix, self.__name__)
-        else:
-            value = resolve(self._api, self._prefix + name, self.__name__)
-        self.__dict__[name] = value
-        return value
-
-    def __dir__(self) -> list[str]:
-        return names_under(self._api, self._prefix)
-
-
 class LazyModule:
     """A module that is loaded when something of it is first used.
 
-    >>> bundle = LazyModule("penstock._src.io.bundle")     # in place of `from penstock.io import bundle`
+    >>> bundle = LazyModule("penstock._src.io.bundle")     # in place of `from penstock._src.io import bundle`
     """
 
     def __init__(self, name: str):
@@ -102,22 +80,110 @@ class LazyModule:
         return value
 
 
+class Public(NamedTuple):
+    """What a public module offers; it is the module's attribute `__public__`."""
+    api: str
+    prefix: str                     # "" or "nn."
+    names: dict[str, str]           # from a name to the module under _src that exports it, or to a public module
+    modules: tuple[str, ...]        # the public modules below this one
+
+
+def attach(module_name: str, api: str, prefix: str, names: dict[str, str], modules: tuple[str, ...] = ()) -> None:
+    """Makes the module `module_name` offer the public names under `prefix`: a generated file calls this."""
+    _offer(module_name, Public(api, prefix, names, modules))
+
+
+def mirror(module_name: str, original: types.ModuleType) -> None:
+    """Makes the module `module_name` offer what another public module offers: `penstock.compat.v2.nn` is `penstock.nn`."""
+    _offer(module_name, original.__public__)
+
+
+def _offer(module_name: str, public: Public) -> None:
+    module = sys.modules[module_name]
+    offered = {*public.names, *public.modules}
+
+    def getattr_(name: str) -> Any:
+        if name not in offered:
+            if name.startswith("__") and name.endswith("__"):
+                raise AttributeError(name)      # Python itself asks for such names: no need to look for near ones
+            raise MissingName(public.api, public.prefix + name, module_name)
+        value = _load(public, name, module_name)
+        module.__dict__.setdefault(name, value)
+        return value
+
+    def dir_() -> list[str]:
+        return sorted(offered.union(n for n in module.__dict__ if n.startswith("__") or not n.startswith("_")))
+
+    module.__dict__.update(__getattr__=getattr_, __dir__=dir_, __public__=public,
+                           __all__=sorted(n for n in offered if not n.startswith("_")))
+
+
+def _load(public: Public, name: str, module_name: str) -> Any:
+    """The object or module with a name that a public module offers."""
+    source = public.names.get(name)
+    if source is None:
+        return importlib.import_module(f"{module_name}.{name}")
+    if source.startswith("penstock."):
+        return importlib.import_module(source)
+    table, full = TABLES[public.api], public.prefix + name
+    if full not in table:
+        importlib.import_module(f"penstock._src.{source}")
+    try:
+        found = table[full]
+    except KeyError:
+        raise AttributeError(f"{module_name}.{name} is not there yet: penstock._src.{source} is being loaded, or no longer "
+                             f"exports it (then run `make public`)") from None
+    if isinstance(found, Later):
+        found = table[full] = found.get()
+    return found
+
+
+def namespace(api: str, full: str) -> types.ModuleType | None:
+    """The public module of a name, or None if the name is not one of a module."""
+    name = f"{ROOTS[api]}.{full}" if full else ROOTS[api]
+    try:
+        module = sys.modules.get(name) or importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name is None or not name.startswith(e.name):
+            raise
+        return None
+    public = getattr(module, "__public__", None)
+    return module if public is not None and public.api == api else None
+
+
+def resolve(api: str, full: str) -> Any:
+    """The object with public name `full`, or the public module of that name; AttributeError if neither."""
+    found = TABLES[api].get(full)
+    if found is not None and not isinstance(found, Later):
+        return found
+    head, _, last = full.rpartition(".")
+    module = namespace(api, head)
+    if module is None:
+        raise MissingName(api, full, f"{ROOTS[api]}.{head}")
+    return getattr(module, last)
+
+
+def exists(api: str, full: str) -> bool:
+    """Whether there is an object with public name `full`. Loads nothing of it."""
+    head, _, last = full.rpartition(".")
+    module = namespace(api, head)
+    return module is not None and last in module.__public__.names
+
+
 def names_under(api: str, prefix: str) -> list[str]:
-    """The attribute names directly below `prefix` in one API."""
-    load(prefix.rstrip("."), api)
-    waiting = [w.removeprefix(f"{api}:") for w in LAZY]
-    return sorted({n[len(prefix):].split(".")[0] for n in (*TABLES[api], *waiting) if n.startswith(prefix) and ":" not in n})
+    """The attribute names directly below `prefix` ("nn.", or "" for all of it) in one API; none if that is no module."""
+    module = namespace(api, prefix.rstrip("."))
+    return [] if module is None else sorted({*module.__public__.names, *module.__public__.modules})
 
 
-def star_names(api: str, prefix: str, module_name: str) -> list[str]:
-    """What `from module import *` returns: the names directly below `prefix` that there are."""
-    def there(name: str) -> bool:
-        try:
-            resolve(api, prefix + name, module_name)
-        except AttributeError:
-            return False
-        return True
-    return [n for n in names_under(api, prefix) if not n.startswith("_") and there(n)]
+def names_below(api: str, full: str = "") -> list[str]:
+    """All public names of objects in the module `full` and the modules below it. Loads none of the objects."""
+    module = namespace(api, full)
+    if module is None:
+        return []
+    public = module.__public__
+    below = [n for m in public.modules for n in names_below(api, public.prefix + m)]
+    return [public.prefix + n for n, source in public.names.items() if not source.startswith("penstock.")] + below
 
 
 class MissingName(AttributeError):
@@ -130,100 +196,12 @@ class MissingName(AttributeError):
         return _missing(*self.args)
 
 
-def resolve(api: str, full: str, module_name: str) -> Any:
-    """The object with public name `full`, or the namespace of that name; AttributeError if neither."""
-    load(full, api)
-    table = TABLES[api]
-    if full in table:
-        found = table[full]
-        if isinstance(found, Later):
-            found = table[full] = found.get()
-        return found
-    if any(n.startswith(full + ".") for n in (*table, *LAZY)):
-        return _namespace(api, full, module_name)
-    last = full.rsplit(".", 1)[-1]
-    if last.startswith("__") and last.endswith("__"):
-        raise AttributeError(last)              # Python itself asks for such names: no need to look for near ones
-    raise MissingName(api, full, module_name)
-
-
-def load(full: str, api: str) -> None:
-    """Loads the parts whose public names begin as `full` does, if they wait in LAZY."""
-    end = full.find(".")
-    while end != -1:
-        _load(full[:end], api)
-        end = full.find(".", end + 1)
-    _load(full, api)
-
-
-def _load(word: str, api: str) -> None:
-    for key in (word, f"{api}:{word}"):
-        lazy = LAZY.get(key)
-        if lazy is None:
-            continue
-        module = importlib.import_module(lazy)
-        if getattr(module.__spec__, "_initializing", False):      # asked for by its own modules, while they are loaded
-            continue
-        LAZY.pop(key, None)
-
-
-def _namespace(api: str, full: str, parent: str) -> types.ModuleType:
-    module_name = f"{parent}.{full.rsplit('.', 1)[-1]}"
-    existing = sys.modules.get(module_name)
-    if existing is not None:
-        return existing
-    made = sys.modules[module_name] = Namespace(api, full + ".", module_name)
-    return made
-
-
+@functools.cache
 def _missing(api: str, full: str, module_name: str) -> str:
     import difflib
-    near = difflib.get_close_matches(full, list(TABLES[api]), n=3, cutoff=0.75)
     other = "v1" if api == "v2" else "v2"
     text = f"module '{module_name}' has no attribute '{full.rsplit('.', 1)[-1]}'"
-    if full in TABLES[other]:
-        where = "penstock.compat.v1" if other == "v1" else "penstock"
-        text += f" (it exists as {where}.{full})"
-    elif near:
-        text += f" (nearest: {', '.join(near)})"
-    return text
-
-
-def install(module_name: str, api: str, prefix: str = "") -> None:
-    """Makes a real module answer for the public names under `prefix`, after its own attributes."""
-    module = sys.modules[module_name]
-
-    def getattr_(name: str) -> Any:
-        value = star_names(api, prefix, module_name) if name == "__all__" else resolve(api, prefix + name, module_name)
-        module.__dict__.setdefault(name, value)
-        return value
-
-    module.__dict__["__getattr__"] = getattr_
-    module.__dict__["__dir__"] = lambda: sorted(set(module.__dict__) | set(names_under(api, prefix)))
-
-
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Lets `from penstock.compat.v1.nn import relu` find namespaces, which have no files."""
-
-    roots = {"penstock.compat.v1.": "v1", "penstock.compat.v2.": "v2", "penstock.": "v2"}
-
-    def _found(self, name: str) -> Any:
-        root = next((r for r in self.roots if name.startswith(r)), None)
-        try:
-            return None if root is None else resolve(self.roots[root], name[len(root):], name.rpartition(".")[0])
-        except AttributeError:
-            return None
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if not isinstance(self._found(fullname), Namespace):
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-
-    def create_module(self, spec: Any) -> types.ModuleType:
-        return self._found(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to do: names are looked up when they are asked for."""
-
-
-sys.meta_path.append(_Finder())
+    if exists(other, full):
+        return f"{text} (it exists as {ROOTS[other]}.{full})"
+    near = difflib.get_close_matches(full, names_below(api), n=3, cutoff=0.75)
+    return f"{text} (nearest: {', '.join(near)})" if near else text

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock._src.base import api as _api
 from penstock._src.base.api import export
 
 
@@ -51,6 +50,3 @@ def compile(computation: Callable, inputs: Any = None) -> Any:
 def jit_scope(compile_ops: bool = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
     """A scope that changes nothing."""
     yield
-
-
-_api.install(__name__, "v2", "xla.")            # also when this module is imported before the public name is used

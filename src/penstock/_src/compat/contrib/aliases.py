@@ -11,4 +11,4 @@ _MOVED = {
     "autograph.to_graph": "autograph.to_graph", "autograph.to_code": "autograph.to_code",
 }
 for _old, _new in _MOVED.items():
-    export.later(lambda _new=_new: resolve("v1", _new, f"penstock.compat.v1.{_new.rpartition('.')[0]}"), v1=[f"contrib.{_old}"])
+    export.later(lambda _new=_new: resolve("v1", _new), v1=[f"contrib.{_old}"])

@@ -12,13 +12,13 @@ for _name in ("Counter", "CsvDataset", "Optional", "RandomDataset", "Reducer", "
               "make_csv_dataset", "make_saveable_from_iterator", "map_and_batch", "parallel_interleave", "prefetch_to_device",
               "rejection_resample", "sample_from_datasets", "scan", "shuffle_and_repeat", "unbatch", "unique",
               "parse_example_dataset", "CheckpointInputPipelineHook", "TFRecordWriter", "AUTOTUNE"):
-    export.later(lambda _name=_name: resolve("v1", f"data.experimental.{_name}", "tf.data.experimental"),
+    export.later(lambda _name=_name: resolve("v1", f"data.experimental.{_name}"),
                  v1=[f"contrib.data.{_name}"])
 for _name in ("Dataset", "Iterator", "FixedLengthRecordDataset", "TFRecordDataset", "TextLineDataset"):
-    export.later(lambda _name=_name: resolve("v1", f"data.{_name}", "tf.data"), v1=[f"contrib.data.{_name}"])
-export.later(lambda: importlib.import_module("penstock._src.data.datasets.api").extras.LMDBDataset,
+    export.later(lambda _name=_name: resolve("v1", f"data.{_name}"), v1=[f"contrib.data.{_name}"])
+export.later(lambda: importlib.import_module("penstock._src.data.datasets").extras.LMDBDataset,
              v1=["contrib.data.LMDBDataset"])
-export.later(lambda: resolve("v1", "data.experimental.make_batched_features_dataset", "tf"),
+export.later(lambda: resolve("v1", "data.experimental.make_batched_features_dataset"),
              v1=["contrib.data.read_batch_features"])
 
 

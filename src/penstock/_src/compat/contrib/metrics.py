@@ -43,7 +43,7 @@ for _old, _new in {"streaming_mean": "metrics.mean", "streaming_mean_tensor": "m
                    "streaming_percentage_less": "metrics.percentage_below", "confusion_matrix": "math.confusion_matrix",
                    "set_difference": "sets.difference", "set_intersection": "sets.intersection", "set_size": "sets.size",
                    "set_union": "sets.union"}.items():
-    export.later(lambda _new=_new: resolve("v1", _new, "tf"), v1=[f"contrib.metrics.{_old}"])
+    export.later(lambda _new=_new: resolve("v1", _new), v1=[f"contrib.metrics.{_old}"])
 
 
 @_export("accuracy")

@@ -17,7 +17,7 @@ def _moved(**names: str) -> None:
     """Old names for what is elsewhere now; two underscores stand for a dot."""
     for old, new in names.items():
         api, _, path = new.rpartition(":")
-        export.later(lambda api=api, path=path: resolve(api or "v1", path, "tf"), v1=["contrib." + old.replace("__", ".")])
+        export.later(lambda api=api, path=path: resolve(api or "v1", path), v1=["contrib." + old.replace("__", ".")])
 
 
 _moved(

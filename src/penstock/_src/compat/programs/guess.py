@@ -48,22 +48,18 @@ def guess(path: pathlib.Path) -> Guess:
 
 def only_v2(name: str) -> bool:
     """Whether a name without `tf.` is one of 2.x, not of 1.x."""
-    for api in ("v1", "v2"):
-        names.load(name, api)
-    return name in names.TABLES["v2"] and name not in names.TABLES["v1"]
+    return names.exists("v2", name) and not names.exists("v1", name)
 
 
 def only_v1(name: str) -> bool:
     """Whether a name without `tf.` is one of 1.x, not of 2.x."""
     if f"tf.{name}.".startswith(ONLY_V1) or name in earlier.RENAMED or name in earlier.MADE:
         return True
-    for api in ("v1", "v2"):
-        names.load(name, api)
     words = name.split(".")
     for n in range(len(words), 0, -1):                  # tf.train.Saver.save: the class tells
         full = ".".join(words[:n])
-        if full in names.TABLES["v2"]:
+        if names.exists("v2", full):
             return False
-        if full in names.TABLES["v1"]:
+        if names.exists("v1", full):
             return True
     return False

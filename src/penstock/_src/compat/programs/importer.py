@@ -74,10 +74,8 @@ class PublicModule(types.ModuleType):
 
 def public(api: str, full: str) -> Any:
     """The object with a public name, or NOTHING."""
-    parent = "penstock.compat.v1" if api == "v1" else "penstock"
-    head, _, _ = full.rpartition(".")
     try:
-        return names.resolve(api, full, f"{parent}.{head}" if head else parent)
+        return names.resolve(api, full)
     except AttributeError:
         return NOTHING
 

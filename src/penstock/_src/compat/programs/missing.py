@@ -44,8 +44,7 @@ def explain(full: str, api: str, public: str) -> str:
 @functools.cache
 def nearest(api: str, public: str) -> tuple[str, ...]:
     """Public names that are like `public`: the same name elsewhere first, then similar ones."""
-    names.load(public, api)
-    table = [n for n in names.TABLES[api] if not n.startswith("raw_ops.")]
+    table = [n for n in names.names_below(api) if not n.startswith("raw_ops.")]
     last = public.rsplit(".", 1)[-1]
     same = [n for n in table if n.rsplit(".", 1)[-1].lower() == last.lower() and n != public]
     similar = difflib.get_close_matches(public, table, n=3, cutoff=0.75)

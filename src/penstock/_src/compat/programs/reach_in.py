@@ -250,8 +250,15 @@ def _tails(words: list[str]) -> list[list[str]]:
 
 
 def _has_names(prefix: str) -> bool:
-    names.load(prefix, "v1")
-    return any(n.startswith(prefix + ".") for n in list(names.TABLES["v1"]))
+    """Whether there is a public module `prefix`. What it and the modules above it export is loaded, for `_anywhere`."""
+    words = prefix.split(".")
+    for n in range(2, len(words) + 1):
+        module = names.namespace("v1", ".".join(words[:n]))
+        if module is None:
+            return False
+        for source in set(module.__public__.names.values()):
+            importlib.import_module(f"penstock._src.{source}")
+    return True
 
 
 def below(api: str, full: str, fullname: str) -> Any:

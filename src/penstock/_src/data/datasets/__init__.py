@@ -1,4 +1,17 @@
-"""tf.data: datasets, iterators and optionals as users hold them, in terms of the ops of `ops.dataset*`.
-
-Loaded when one of its names is first asked for: see `data.datasets.api`.
-"""
+"""tf.data: datasets, iterators and optionals as users hold them, in terms of the ops of `ops.data`."""
+from penstock._src.data.datasets import (
+    csv,
+    dataset,
+    dataset_v1,
+    examples,
+    extras,
+    grouping,
+    iterators,
+    optional,
+    options,
+    readers,
+    sampling,
+    saving,
+    scanning,
+    stats,
+)

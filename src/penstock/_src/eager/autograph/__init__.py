@@ -9,6 +9,3 @@ The way of a function: `source.py` finds its syntax tree; `jumps.py` replaces br
 compiles it under the user's own file and line numbers, so that tracebacks and ops point at the user's code, and keeps it.
 The rewritten code calls `operators.py`, which decides, and `staged.py`, which builds the ops.
 """
-from penstock._src.base import api as _api
-
-_api.install(__name__, "v2", "autograph.")

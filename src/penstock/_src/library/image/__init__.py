@@ -1,6 +1,3 @@
 """tf.image: functions over the image ops of ops/image/resize.py, ops/image/color.py, ops/image/boxes.py and
 ops/image/codec.py."""
-from penstock._src.base import api as _api
 from penstock._src.library.image import boxes, checks, color, geometry, quality  # noqa: F401
-
-_api.install(__name__, "v2", "image.")

@@ -3,7 +3,6 @@
 One class stands in each file, with the rules by which it combines with others (see `algebra`). `linear_operator` has
 what all of them share.
 """
-from penstock._src.base import api as _api
 from penstock._src.library.linalg import (  # noqa: F401
     conjugate_gradient,
     linear_operator,
@@ -25,5 +24,3 @@ from penstock._src.library.linalg import (  # noqa: F401
     linear_operator_tridiag,
     linear_operator_zeros,
 )
-
-_api.install(__name__, "v2", "linalg.")

@@ -7,7 +7,6 @@ batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_
 `multi_worker.py` (with `elastic.py`), `parameter_server.py` and, for one coordinating program, `coordinated.py` with
 `coordinator/`.
 """
-from penstock._src.base import api as _api
 from penstock._src.cluster import server  # noqa: F401  (tf.distribute.Server)
 from penstock._src.models.distribute import (  # noqa: F401
     central_storage,
@@ -26,5 +25,3 @@ from penstock._src.models.distribute import (  # noqa: F401
     tpu,
 )
 from penstock._src.models.distribute.coordinator import cluster_coordinator  # noqa: F401
-
-_api.install(__name__, "v2", "distribute.")

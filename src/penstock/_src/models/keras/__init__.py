@@ -6,8 +6,6 @@ is the 2.x one; its 1.x sister ends in V1 (`LSTM`, `LSTMV1`). Loaded when `tf.ke
 """
 import importlib as _importlib
 
-from penstock._src.base import api as _api
-
 # The parts that export public names, in an order in which they can be loaded.
 _PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine",
           "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "premade", "saving",
@@ -15,5 +13,3 @@ _PARTS = ("backend", "activations", "initializers", "regularizers", "constraints
 
 for _part in _PARTS:
     _importlib.import_module(f"{__name__}.{_part}")
-    _api.install(f"{__name__}.{_part}", "v2", f"keras.{_part}.")
-_api.install(__name__, "v2", "keras.")          # also when a module of ours is imported before the public name is used

@@ -6,10 +6,10 @@ from typing import Any
 from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.models.keras import activations, initializers, regularizers
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.engine.data_adapter import unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.training import Model
 from penstock.compat import v1 as tf
+from penstock.keras import layers as L
 
 
 @export("keras.experimental.LinearModel", "keras.models.LinearModel")

@@ -19,7 +19,7 @@ from penstock._src.ops.strings.unicode import unicode_encode_op
 
 def _ragged_tensor() -> Any:
     """The class RaggedTensor."""
-    return api.resolve("v2", "RaggedTensor", "penstock")
+    return api.resolve("v2", "RaggedTensor")
 
 
 def _is_ragged(value: Any) -> bool:

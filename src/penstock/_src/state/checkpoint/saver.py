@@ -463,7 +463,6 @@ def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def
         save_debug_info=save_debug_info, **kwargs)[0]
 
 
-@export(v1=["train.import_meta_graph"])
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
                       **kwargs: Any) -> Saver | None:
     """Adds a MetaGraphDef to the default graph, and returns its saver; None if there is nothing to save.

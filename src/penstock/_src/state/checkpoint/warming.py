@@ -26,7 +26,7 @@ class _VocabInfo(NamedTuple):
     axis: int = 0
 
 
-@export("train.VocabInfo")
+@export("train.VocabInfo", "estimator.VocabInfo")
 class VocabInfo(_VocabInfo):
     """How the vocabulary of a variable has changed: its files then and now, and the axis that it numbers."""
 

@@ -1,5 +1,4 @@
 """SavedModels: graphs with variables, assets and signatures, as TensorFlow reads them, and objects with functions."""
-from penstock._src.base import api as _api
 from penstock._src.state.saved_model import (  # noqa: F401
     model_builder,
     model_loader,
@@ -9,5 +8,3 @@ from penstock._src.state.saved_model import (  # noqa: F401
     signatures,
     tensor_info,
 )
-
-_api.install(__name__, "v2", "saved_model.")       # also when a module of ours is imported before the public name is used

@@ -1,5 +1,2 @@
 """tf.summary: what a program shows in TensorBoard. Ops of both APIs, and the writers of event files."""
-from penstock._src.base import api as _api
 from penstock._src.training.summary import file_writer, graph_summaries, profiling, values, writers  # noqa: F401
-
-_api.install(__name__, "v2", "summary.")

@@ -1,6 +1,5 @@
 """Training: optimizers, learning-rate decays, moving averages, the global step; coordinators, queue runners
 and batches; monitored sessions and their hooks."""
-from penstock._src.base import api as _api
 from penstock._src.cluster import cluster, device_setter, server  # noqa: F401  (tf.train.Server)
 from penstock._src.state import checkpoint  # noqa: F401  (tf.train.Saver and its kin)
 from penstock._src.training.train import (  # noqa: F401
@@ -30,5 +29,3 @@ from penstock._src.training.train import (  # noqa: F401
     supervisor,
     sync_replicas,
 )
-
-_api.install(__name__, "v2", "train.")

@@ -14,6 +14,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, add_to_collection, get_collection, register_proto_function
 from penstock._src.graph.messages import QueueRunnerDef
 from penstock._src.graph.scopes import prepend_name_scope, strip_name_scope
+from penstock._src.state.checkpoint.saver import import_meta_graph
 
 _NOT_EAGER = "QueueRunners are not supported when eager execution is enabled. Instead, please use tf.data to get data into " \
              "your model."
@@ -145,9 +146,6 @@ class QueueRunner:
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
 
-register_proto_function(GraphKeys.QUEUE_RUNNERS, QueueRunnerDef, QueueRunner.to_proto, QueueRunner.from_proto)
-
-
 @export(v1=["train.queue_runner.add_queue_runner", "train.add_queue_runner"])
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
     """Adds a queue runner to a collection of the graph, for start_queue_runners()."""
@@ -182,3 +180,4 @@ def start_queue_runners(sess: Any = None, coord: Any = None, daemon: bool = True
 
 
 register_proto_function(GraphKeys.QUEUE_RUNNERS, QueueRunnerDef, QueueRunner.to_proto, QueueRunner.from_proto)
+export.value(import_meta_graph, v1=["train.import_meta_graph"])       # here, because a file may have queue runners in it

@@ -7,6 +7,6 @@ for _old, _new in {
     "in_eager_mode": "executing_eagerly", "GradientTape": "GradientTape", "custom_gradient": "custom_gradient",
     "py_func": "py_function", "TensorSpec": "TensorSpec", "make_template": "make_template", "Checkpoint": "train.Checkpoint",
 }.items():
-    export.later(lambda _new=_new: resolve("v1", _new, "tf"), v1=[f"contrib.eager.{_old}", f"contrib.eager.python.tfe.{_old}"])
+    export.later(lambda _new=_new: resolve("v1", _new), v1=[f"contrib.eager.{_old}", f"contrib.eager.python.tfe.{_old}"])
 for _name in ("function", "defun"):
-    export.later(lambda: resolve("v2", "function", "tf"), v1=[f"contrib.eager.{_name}", f"contrib.eager.python.tfe.{_name}"])
+    export.later(lambda: resolve("v2", "function"), v1=[f"contrib.eager.{_name}", f"contrib.eager.python.tfe.{_name}"])

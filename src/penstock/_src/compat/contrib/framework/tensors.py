@@ -5,20 +5,20 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import nest
-from penstock._src.base.api import TABLES, export, resolve
+from penstock._src.base.api import export, resolve
+from penstock._src.compat.contrib import same
 from penstock._src.graph.node import Tensor
 from penstock.compat import v1 as tf
 
-for _name in [n for n in TABLES["v1"] if n.startswith("nest.")]:
-    export.value(TABLES["v1"][_name], v1=[f"contrib.framework.{_name}"])
+same("nest", "contrib.framework.nest")
 export.value(nest.is_nested, v1=["contrib.framework.nest.is_nested"])
 for _ours, _theirs in {
-    "is_tensor": "is_tensor", "is_numeric_tensor": "debugging.is_numeric_tensor", "argsort": "argsort", "sort": "sort",
+    "is_numeric_tensor": "debugging.is_numeric_tensor", "argsort": "argsort", "sort": "sort",
     "is_strictly_increasing": "is_strictly_increasing", "is_non_decreasing": "is_non_decreasing", "py_func": "py_func",
     "assert_scalar": "assert_scalar", "assert_same_float_dtype": "debugging.assert_same_float_dtype",
     "convert_to_tensor_or_sparse_tensor": "convert_to_tensor_or_sparse_tensor", "TensorSpec": "TensorSpec",
 }.items():
-    export.value(resolve("v1", _theirs, "tf"), v1=[f"contrib.framework.{_ours}"])
+    export.value(resolve("v1", _theirs), v1=[f"contrib.framework.{_ours}"])
 
 
 @export(v1=["contrib.framework.deprecated"])

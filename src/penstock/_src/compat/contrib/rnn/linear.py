@@ -9,7 +9,7 @@ from penstock._src.graph.node import Tensor
 from penstock.compat import v1 as tf
 
 
-@export(v1=["contrib.rnn._linear", "contrib.rnn.core_rnn_cell._linear"])
+@export(v1=["contrib.rnn._linear"])
 def linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None) -> Tensor:
     """`concat(args) * kernel + bias`."""
     if args is None or (nest.is_nested(args) and not args):

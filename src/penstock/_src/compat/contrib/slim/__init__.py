@@ -4,10 +4,7 @@
 The layers, argument scopes and variables are those of contrib.layers and contrib.framework, which export their slim names
 themselves.
 """
-from penstock._src.base import api
 from penstock._src.compat.contrib import deeper, framework, layers, losses, metrics  # noqa: F401
 from penstock._src.compat.contrib.slim import analysis, data, evaluation, learning, queues, summaries  # noqa: F401
-
-api.LAZY.update({f"contrib.slim.{name}": f"{__name__}.nets" for name in ("nets", "python.slim.nets")})
 
 deeper("slim", "slim")

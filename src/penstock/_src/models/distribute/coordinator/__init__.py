@@ -4,7 +4,4 @@
 (`workers.py`) takes them, and returns what a lost worker did not finish. `values.py` has their results and what each worker
 has for itself, `inputs.py` the datasets of workers.
 """
-from penstock._src.base import api as _api
 from penstock._src.models.distribute.coordinator import cluster_coordinator  # noqa: F401
-
-_api.install(__name__, "v2", "distribute.coordinator.")

@@ -2,8 +2,7 @@
 
 `common.py` has what they share; each family is one file, with Keras' names of layers, so that its files of weights fit.
 """
-from penstock._src.base import api as _api
-from penstock._src.models.keras.applications import (
+from penstock._src.models.keras.applications import (  # noqa: F401
     densenet,
     efficientnet,
     inception,
@@ -15,6 +14,3 @@ from penstock._src.models.keras.applications import (
     vgg,
     xception,
 )
-
-for _module in (densenet, efficientnet, inception, inception_resnet, mobilenet, mobilenet_v3, nasnet, resnet, vgg, xception):
-    _api.install(_module.__name__, "v2", f"keras.applications.{_module.__name__.rsplit('.', 1)[-1]}.")

@@ -14,10 +14,10 @@ import numpy as np
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.engine.training import Model
 from penstock._src.models.keras.utils.file_cache import get_file
 from penstock._src.models.keras.utils.layer_utils import get_source_inputs
+from penstock.keras import layers as L
 
 ORIGIN = "https://storage.googleapis.com/tensorflow/keras-applications/"
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import channel_axis, family, finish, image_input, norm, top
+from penstock.keras import layers as L
 
 
 def _activated(x: Any, name: str) -> Any:

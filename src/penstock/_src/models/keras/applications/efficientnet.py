@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import (
     channel_axis,
     correct_pad,
@@ -16,6 +15,7 @@ from penstock._src.models.keras.applications.common import (
     norm,
     top,
 )
+from penstock.keras import layers as L
 
 # kernel, repeats, filters in and out, expansion, stride
 _PLAN = ((3, 1, 32, 16, 1, 1), (3, 2, 16, 24, 6, 2), (5, 2, 24, 40, 6, 2), (3, 3, 40, 80, 6, 2), (5, 3, 80, 112, 6, 1),

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import channel_axis, family, finish, image_input, norm, top
+from penstock.keras import layers as L
 
 
 def _conv(x: Any, filters: int, rows: int, columns: int, padding: str = "same", strides: int = 1) -> Any:

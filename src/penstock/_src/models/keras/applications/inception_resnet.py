@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import channel_axis, family, finish, image_input, norm, top
+from penstock.keras import layers as L
 
 # The towers of each kind of block, each a chain of (filters, kernel).
 _BLOCKS = {"block35": (((32, 1),), ((32, 1), (32, 3)), ((32, 1), (48, 3), (64, 3))),

@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import (
     channel_axis,
     correct_pad,
@@ -16,6 +15,7 @@ from penstock._src.models.keras.applications.common import (
     top,
     warn_size,
 )
+from penstock.keras import layers as L
 
 
 def MobileNet(input_shape: Any = None, alpha: float = 1.0, depth_multiplier: int = 1, dropout: float = 1e-3,

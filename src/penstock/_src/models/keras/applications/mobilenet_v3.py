@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import (
     channel_axis,
     correct_pad,
@@ -15,6 +14,7 @@ from penstock._src.models.keras.applications.common import (
     norm,
     top,
 )
+from penstock.keras import layers as L
 
 # Of each block: expansion, filters, kernel (0: 5, or 3 in a minimalistic network), stride, squeeze and excitation, hard swish.
 _SMALL = ((1, 16, 3, 2, True, False), (72 / 16, 24, 3, 2, False, False), (88 / 24, 24, 3, 1, False, False),

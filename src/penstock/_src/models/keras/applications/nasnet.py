@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import channel_axis, correct_pad, family, finish, image_input, norm, top
+from penstock.keras import layers as L
 
 
 def _norm(x: Any, name: str) -> Any:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import (
     decode_predictions,
     family,
@@ -15,6 +14,7 @@ from penstock._src.models.keras.applications.common import (
     preprocess,
     top,
 )
+from penstock.keras import layers as L
 
 _BLOCKS = {"50": (3, 4, 6, 3), "101": (3, 4, 23, 3), "152": (3, 8, 36, 3)}
 

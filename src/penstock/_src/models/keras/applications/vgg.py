@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import family, finish, image_input
+from penstock.keras import layers as L
 
 
 def _vgg(name: str, depths: tuple, include_top: bool, weights: Any, input_tensor: Any, input_shape: Any, pooling: Any,

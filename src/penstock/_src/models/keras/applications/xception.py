@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.models.keras import layers as L
 from penstock._src.models.keras.applications.common import family, finish, image_input, norm, top
+from penstock.keras import layers as L
 
 
 def _separable(x: Any, filters: int, name: str) -> Any:

@@ -73,8 +73,9 @@ def loss_weights(weights: Any, names: list[str]) -> list:
 
 # -- metrics ---------------------------------------------------------------------------------------------------------
 def _is_loss(loss: Any, kind: str, function: str) -> bool:
-    return isinstance(loss, getattr(losses, kind)) or isinstance(loss, losses.LossFunctionWrapper) and \
-        getattr(loss, "fn", None) is getattr(losses, function)
+    from penstock.keras import losses as public
+    return isinstance(loss, getattr(public, kind)) or isinstance(loss, losses.LossFunctionWrapper) and \
+        getattr(loss, "fn", None) is getattr(public, function)
 
 
 def metric_function(metric: Any, output_shape: Any, loss: Any, target_shape: Any = None) -> Any:

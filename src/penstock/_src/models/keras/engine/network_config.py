@@ -72,7 +72,7 @@ def describe(network: Any) -> dict[str, Any]:
 
 def class_name(obj: Any) -> str:
     """The name under which the class of a layer is written down."""
-    from penstock._src.models.keras.utils import get_registered_name
+    from penstock._src.models.keras.utils.generic_utils import get_registered_name
     return get_registered_name(type(obj))
 
 
@@ -118,7 +118,7 @@ class _Builder:
     """Layers by name, and calls that wait for the results of others."""
 
     def __init__(self, config: dict[str, Any], custom_objects: Any):
-        from penstock._src.models.keras.layers import deserialize
+        from penstock._src.models.keras.layers.serialization import deserialize
         self.layers: dict[str, Any] = {}
         self.waiting: list[tuple[Any, Any]] = []
         for data in config["layers"]:

@@ -194,7 +194,7 @@ class Sequential(Model):
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
         """A stack of layers from its config."""
-        from penstock._src.models.keras.layers import deserialize
+        from penstock._src.models.keras.layers.serialization import deserialize
         whole = config if "name" in config else {"name": None, "layers": config}
         model = cls(name=whole["name"])
         for data in whole["layers"]:

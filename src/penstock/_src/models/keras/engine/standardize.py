@@ -128,7 +128,7 @@ def check_lengths(x: list, y: list, weights: list) -> None:
 
 def check_targets(targets: list, functions: list, outputs: list) -> None:
     """ValueError if a loss expects targets of another shape than those that were given."""
-    from penstock._src.models.keras import losses
+    from penstock.keras import losses
     same = (losses.MeanSquaredError, losses.BinaryCrossentropy, losses.CategoricalCrossentropy)
     fns = (losses.mean_squared_error, losses.binary_crossentropy, losses.categorical_crossentropy)
     for y, loss, shape in zip(targets, functions, outputs):

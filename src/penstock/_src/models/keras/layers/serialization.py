@@ -21,7 +21,7 @@ def layer_classes() -> dict[str, Any]:
     for table in ("v1" if api == "v2" else "v2", api):                  # the API in use has the last word
         for name in list(TABLES[table]):
             if name.startswith(prefix):
-                cls = resolve(table, name, "penstock._src.models.keras.layers")
+                cls = resolve(table, name)
                 if isinstance(cls, type):
                     found[name.removeprefix(prefix).removeprefix("experimental.preprocessing.")] = cls
     for alias, (table, name) in _ALIASES.items():
@@ -54,5 +54,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
     classes = layer_classes()
     name = config.get("class_name") if isinstance(config, dict) else config
     if name in _LATER:                                                  # of a module that may not be imported yet
-        classes[name] = resolve("v1", _LATER[name], "penstock._src.models.keras")
+        classes[name] = resolve("v1", _LATER[name])
     return deserialize_keras_object(config, classes, custom_objects, "layer")

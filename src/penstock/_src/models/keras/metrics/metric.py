@@ -19,9 +19,9 @@ from penstock._src.graph.scopes import control_dependencies, init_scope
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.replicas import current_replica
-from penstock._src.models.keras.initializers import Zeros
 from penstock._src.ops.core import group, identity
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
+from penstock.keras.initializers import Zeros
 
 
 def public(name: str) -> Any:

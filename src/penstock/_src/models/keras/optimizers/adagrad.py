@@ -8,11 +8,12 @@ import numpy as np
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import control_dependencies
-from penstock._src.models.keras import backend, initializers
+from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers.modern import modern
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get
+from penstock.keras import initializers
 
 
 def with_counter(optimizer: Any, weights: Any) -> Any:

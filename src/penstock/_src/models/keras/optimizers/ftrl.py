@@ -5,11 +5,11 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
-from penstock._src.models.keras import initializers
 from penstock._src.models.keras.optimizers.modern import modern
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get
+from penstock.keras import initializers
 
 
 @export(v1=["keras.optimizers.Ftrl"], v2=["keras.optimizers.legacy.Ftrl"])

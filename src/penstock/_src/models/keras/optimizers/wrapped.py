@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock._src.graph import context
 from penstock._src.graph.trackable import Trackable
-from penstock._src.models.keras import backend
 from penstock._src.training.train.global_step import get_global_step
+from penstock.keras import backend
 
 
 class TFOptimizer(Trackable):

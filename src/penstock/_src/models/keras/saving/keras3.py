@@ -12,7 +12,7 @@ from penstock._src.models.keras.engine.input_layer import InputLayer
 from penstock._src.models.keras.engine.network_config import class_name as registered
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
 
-layers_module = LazyModule("penstock._src.models.keras.layers")
+serialization = LazyModule("penstock._src.models.keras.layers.serialization")
 VERSION = "3.0.0"
 _KINDS = {"initializer": "keras.initializers", "regularizer": "keras.regularizers", "constraint": "keras.constraints"}
 # What our layers say of themselves, and Keras 3 has no word for.
@@ -163,7 +163,7 @@ def _compile_config(config: dict[str, Any]) -> dict[str, Any]:
 def rebuild(config: dict[str, Any], custom_objects: Any = None) -> Any:
     """A model from its description."""
     data = translated(config, custom_objects)
-    model = layers_module.deserialize(data, custom_objects=custom_objects)
+    model = serialization.deserialize(data, custom_objects=custom_objects)
     shape = (config.get("build_config") or {}).get("input_shape")
     if not model.built and not model._is_graph_network and shape:
         model.build(TensorShape(shape) if not isinstance(shape, dict) else shape)

@@ -221,7 +221,7 @@ def model_from_config(config: Any, custom_objects: Any = None) -> Any:
     if isinstance(config, list):
         raise TypeError(f"`model_from_config` expects a dictionary, not a list: {config}. Maybe you meant to use "
                         "`Sequential.from_config(config)`?")
-    from penstock._src.models.keras.layers import deserialize
+    from penstock._src.models.keras.layers.serialization import deserialize
     return deserialize(config, custom_objects=custom_objects)
 
 
