@@ -9,7 +9,8 @@ import pytest
 import penstock as tf
 import penstock.compat.v1 as tf1
 from penstock._src.graph import context
-from penstock._src.graph.functions import GraphFunction, as_function
+from penstock._src.graph.functions import as_function
+from penstock._src.step import called
 
 
 @pytest.fixture(autouse=True)
@@ -365,8 +366,8 @@ def test_a_function_given_to_an_op_is_in_the_library():
 
 def test_a_function_under_a_tape_is_compiled_once(monkeypatch):
     made = []
-    optimized = GraphFunction.optimized
-    monkeypatch.setattr(GraphFunction, "optimized", lambda self, ctx: made.append(self) or optimized(self, ctx))
+    compile_step = called.compile_step
+    monkeypatch.setattr(called, "compile_step", lambda spec, env: made.append(spec) or compile_step(spec, env))
     v = tf.Variable(2.)
     f = tf.function(lambda x: tf.reduce_sum(tf.sin(x) * v))
     for _ in range(4):

@@ -139,7 +139,7 @@ def test_new_shapes_and_too_many_shapes(graphs):
         for _ in range(4):
             x = np.arange(n, dtype=np.float32)
             np.testing.assert_allclose(f(x), np.tanh(x) * np.exp(x) + np.sin(x), rtol=1e-6)
-    assert len(graphs) == 8
+    assert len(graphs) == 4                                  # for the first shapes that come again (step/optimize/variants.py)
 
 
 def test_a_failure_is_said_once_and_counted(monkeypatch, caplog, recwarn):

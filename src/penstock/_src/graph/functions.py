@@ -19,6 +19,7 @@ from penstock._src.graph.node import Operation, Tensor
 if TYPE_CHECKING:
     from tensorboard.compat.proto.function_pb2 import FunctionDef
 
+    from penstock._src.step.called import CalledFunction
     from penstock._src.step.runnable import Runnable
 
 
@@ -34,12 +35,12 @@ class GraphFunction:
         self.attrs = attrs or {}
         self._programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._unfused: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-        self._steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._backward: dict[tuple, Any] = {}
         self._narrowed: dict[tuple, GraphFunction] = {}
         self._extended: dict[tuple[int, ...], GraphFunction] = {}
         self._definition: Any = None
+        self._called: CalledFunction | None = None
 
     @property
     def graph_function(self) -> GraphFunction:
@@ -95,20 +96,11 @@ class GraphFunction:
             found = self._unfused[ctx.resources] = unfused(*body_of(self, ctx))
         return found
 
-    def step(self, ctx: Any) -> Runnable:
-        """The body as a step by itself, which gets better versions when it runs often."""
-        found = self._steps.get(ctx.resources)
-        if found is None:
-            from penstock._src.step.compiler import compile_step
-            from penstock._src.step.spec import body_of
-            found = self._steps[ctx.resources] = compile_step(*body_of(self, ctx, outermost=True))
-        return found
-
-    def optimized(self, ctx: Any, inline: bool = False) -> Any:
-        """The body as a StepGraph: what has to run, in order, after the optimizer's passes; with what it calls, if `inline`."""
+    def optimized(self, ctx: Any, in_loop: bool = False) -> Any:
+        """The body as a StepGraph: what has to run, in order, after the optimizer's passes."""
         from penstock._src.step.compiler import optimized
         from penstock._src.step.spec import body_of
-        return optimized(*body_of(self, ctx, inline))
+        return optimized(*body_of(self, ctx, in_loop))
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
         """The program of a loop with this function as its body; None if it cannot be one."""
@@ -120,14 +112,21 @@ class GraphFunction:
             kept[test.name] = write_loop(test.optimized(ctx, True), self.optimized(ctx, True), ctx)
         return kept[test.name]
 
-    def run(self, ctx: Any, values: Any, outermost: bool = False) -> tuple:
-        """Runs the function on run-time values and gives those of its outputs. `outermost`: it is a step by itself."""
-        program = self.step(ctx) if outermost else self.program(ctx)
+    def run(self, ctx: Any, values: Any) -> tuple:
+        """Runs the function, as a part of a step, on run-time values and gives those of its outputs."""
+        program = self.program(ctx)
         try:
             return program.run(ctx, *values)
         except Exception as e:
             raise_typed(e, program)
             raise
+
+    def call(self, ctx: Any, values: list) -> tuple:
+        """Runs the function as a step of its own, for eager code (step/called.py)."""
+        if self._called is None:
+            from penstock._src.step.called import CalledFunction
+            self._called = CalledFunction(self)
+        return self._called.run(ctx, values)
 
     # -- messages -----------------------------------------------------------------------------------------------
     def definition(self) -> FunctionDef:

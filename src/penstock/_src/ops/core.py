@@ -27,6 +27,12 @@ def _const_shape(*, value):
     return tuple(value.shape)
 
 
+# In a step that is compiled: what takes the place of a placeholder whose value is known by then (step/optimize/step.py).
+held_op = op("_Held", "-> output: dtype", "dtype: type, value: tensor", stateful=True, per_session=True).no_gradient()
+held_op.kernel(lambda *, value: value)
+held_op.anywhere = True
+
+
 # -- placeholders ---------------------------------------------------------------------------------------------------
 placeholder_op = op("Placeholder", "-> output: dtype", "dtype: type, shape: shape = None", foldable=False).no_gradient()
 

@@ -217,6 +217,7 @@ class OpDef:
         self.among_zeros: Callable | None = None
         self.distinct = False                      # its first result, if it is a vector, has no element twice
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
+        self.anywhere = False                      # what it gives may be in the memory of any device
         self.reads = False                         # looks at the variable that is its first input, and does nothing else
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
         # an op on arrays or stacks of a step, whose handle is its first input: it "makes" one, "derives" one (of gradients),

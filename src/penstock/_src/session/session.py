@@ -314,7 +314,7 @@ class BaseSession:
         verify.placed(ops, placed)
         ctx = StepContext(self._resources, self, devices=self._devices)
         runnable = compile_step(StepSpec(ops, fetched, targets, feeds, placed if len(self._devices) > 1 else None),
-                                StepEnv(ctx, self._passes, self._threads, self._inter_op, whole=True, outermost=True))
+                                StepEnv(ctx, self._passes, self._threads, self._inter_op, whole=True))
         step = _Step(runnable, elements, feeds, slots, placed)
         if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops):
             step.runnable = Measured(runnable, self._period, lambda ctx, values: self._measure(step, ctx, values))

@@ -17,6 +17,7 @@ from penstock._src.graph import verify
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
 from penstock._src.step.compile.structured import write_structured
+from penstock._src.step.optimize.inlining import Place
 from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize
 from penstock._src.step.optimize.step import StepGraph
@@ -24,18 +25,20 @@ from penstock._src.step.optimize.variants import Variants
 from penstock._src.step.partition.joined import join
 from penstock._src.step.partition.schedule import is_cut, lanes, ordered
 from penstock._src.step.partition.split import partition
-from penstock._src.step.place.placer import Placement
+from penstock._src.step.place.placer import Placement, inside
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
 from penstock._src.step.tiers.tiers import tiered
 
 
 def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
-    """What runs a step; with programs for shapes that are fed again and again, if the graph leaves them open."""
+    """What runs a step. If the graph leaves shapes open, those that are fed again and again get programs of their own, and
+    only these get better versions (step/tiers)."""
     def build(dims: list | None = None) -> Runnable:
         return runnable_of(optimized(spec, env, dims), env, lambda: unfused(spec, env, dims))
-    general = build()
-    return Variants(general, build) if env.whole and env.options.shape_optimization and spec.shapes_open else general
+    if env.whole and env.options.shape_optimization and spec.shapes_open:
+        return Variants(runnable_of(optimized(spec, env), env), build)
+    return build()
 
 
 def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
@@ -46,7 +49,16 @@ def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
 
 def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGraph:
     """A copy of the ops after the passes of the optimizer; for feeds of shapes `dims`, if given."""
-    return optimize(spec.ops, spec.fetches, spec.targets, spec.feeds, env.options, spec.placed, dims, spec.inline)
+    step = StepGraph(spec.ops, spec.fetches, spec.targets, spec.feeds, spec.placed, spec.held)
+    return optimize(step, env.options, dims, spec.in_loop, _placing(spec, env))
+
+
+def _placing(spec: StepSpec, env: StepEnv) -> Place | None:
+    """What places the ops of called functions; None where there is one device, or a call may go to another thread."""
+    devices = env.ctx.devices
+    if spec.placed is None or sum(d.host for d in devices.all) > 1:
+        return None
+    return lambda ops: inside(ops, devices) or {}
 
 
 def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | None = None) -> Runnable:
@@ -89,4 +101,4 @@ def improved(program: Program, made: StepGraph, where: Placement | None, env: St
     found: Runnable = program
     if where is None and env.whole and env.options.recording:
         found = recordable(program, made.ops, made.feeds, sharing.crowded)
-    return tiered(found, made, where, plain, env.options.jit) if env.outermost and plain is not None else found
+    return tiered(found, made, where, plain, env.options.jit) if env.whole and plain is not None else found

@@ -23,7 +23,8 @@ class StepSpec:
     targets: list[Operation]                    # that run for their effect
     feeds: list[Tensor]                         # whose values are given, in this order
     placed: Placement | None = None             # the devices of the ops; None where there is only one
-    inline: bool = False                        # put the ops of called functions in the place of the calls
+    held: dict[Operation, Any] | None = None    # placeholders whose values are known beforehand, with these
+    in_loop: bool = False                       # the test or the body of a loop
 
     @property
     def shapes_open(self) -> bool:
@@ -39,15 +40,31 @@ class StepEnv:
     options: Options                            # which passes run
     threads: Any = None                         # that run parts on further devices (execute/lanes.py); None: there are none
     inter_op: int = 0                           # at most so many of them; 0: as many as there are devices
-    whole: bool = False                         # not a part of another step: it may have variants, and be recorded
-    outermost: bool = False                     # no step calls it: it gets better versions while it runs (step/tiers)
+    whole: bool = False                         # not a part of another step: it gets variants, and better versions (step/tiers)
     in_order: bool = False                      # sends and receives stay in order: other tasks wait for them
     by_tokens: bool = False                     # ops run when their inputs are there: some may wait for each other
 
 
-def body_of(function: GraphFunction, ctx: Any, inline: bool = False, outermost: bool = False) -> tuple[StepSpec, StepEnv]:
-    """The body of a function: it runs in the step that calls it, on its devices, or is a step by itself (`outermost`)."""
+def body_of(function: GraphFunction, ctx: Any, in_loop: bool = False) -> tuple[StepSpec, StepEnv]:
+    """The body of a function that a step calls: it runs inside of that step, on its devices."""
     ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
-    spec = StepSpec(ops, function.outputs, function.graph.control_outputs, function.inputs, inside(ops, ctx.devices), inline)
-    options = dataclasses.replace(ALL, jit=function.graph.jit or jit_everywhere[0])
-    return spec, StepEnv(ctx, options, outermost=outermost)
+    spec = StepSpec(ops, function.outputs, function.graph.control_outputs, function.inputs, inside(ops, ctx.devices),
+                    in_loop=in_loop)
+    return spec, StepEnv(ctx, _options(function))
+
+
+def _options(function: GraphFunction) -> Options:
+    return dataclasses.replace(ALL, jit=function.graph.jit or jit_everywhere[0])
+
+
+def step_of(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> tuple[StepSpec, StepEnv]:
+    """A function as a step of its own. Its inputs in `held`, by their positions, have the same values whenever it runs:
+    the variables that it uses, and what it captured."""
+    inputs = [t for i, t in enumerate(function.inputs) if i not in held]
+    effects = function.graph.control_outputs
+    ops = needed(function.outputs, effects, {id(t) for t in inputs})
+    known = {function.inputs[i]._op: value for i, value in held.items()}
+    placed = inside([op for op in ops if op not in known], ctx.devices)
+    if placed is not None:
+        placed |= {op: ctx.devices.host for op in known}
+    return StepSpec(ops, function.outputs, effects, inputs, placed, known), StepEnv(ctx, _options(function), whole=True)

@@ -264,7 +264,7 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
         function = function_grad.with_intermediates(function, min(watching, 3))
     outputs = _elsewhere(function, args) if placement.elsewhere is not None else None
     if outputs is None:
-        values = function.run(eager_context(), [a._value for a in args], outermost=True)
+        values = function.call(eager_context(), [a._value for a in args])
         outputs = [EagerTensor(v, t.dtype.base_dtype) for v, t in zip(values, function.outputs, strict=True)]
     with_handles(outputs, function.outputs)
     if watching:

@@ -29,11 +29,11 @@ class _Lock:
 class StandIn(VariableResource):
     """Takes the place of a variable. `now` is the value that it would have by now."""
 
-    __slots__ = ("at", "recorder", "first", "now", "_seen")
+    __slots__ = ("at", "recorder", "first", "now", "fixed", "_seen")
 
-    def __init__(self, real: VariableResource, at: str, recorder: Any):
+    def __init__(self, real: VariableResource, at: str, recorder: Any, fixed: bool = False):
         self.name, self.dtype, self.dims, self.order = real.name, real.dtype, real.dims, real.order
-        self.at, self.recorder = at, recorder
+        self.at, self.recorder, self.fixed = at, recorder, fixed
         self.first = self.now = real.settled()
         self.lock = _Lock(self)                              # type: ignore[assignment]
         self._seen: Any = None                               # what the last read gave, until something happens
@@ -41,11 +41,13 @@ class StandIn(VariableResource):
     def happens(self, kind: str, *args: Any, value: torch.Tensor | None = None) -> Any:
         """Notes that something is done to the variable."""
         self._seen = None
-        return self.recorder.happened(kind, self.at, args, value)
+        return self.recorder.happened(kind, self.at, args, value, self.fixed)
 
     @property
     def value(self) -> Any:                                  # type: ignore[override]
         """The variable's value."""
+        if self.fixed:
+            return self.first
         if self._seen is None:
             self._seen = self.happens("read", value=self.now)
         return self._seen

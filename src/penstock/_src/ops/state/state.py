@@ -133,10 +133,10 @@ class VariableResource:
         made.order = self.order
         return made
 
-    def stand_in(self, recorder: Any, at: str) -> VariableResource:
-        """What takes its place, as `at`, in a run that is recorded (step/compile/recorder.py)."""
+    def stand_in(self, recorder: Any, at: str, fixed: bool = False) -> VariableResource:
+        """What takes its place, as `at`, in a run that is recorded (step/compile/recorder.py); if `fixed`, as a constant."""
         from penstock._src.ops.state.stand_in import StandIn
-        return StandIn(self, at, recorder)
+        return StandIn(self, at, recorder, fixed)
 
     def shadow(self, value: torch.Tensor) -> VariableResource:
         """What takes its place, with `value`, in a trace (step/tiers/lower.py)."""

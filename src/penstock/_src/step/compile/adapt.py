@@ -78,7 +78,7 @@ def _on_host(t: Tensor, placed: dict[Operation, Device]) -> bool:
         return True
     maker = placed.get(t._op)
     return maker is not None and maker.host and not t._op.opdef.control_flow and not t._op.opdef.calls \
-        and not _of_argument(t._op, placed)
+        and not t._op.opdef.anywhere and not _of_argument(t._op, placed)
 
 
 def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bool:
@@ -91,11 +91,12 @@ def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bo
 
 def _of_argument(op: Operation, placed: dict[Operation, Device]) -> bool:
     """Whether an op returns what is in a resource that is an argument of a function: that is where its variable is."""
-    return any(t.dtype.base_dtype == dtypes.resource and t._op not in placed for t in op._inputs)
+    return any(t.dtype.base_dtype == dtypes.resource and (t._op not in placed or t._op.opdef.anywhere) for t in op._inputs)
 
 
 def _is_constant(t: Tensor, fed: set[int]) -> bool:
-    return id(t) not in fed and not t._op._inputs and t._op.opdef.foldable
+    return id(t) not in fed and not t._op._inputs and \
+        (t._op.opdef.foldable or t._op.opdef.anywhere and t.dtype.base_dtype != dtypes.resource)
 
 
 def _each(move: Callable, value: Any) -> Any:

@@ -8,9 +8,13 @@ without Python and without its lock. What is done to variables stays Python, in 
 
 A recording is tried on copies before it is used. It holds while feeds and variables have the shapes and layouts that they had;
 other steps run the program itself. So does a step that fails, on copies, to say what is wrong and where.
+
+Variables with one element that a program only reads (a learning rate, the decay of an average) are constants of its recording:
+kernels want such values as Python numbers. The recording is made again when one of them has been assigned to.
 """
 from __future__ import annotations
 
+import collections
 import itertools
 import logging
 import threading
@@ -22,13 +26,15 @@ import torch
 
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.compile.program import Program
-from penstock._src.step.compile.recorder import Recorder, Refused, Traced, inner
+from penstock._src.step.compile.recorder import Changes, Recorder, Refused, Traced, inner
 from penstock._src.step.compile.replay import Replay, product_first
 
 _AFTER = 32                  # runs of a program before it is recorded
 _FEWEST = 8                  # statements of a program that is worth it
 _LONGEST = 0.005             # seconds of work in a step that is worth it
 _LARGEST = 64 << 20          # bytes of variables: they are copied for the trial
+_AGAIN = 8                   # runs before it is recorded again, after a constant of the recording has changed
+_MOST_CHANGES = 4            # of one variable, until it is no constant any more
 
 _PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants in a program that are no state
 
@@ -77,18 +83,33 @@ class Recorded(Program):
         self.alone: Program | None = None            # the recording, for a step that runs alone
         self.shared: Program | None = None           # the recording, for steps that run at once
         self._holds_for: tuple = ()
+        self._constants: list[tuple[str, Any, torch.Tensor]] = []     # variables with their values in the recording
+        self._changes: collections.Counter[str] = collections.Counter()
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step."""
         alone, shared = self.alone, self.shared
         if alone is not None and shared is not None:
-            if self._shapes(feeds) == self._holds_for:
+            if self._shapes(feeds) == self._holds_for and self._constant(alone):
                 return self._replayed(shared if self._crowded() else alone, ctx, feeds)
         elif self._left > 0:
             self._left -= 1
             if self._left <= 0 and self._lock.acquire(blocking=False):
-                return self._last_before(ctx, feeds)
+                try:
+                    return self._last_before(ctx, feeds)
+                finally:
+                    self._lock.release()
         return self.program.run(ctx, *feeds)
+
+    def _constant(self, recording: Program) -> bool:
+        """Whether what a recording takes to be constant still is: while its value is held here, assigning puts in another."""
+        changed = [name for name, variable, value in self._constants if variable.value is not value]
+        if changed and self.alone is recording:
+            self._changes.update(changed)
+            self.alone = self.shared = None
+            self._constants = []
+            self._left = _AGAIN
+        return not changed
 
     @property
     def unlocked(self) -> bool:     # type: ignore[override]
@@ -114,15 +135,27 @@ class Recorded(Program):
             return results
         try:
             self._record(ctx, feeds)
-            self._holds_for = shapes
+            self._holds_for = self._shapes(feeds)
         except Exception as e:
             self.alone = self.shared = None
-            _log.debug("This step keeps its interpreter: %s", str(e).partition("\n")[0])
+            self._constants = []
+            _log.debug("Step is not recordable: %s", str(e).partition("\n")[0])
         return results
 
     def _record(self, ctx: Any, feeds: tuple) -> None:
+        """Records with all variables of one element as constants, but for those that are found to change."""
+        changing = {name for name, times in self._changes.items() if times >= _MOST_CHANGES}
+        while True:
+            fixed = {name for name, v in self._variables.items() if v.read().numel() == 1} - changing
+            try:
+                self._record_with(fixed, ctx, feeds)
+                return
+            except Changes as e:
+                changing.add(e.name)
+
+    def _record_with(self, fixed: set[str], ctx: Any, feeds: tuple) -> None:
         recorder = Recorder()
-        instead = {name: v.stand_in(recorder, name) for name, v in self._variables.items()}
+        instead = {name: v.stand_in(recorder, name, name in fixed) for name, v in self._variables.items()}
         try:
             plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
             step = _bound(self.program, {**plain, **instead})
@@ -136,6 +169,7 @@ class Recorded(Program):
                 with _as_written():
                     _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
                 _must_agree([v.value for v in copies.values()], [i.now for i in instead.values()])
+            self._constants = [(name, self._variables[name], instead[name].first) for name in fixed]
         finally:
             for stand_in in instead.values():
                 stand_in.dissolve()

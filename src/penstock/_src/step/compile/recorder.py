@@ -21,6 +21,14 @@ class Refused(Exception):
     """A run cannot be recorded; the message says why."""
 
 
+class Changes(Exception):
+    """A variable that was taken to be a constant is changed by the run; `name` is its name in the program."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.name = name
+
+
 class Call(NamedTuple):
     """A call of ATen. Tensors in its arguments and results are `Traced`, or plain where they are constants."""
     function: Any
@@ -77,8 +85,11 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.items: list[Call | Event] = []
 
-    def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None) -> Any:
-        """Notes what was done to a variable; returns what stands for the value that it gave."""
+    def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None,
+                 fixed: bool = False) -> Any:
+        """Notes what was done to a variable; returns what stands for the value that it gave. A `fixed` one is only read."""
+        if fixed:
+            raise Changes(variable)
         made = None if value is None else Traced(value)
         self.items.append(Event(kind, variable, args, made))
         return made

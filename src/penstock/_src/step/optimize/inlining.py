@@ -1,13 +1,24 @@
-"""Calls of functions: the ops of a pure function stand in the place of its call, where passes can look through it."""
+"""Calls of functions: the ops of a called function take the place of the call, where passes can look through it.
+
+A training step that calls a model, whose layers are functions of their own, whose gradients are functions too, is one list
+of ops then. A call waits for its control inputs, and others wait for the call: so the ops of its body with an effect wait for
+the same, and others wait for them.
+"""
 from __future__ import annotations
+
+import collections
+from collections.abc import Callable
 
 from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.step.optimize.step import StepGraph
 
-_LARGE = 400                 # ops of a function that is still put in place
+_SMALL = 400                 # ops of a function that is inlined wherever it is called
+_LARGE = 50_000              # ops of a function that is inlined if it is called once
 _DEEP = 12                   # calls inside of each other
+
+Place = Callable[[list[Operation]], dict]
 
 
 def function_body(function: GraphFunction) -> StepGraph:
@@ -17,34 +28,73 @@ def function_body(function: GraphFunction) -> StepGraph:
                      function.inputs)
 
 
-def inline_calls(step: StepGraph, depth: int = 0) -> None:
-    """Inlines functions whose calls have no control dependents."""
-    if step.placed is not None or depth > _DEEP or not any(map(_is_call, step.ops)):
+def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:
+    """Puts the ops of called functions in the place of the calls; `place` gives them devices where a step has several.
+
+    Between Switch and Merge, calls stay: of a body, ops without inputs would not know that their branch is not taken.
+    """
+    if step.has_control_flow or depth > _DEEP or place is None and step.placed is not None:
         return
-    waited_for = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
+    calls = {op: _called(op) for op in step.ops if _is_call(op)}
+    if not calls:
+        return
+    times = collections.Counter(id(f) for f in calls.values())
     by: dict[int, Tensor] = {}
+    done: dict[Operation, Operation] = {}            # calls, with what stands for their having happened
     bodies, ops = [], []
     for op in step.ops:
-        body = _body(op, depth) if _is_call(op) and op not in waited_for and step.fed.isdisjoint(map(id, op.outputs)) else None
+        body = _body(op, calls[op], step, place, depth, times[id(calls[op])] > 1) if op in calls else None
         if body is None:
             ops.append(op)
             continue
-        bodies.append(body)                          # the ids of its tensors stay its own
-        ops += body.ops
+        bodies.append(body)                          # keeps its tensors alive, which `by` knows by their ids
+        before, after = _around(step, op, body)
+        done[op] = after
+        ops += [*before, *body.ops, after]
         by.update((id(t), given) for t, given in zip(body.feeds, op._inputs, strict=True))
         by.update((id(t), made) for t, made in zip(op.outputs, body.fetches, strict=True))
+    for op in ops if done else ():
+        if not done.keys().isdisjoint(op._control_inputs):
+            op._control_inputs = list(dict.fromkeys(done.get(c, c) for c in op._control_inputs))
     step.ops = ops
+    step.targets = [done.get(op, op) for op in step.targets]
     step.substitute(by)
+    if done:
+        step.prune()
 
 
 def _is_call(op: Operation) -> bool:
-    return op.opdef.in_place is not None and not op.opdef.chooses and not op.opdef.stateful and not op._control_inputs
+    return op.opdef.in_place is not None and not op.opdef.chooses
 
 
-def _body(op: Operation, depth: int) -> StepGraph | None:
-    """The body of the function that an op calls; None if there is more to it than pure ops."""
-    body = function_body(as_function(op.attrs[op.opdef.function_attrs[0]], op.graph))
-    if body.has_control_flow or body.targets or len(body.feeds) != len(op._inputs):
+def _called(op: Operation) -> GraphFunction:
+    return as_function(op.attrs[op.opdef.function_attrs[0]], op.graph)
+
+
+def _body(op: Operation, function: GraphFunction, step: StepGraph, place: Place | None, depth: int,
+          again: bool) -> StepGraph | None:
+    """The body of a called function; None if it stays a call."""
+    if not step.fed.isdisjoint(map(id, op.outputs)):
         return None
-    inline_calls(body, depth + 1)
-    return body if len(body.ops) <= _LARGE else None
+    body = function_body(function)
+    if body.has_control_flow or len(body.feeds) != len(op._inputs) or len(body.fetches) != len(op.outputs):
+        return None
+    if place is not None:
+        body.place(place([o._origin for o in body.ops]))
+    inline_calls(body, place, depth + 1)
+    if len(body.ops) > (_SMALL if again else _LARGE):
+        return None
+    if place is not None:
+        step.place(body.places)
+    return body
+
+
+def _around(step: StepGraph, call: Operation, body: StepGraph) -> tuple[list[Operation], Operation]:
+    """Has the body wait for what its call waits for: an op before it, if there is anything; and an op that happens after it."""
+    before = []
+    effects = [op for op in body.ops if not op.opdef.foldable and not (op.opdef.per_session and not op._inputs)]
+    if call._control_inputs:
+        before.append(step.make("NoOp", [], {}, call, [], []))
+        for op in effects:
+            op._control_inputs = [*op._control_inputs, *before]
+    return before, step.make("NoOp", [], {}, call, [], [], [*before, *effects])

@@ -20,6 +20,7 @@ class Options:
     shape_optimization: bool = True
     remapping: bool = True
     loop_optimization: bool = True
+    function_optimization: bool = True             # functions that are called are inlined
     recording: bool = True                         # short steps run without the interpreter (step/compile/recorded.py)
     jit: bool = False                              # the step waits for its best version (step/tiers)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
-from typing import Any
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.optimize.arithmetic import simplify_arithmetic
 from penstock._src.step.optimize.branches import narrow_branches
 from penstock._src.step.optimize.common import merge_common
@@ -16,7 +14,7 @@ from penstock._src.step.optimize.early import advance_early
 from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fuse
-from penstock._src.step.optimize.inlining import inline_calls
+from penstock._src.step.optimize.inlining import Place, inline_calls
 from penstock._src.step.optimize.loop_variables import narrow_loops
 from penstock._src.step.optimize.loops import improve_body, improve_loops
 from penstock._src.step.optimize.options import Options
@@ -43,23 +41,21 @@ PASSES = (
 _IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}
 
 
-def optimize(ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
-             options: Options, placed: dict[Operation, Any] | None = None, dims: list | None = None,
-             inline: bool = False) -> StepGraph:
-    """A copy of the step's ops, with the passes that `options` ask for done to it; for feeds of shapes `dims`, if given.
+def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,
+             place: Place | None = None) -> StepGraph:
+    """Does the passes that `options` ask for to a step; for feeds of shapes `dims`, if given, or as the body of a loop.
 
-    `inline` puts the ops of functions that it calls into it.
+    `place` gives devices to the ops of functions that it calls.
     """
-    step = StepGraph(ops, fetches, targets, feeds, placed)
-    if inline:
-        inline_calls(step)
+    if options.function_optimization:
+        inline_calls(step, place)
     if dims is not None:
         specialize_shapes(step, dims)
     narrow_branches(step)
     step.joins_pointwise = options.remapping and may_join(step)
     for switch, run in PASSES:
         if getattr(options, switch):
-            (_IN_BODIES.get(run, run) if inline else run)(step)
+            (_IN_BODIES.get(run, run) if in_loop else run)(step)
     advance_early(step)
     return step
 

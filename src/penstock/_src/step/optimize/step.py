@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
+
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import OpDef, get
+
+_SMALL = 64          # elements of a value that is known beforehand and becomes a constant of the graph
 
 
 class _View:
@@ -28,7 +33,7 @@ class StepGraph:
     """The ops of a step with what is fetched from it, run for its effect, and fed to it."""
 
     def __init__(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
-                 placed: dict[Operation, Any] | None = None):
+                 placed: dict[Operation, Any] | None = None, held: dict[Operation, Any] | None = None):
         made: dict[int, Tensor] = {}
         views: dict[int, _View] = {}
         copies: dict[Operation, Operation] = {}
@@ -38,6 +43,10 @@ class StepGraph:
             if view is None:
                 view = views[id(op.graph)] = _View(op.graph)
             copy = copies[op] = _copy(op, view)
+            if held is not None and op in held:
+                copy.opdef, copy.attrs = _known(op, held[op])
+                if isinstance(held[op], torch.Tensor):
+                    copy.outputs[0]._dims = tuple(held[op].shape)
             for t, c in zip(op.outputs, copy.outputs):
                 made[id(t)] = c
             self.ops.append(copy)
@@ -55,6 +64,15 @@ class StepGraph:
         self.has_control_flow = any(op.opdef.control_flow for op in ops)
         self._where = placed
         self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
+
+    @property
+    def places(self) -> dict[Operation, Any]:
+        """The devices of the ops that these are copies of."""
+        return self._where or {}
+
+    def place(self, more: dict[Operation, Any]) -> None:
+        """Adds devices for ops that are put into the step."""
+        self._where = {**self.places, **more}
 
     @property
     def placed(self) -> dict[Operation, Any] | None:
@@ -124,8 +142,8 @@ class StepGraph:
         op.__dict__.update(like.__dict__)
         op.opdef, op.attrs, op._inputs, op._counts = opdef, attrs, inputs, ()
         op._control_inputs = list(like._control_inputs if control is None else control)
-        op.outputs = [Tensor(op, i, t, d) for i, (t, d) in enumerate(zip(dtypes or [t._dtype for t in like.outputs], dims,
-                                                                         strict=True))]
+        dtypes = [t._dtype for t in like.outputs] if dtypes is None else dtypes
+        op.outputs = [Tensor(op, i, t, d) for i, (t, d) in enumerate(zip(dtypes, dims, strict=True))]
         return op
 
 
@@ -143,6 +161,13 @@ def _copy(op: Operation, view: _View) -> Operation:
         outputs.append(c)
     new.outputs = outputs
     return new
+
+
+def _known(op: Operation, value: Any) -> tuple[OpDef, dict[str, Any]]:
+    """The op, in place of a placeholder, that gives a value known beforehand; passes see through a short one."""
+    if isinstance(value, torch.Tensor) and value.is_cpu and value.numel() <= _SMALL and value.dtype is not torch.bfloat16:
+        return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": np.array(value)}
+    return get("_Held"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value}
 
 
 def is_const(t: Tensor) -> bool:

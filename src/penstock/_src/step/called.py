@@ -1,0 +1,84 @@
+"""A function that eager code calls: a step of its own, compiled for the variables that it is called with.
+
+Inside a graph, a function is a part of the step that calls it. Called from Python, it is the whole step, as a `Session.run` is,
+and gets what sessions have: programs for shapes that come again, recordings, CUDA graphs, and its share of the cores. The
+handles among its arguments are bound when it is compiled, so that the compiler sees which variables it reads and writes.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._src.base import dtypes
+from penstock._src.execute import sharing
+from penstock._src.graph.functions import GraphFunction, raise_typed
+from penstock._src.step.compiler import compile_step
+from penstock._src.step.optimize.pipeline import paused_collector
+from penstock._src.step.spec import step_of
+
+if TYPE_CHECKING:
+    from penstock._src.step.runnable import Runnable
+
+_MOST = 8                    # sets of variables that a function is compiled for; then for any
+
+
+class Bound:
+    """A function compiled for some handles: what runs it, and whether it may wait for other steps."""
+
+    __slots__ = ("runnable", "waits", "held")
+
+    def __init__(self, function: GraphFunction, ctx: Any, held: dict[int, Any]):
+        spec, env = step_of(function, ctx, held)
+        with paused_collector():
+            self.runnable: Runnable = compile_step(spec, env)
+        self.waits = any(op.opdef.blocking for op in spec.ops)
+        self.held = held                             # so that their ids stay theirs
+
+    def run(self, ctx: Any, values: list) -> tuple:
+        """One step, on the values that are not bound."""
+        runnable = self.runnable.pick(values)
+        token = id(values)
+        if not self.waits:
+            sharing.begin(token, not runnable.unlocked)
+        try:
+            return runnable.run(ctx, *values)
+        except Exception as e:
+            raise_typed(e, runnable)
+            raise
+        finally:
+            if not self.waits:
+                sharing.end(token)
+
+
+class CalledFunction:
+    """The steps of one function, by the handles among its arguments."""
+
+    __slots__ = ("_function", "_handles", "_others", "_steps", "_resources")
+
+    def __init__(self, function: GraphFunction):
+        self._function = function
+        self._handles = [i for i, t in enumerate(function.inputs) if t.dtype.base_dtype == dtypes.resource]
+        self._others = [i for i, t in enumerate(function.inputs) if t.dtype.base_dtype != dtypes.resource]
+        self._steps: dict[tuple, Bound] = {}
+        self._resources: Any = None                  # that the steps are compiled for
+
+    def run(self, ctx: Any, values: list) -> tuple:
+        """Runs the function on run-time values."""
+        if self._resources is not ctx.resources:
+            self._steps, self._resources = {}, ctx.resources
+        handles = self._handles
+        if not handles:
+            return (self._steps.get(()) or self._bound(ctx, values, ())).run(ctx, values)
+        key = tuple([id(values[i]) for i in handles])
+        found = self._steps.get(key) or self._bound(ctx, values, key)
+        return found.run(ctx, values if not found.held else [values[i] for i in self._others])
+
+    def _bound(self, ctx: Any, values: list, key: tuple) -> Bound:
+        if len(self._steps) >= _MOST:
+            key = ("any",)
+            if key in self._steps:
+                return self._steps[key]
+            found = Bound(self._function, ctx, {})
+        else:
+            found = Bound(self._function, ctx, {i: values[i] for i in self._handles})
+        self._steps[key] = found
+        return found
