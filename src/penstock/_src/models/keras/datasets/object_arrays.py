@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import pickle
-import zipfile
 from typing import Any
 
 import numpy as np
+
+from penstock._src.io import archives
 
 
 class Plain(pickle.Unpickler):
@@ -24,8 +25,9 @@ class Plain(pickle.Unpickler):
 def load(path: Any) -> dict[str, Any]:
     """The arrays of an .npz by name."""
     made: dict[str, Any] = {}
-    with zipfile.ZipFile(path) as archive:
+    with archives.opened(path) as archive:
         for member in archive.namelist():
+            archives.check(archive.getinfo(member))
             name = member.removesuffix(".npy")
             with archive.open(member) as f:
                 version = np.lib.format.read_magic(f)

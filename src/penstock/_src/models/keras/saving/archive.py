@@ -18,14 +18,13 @@ import numpy as np
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
-from penstock._src.io import paths
+from penstock._src.io import archives, hdf5_guard, paths
 from penstock._src.models.keras.engine.base_layer import Layer, to_snake_case
 from penstock._src.models.keras.saving import keras3
 from penstock._src.models.keras.saving.model_files import plain_json
 
 backend = LazyModule("penstock._src.models.keras.backend")
 _CONFIG, _META, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
-_LIMIT = 1 << 40               # bytes of weights that are unpacked at most
 
 # The slots of optimizers, in the order in which Keras 3 keeps them for each variable.
 _SLOTS = {"Adam": ("m", "v"), "AdamW": ("m", "v"), "Nadam": ("m", "v"), "Adamax": ("m", "v"), "SGD": ("momentum",),
@@ -121,7 +120,7 @@ def _write_weights(model: Any, file: Any, include_optimizer: bool) -> None:
 
 def _read_weights(model: Any, file: Any, skip_mismatch: bool) -> None:
     """Sets the weights; none of them if some do not fit."""
-    with h5py.File(file, "r") as f:
+    with hdf5_guard.opened(file) as f:
         pairs: list = []
         problems: list = []
         _collect(model, f, set(), pairs, problems)
@@ -182,7 +181,7 @@ def is_weights_file(path: str) -> bool:
     """Whether an HDF5 file has weights by their way, not layer by layer."""
     if not os.path.exists(path):
         raise OSError(f"Unable to open file: no such file: '{path}'")
-    with h5py.File(path, "r") as f:
+    with hdf5_guard.opened(path) as f:
         return "layer_names" not in f.attrs and "layer_names0" not in f.attrs
 
 
@@ -192,8 +191,9 @@ def load_weights(model: Any, path: str, skip_mismatch: bool = False) -> None:
         raise ValueError("You are loading weights into a model that has not been built yet, and therefore has no variables. "
                          "Call the model on some data first.")
     if is_archive(path):
-        with zipfile.ZipFile(path) as z:
-            _read_weights(model, _unpacked(z), skip_mismatch)
+        with archives.opened(path) as z, hdf5_guard.typed(path):
+            weights = io.BytesIO(archives.read(z, _WEIGHTS))
+        _read_weights(model, weights, skip_mismatch)
     else:
         _read_weights(model, path, skip_mismatch)
 
@@ -202,13 +202,6 @@ def load_weights(model: Any, path: str, skip_mismatch: bool = False) -> None:
 def is_archive(path: str) -> bool:
     """Whether a file is a `.keras` file."""
     return os.path.isfile(path) and zipfile.is_zipfile(path)
-
-
-def _unpacked(z: zipfile.ZipFile) -> io.BytesIO:
-    info = z.getinfo(_WEIGHTS)
-    if info.file_size > _LIMIT:
-        raise ValueError(f"The weights in the file would take {info.file_size} bytes.")
-    return io.BytesIO(z.read(_WEIGHTS))
 
 
 def save_model(model: Any, path: str, include_optimizer: bool = True) -> None:
@@ -227,12 +220,14 @@ def save_model(model: Any, path: str, include_optimizer: bool = True) -> None:
 
 def load_model(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
     """Reads `.keras`."""
-    with zipfile.ZipFile(path) as z:
+    with archives.opened(path) as z:
         try:
-            config = json.loads(z.read(_CONFIG))
-            weights = _unpacked(z)
+            config = json.loads(archives.read(z, _CONFIG))
+            weights = io.BytesIO(archives.read(z, _WEIGHTS))
         except KeyError as e:
             raise ValueError(f"{path} is not a .keras file: {e}") from None
+    if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
+        raise ValueError(f"{path} does not describe a model: {_CONFIG} has no class_name.")
     model = keras3.rebuild(config, custom_objects)
     if compile and config.get("compile_config"):
         keras3.compile_as(model, config["compile_config"], custom_objects)

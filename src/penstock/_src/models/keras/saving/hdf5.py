@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
-from penstock._src.io import paths
+from penstock._src.io import hdf5_guard, paths
 from penstock._src.models.keras.saving import archive, keras3
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
 from penstock._src.models.keras.saving.model_files import model_from_config, plain_json
@@ -41,7 +41,7 @@ def _read(path: Any) -> Iterator[Any]:
     if hasattr(path, "create_group"):
         yield path
     else:
-        with h5py.File(path, "r") as f:
+        with hdf5_guard.opened(path) as f:
             yield f
 
 

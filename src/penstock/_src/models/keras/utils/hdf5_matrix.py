@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.io import hdf5_guard
 
 
 @export("keras.utils.HDF5Matrix")
@@ -22,6 +23,7 @@ class HDF5Matrix:
     def __init__(self, datapath: Any, dataset: str, start: int = 0, end: int | None = None, normalizer: Callable | None = None):
         import h5py
         if datapath not in self.refs:
+            hdf5_guard.check(datapath)
             self.refs[datapath] = h5py.File(datapath, "r")
         self.data = self.refs[datapath][dataset]
         self.start, self.end = start, self.data.shape[0] if end is None else end

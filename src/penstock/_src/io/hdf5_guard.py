@@ -1,0 +1,98 @@
+"""HDF5 files that cannot harm the process that reads them.
+
+One flipped byte can crash or hang the HDF5 library. `checked` has a short-lived process, with limits on time and memory, go
+through a file first (`hdf5_child.py`); what it got through, this process reads with h5py as usual. Links to other files and
+values in other files are refused, and so are sizes without bytes behind them.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._src.base import errors
+
+_SCRIPT = os.path.join(os.path.dirname(__file__), "hdf5_child.py")
+_FLOOR, _RATIO = 1 << 30, 1100              # bytes that the datasets of any file may take, and per byte of the file
+_SPARE = 2 << 30                            # address space of the process that looks, besides three times the file
+_SECONDS, _PER_BYTE = 60, 2e-8              # of computing for any file, and per byte
+
+_REMEMBERED = 64                            # files that are not looked at again while they are as they were
+_passed: dict[tuple, None] = {}
+
+
+@contextlib.contextmanager
+def opened(path: Any) -> Iterator[Any]:
+    """An h5py.File to read from, of a path or of an io.BytesIO, after it was checked."""
+    check(path)
+    import h5py
+    with typed(path), h5py.File(path, "r", locking=False) as f:
+        yield f
+
+
+@contextlib.contextmanager
+def typed(path: Any) -> Iterator[None]:
+    """What reading damaged files raises, as one of tf.errors or an OSError; ValueError and TypeError come through."""
+    import struct
+    import zipfile
+    import zlib
+    try:
+        yield
+    except (KeyError, IndexError, UnicodeError, RecursionError, MemoryError, struct.error, zipfile.BadZipFile, zlib.error,
+            EOFError) as e:
+        raise errors.DataLossError(None, None, f"{_name(path)} is damaged or of another kind: {type(e).__name__}: {e}") from e
+    except RuntimeError as e:
+        if "Unable to" not in str(e) and "Can't" not in str(e):           # not the words of the HDF5 library
+            raise
+        raise errors.DataLossError(None, None, f"{_name(path)} is damaged: {e}") from e
+
+
+def check(path: Any) -> None:
+    """DataLossError if a file crashes, hangs or exhausts the HDF5 library, PermissionDeniedError for what is refused."""
+    if not isinstance(path, io.BytesIO):
+        name = os.fspath(path)
+        if not os.path.isfile(name):
+            raise FileNotFoundError(2, f"Unable to open file: no such file: '{name}'")
+        found = os.stat(name)
+        key = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+        if key not in _passed:
+            _look_at(name, path)
+            _passed[key] = None
+            while len(_passed) > _REMEMBERED:
+                _passed.pop(next(iter(_passed)))
+        return
+    with tempfile.NamedTemporaryFile(suffix=".h5") as copy:
+        copy.write(path.getbuffer())
+        copy.flush()
+        _look_at(copy.name, path)
+
+
+def _look_at(name: str, path: Any) -> None:
+    import h5py
+    size = os.path.getsize(name)
+    most = max(_FLOOR, _RATIO * size)
+    seconds = int(_SECONDS + _PER_BYTE * most)
+    folder = os.path.dirname(os.path.dirname(h5py.__file__))
+    command = [sys.executable, "-E", "-s", _SCRIPT, folder, name, str(_SPARE + 3 * size + _FLOOR), str(seconds), str(most)]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=10 * seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise errors.DataLossError(None, None, f"{_name(path)} is damaged: the HDF5 library does not get through it") from None
+    words = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode == 2:
+        raise errors.PermissionDeniedError(None, None, f"{_name(path)} is refused: {words}")
+    if done.returncode == 3 and words.startswith(("OSError", "FileNotFoundError", "BlockingIOError", "PermissionError")):
+        raise OSError(f"{_name(path)}: {words.partition(': ')[2]}")
+    if done.returncode:
+        what = words or f"the HDF5 library ended with signal {-done.returncode}"
+        raise errors.DataLossError(None, None, f"{_name(path)} is damaged: {what}")
+
+
+def _name(path: Any) -> str:
+    return "The file of weights" if isinstance(path, io.BytesIO) else str(path)

@@ -1,0 +1,183 @@
+"""Damaged and hostile files of models: typed errors, no crash, no hang, no other files, bounded memory."""
+import io
+import json
+import os
+import random
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.base import errors
+from penstock._src.io import archives, hdf5_guard
+
+TYPED = (errors.OpError, OSError, ValueError, TypeError)
+CASES = int(os.environ.get("PENSTOCK_FUZZ", 8))
+
+
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(5, input_shape=(4,), name="a"), tf.keras.layers.Dense(2, name="b")])
+    made.compile("adam", "mse")
+    return made
+
+
+def saved(path):
+    made = model()
+    made.save_weights(str(path)) if "weights" in path.name else made.save(str(path))
+    return path.read_bytes()
+
+
+def load(path):
+    if "weights" in path.name:
+        model().load_weights(str(path))
+    else:
+        tf.keras.models.load_model(str(path))
+
+
+def flipped(rng, data):
+    out = bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(min(len(out), 4096) if rng.random() < 0.8 else len(out))
+        out[at] = rng.choice([out[at] ^ 1 << rng.randrange(8), 0xFF, 0])
+    return bytes(out)
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.weights.h5", "m.keras"])
+def test_flipped_bytes(tmp_path, name):
+    path = tmp_path / name
+    good, rng = saved(path), random.Random(name)
+    load(path)
+    for case in range(CASES):
+        path.write_bytes(flipped(rng, good))
+        try:
+            load(path)
+        except TYPED:
+            pass
+        except Exception as e:
+            raise AssertionError(f"case {case}: {type(e).__name__}: {e}") from e
+    path.write_bytes(good)
+    load(path)
+
+
+def test_a_file_that_crashes_the_library_is_a_data_loss_error(tmp_path, monkeypatch):
+    """What the process that looks does, stands for any crash: it kills itself."""
+    path, script = tmp_path / "m.weights.h5", tmp_path / "crash.py"
+    saved(path)
+    script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    monkeypatch.setattr(hdf5_guard, "_SCRIPT", str(script))
+    with pytest.raises(errors.DataLossError, match="signal 11"):
+        load(path)
+
+
+def test_a_file_that_hangs_the_library_is_a_data_loss_error(tmp_path, monkeypatch):
+    path, script = tmp_path / "m.weights.h5", tmp_path / "hang.py"
+    saved(path)
+    script.write_text("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass\n")
+    monkeypatch.setattr(hdf5_guard, "_SCRIPT", str(script))
+    with pytest.raises(errors.DataLossError, match="damaged"):
+        load(path)
+
+
+def refused(tmp_path, build, match):
+    path = tmp_path / "m.weights.h5"
+    saved(path)
+    with h5py.File(path, "a") as f:
+        build(f)
+    with pytest.raises(errors.PermissionDeniedError, match=match):
+        load(path)
+
+
+def test_other_files_are_not_read(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"x" * 400)
+
+    def external(f):
+        del f["layers/dense/vars/0"]
+        f.create_dataset("layers/dense/vars/0", (4, 5), "f4", external=[(str(secret), 0, 80)])
+    refused(tmp_path, external, "in another file")
+
+    def link(f):
+        f["elsewhere"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/x")
+    refused(tmp_path, link, "link to another file")
+
+    def virtual(f):
+        layout = h5py.VirtualLayout((4,), "f4")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (4,))
+        f.create_virtual_dataset("v", layout)
+    refused(tmp_path, virtual, "from other files")
+
+
+def test_sizes_without_bytes_are_refused(tmp_path):
+    refused(tmp_path, lambda f: f.create_dataset("big", (1 << 40,), "f4"), "claims")
+    refused(tmp_path, lambda f: f.create_dataset("big", (1 << 40,), "f4", chunks=(1 << 20,), compression="gzip"), "claims")
+
+
+@pytest.mark.parametrize("member", ["config.json", "model.weights.h5"])
+def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch, member):
+    monkeypatch.setattr(archives, "FLOOR", 1 << 20)
+    path = tmp_path / "m.keras"
+    saved(path)
+    with zipfile.ZipFile(path) as z:
+        held = {n: z.read(n) for n in z.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, data in held.items():
+            z.writestr(name, data if name != member else bytes(8 << 20))
+    with pytest.raises(errors.ResourceExhaustedError, match="unpack"):
+        load(path)
+
+
+def test_archives_of_arrays_are_bounded(tmp_path, monkeypatch):
+    from penstock._src.models.keras.datasets import object_arrays
+    monkeypatch.setattr(archives, "FLOOR", 1 << 20)
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(1 << 21))
+    with pytest.raises(errors.ResourceExhaustedError):
+        object_arrays.load(tmp_path / "a.npz")
+    (tmp_path / "b.npz").write_bytes(b"PK\x03\x04 no")
+    with pytest.raises(errors.DataLossError):
+        object_arrays.load(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("config", ["[]", "{}", '{"class_name": 3}', '{"module": "keras", "class_name": "Sequential"}', "7",
+                                    "null", '{"module": "keras", "class_name": "Sequential", "config": {"layers": 5}}'])
+def test_descriptions_that_are_not_of_a_model(tmp_path, config):
+    path = tmp_path / "m.keras"
+    saved(path)
+    with zipfile.ZipFile(path) as z:
+        held = {n: z.read(n) for n in z.namelist()}
+    with zipfile.ZipFile(path, "w") as z:
+        for name, data in held.items():
+            z.writestr(name, config if name == "config.json" else data)
+    with pytest.raises(TYPED):
+        load(path)
+
+
+def test_a_file_is_looked_at_once_while_it_stays_as_it_is(tmp_path, monkeypatch):
+    path, calls = tmp_path / "m.weights.h5", []
+    saved(path)
+    look = hdf5_guard._look_at
+    monkeypatch.setattr(hdf5_guard, "_look_at", lambda *args: (calls.append(1), look(*args)))
+    load(path)
+    load(path)
+    assert len(calls) == 1
+    saved(path)
+    load(path)
+    assert len(calls) == 2
+
+
+def test_the_check_leaves_good_files_alone(tmp_path):
+    """Files as Keras writes them: strings in attributes, empty datasets, compressed and chunked ones, links inside."""
+    memory = io.BytesIO()
+    with h5py.File(memory, "w") as f:
+        f.attrs["config"] = json.dumps({"a": 1}).encode()
+        f.attrs["names"] = np.asarray([b"x", b"y"])
+        f.attrs["none"] = np.asarray([], "S1")
+        f.attrs["empty"] = h5py.Empty("f")
+        f.create_dataset("empty", (0, 3), "f4")
+        f.create_dataset("scalar", (), "i8", data=3)
+        f.create_dataset("packed", (500, 500), "f4", data=np.zeros((500, 500)), chunks=(50, 50), compression="gzip")
+        f["again"] = f["packed"]
+        f["soft"] = h5py.SoftLink("/packed")
+        f["group/loop"] = h5py.SoftLink("/group")
+    hdf5_guard.check(memory)
