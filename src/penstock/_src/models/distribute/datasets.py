@@ -49,7 +49,7 @@ def split_batches(dataset: Any, count: int) -> Any:
     """
     spec = dataset.element_spec
     _check_batched(spec)
-    known = {s.shape[0] for s in structure.flatten(spec) if isinstance(s, TensorSpec) and s.shape.rank}
+    known = {s.shape.as_list()[0] for s in structure.flatten(spec) if isinstance(s, TensorSpec) and s.shape.rank}
     known = {getattr(d, "value", d) for d in known}
     fixed = next(iter(known)) if len(known) == 1 and None not in known else None
 

@@ -87,6 +87,11 @@ class StrategyExtended:
     def _in_multi_worker_mode(self) -> bool:
         return False
 
+    @property
+    def _own_copies(self) -> bool:
+        """Whether this process is one of several that keep copies of the variables, and train them in step."""
+        return False
+
     def non_slot_devices(self, var_list: Any) -> Any:
         """The devices of what an optimizer keeps beside no variable in particular."""
         return self.parameter_devices

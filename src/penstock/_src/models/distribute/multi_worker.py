@@ -110,6 +110,10 @@ class MultiWorkerExtended(MirroredExtended):
     def _in_multi_worker_mode(self) -> bool:
         return self._place.count > 1
 
+    @property
+    def _own_copies(self) -> bool:
+        return self._place.count > 1
+
     # -- variables ----------------------------------------------------------------------------------------------------
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
         given, dtype = kwargs.get("initial_value"), kwargs.get("dtype")

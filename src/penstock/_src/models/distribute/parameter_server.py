@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.base.waits import Wait
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.device_setter import replica_device_setter
 from penstock._src.graph import context
@@ -85,6 +86,7 @@ class BetweenGraphExtended(OneDeviceExtended):
         own = [v for v in missing if v.device.startswith(self._default_device)]
         theirs = [v for v in missing if not v.device.startswith(self._default_device)]
         deadline = time.monotonic() + PATIENCE
+        waited = Wait(lambda: f"the chief of {self.cluster.as_dict()} to initialize {', '.join(v.name for v in theirs[:5])}")
         with session.graph.as_default():
             ready = [get("VarIsInitializedOp")(v.handle) for v in theirs]
         while theirs and not all(session.run(ready)):
@@ -93,7 +95,7 @@ class BetweenGraphExtended(OneDeviceExtended):
                 raise errors.DeadlineExceededError(
                     None, None, f"The chief has not initialized {names} in {PATIENCE:.0f} s. Is it running? The cluster is "
                     f"{self.cluster.as_dict()}.")
-            time.sleep(0.2)
+            time.sleep(waited.patience(0.2) or 0.0)
         return own
 
     def _allow_variable_partition(self) -> bool:
@@ -148,7 +150,8 @@ def _extended(strategy: Any, resolver: Any) -> Any:
     """The extended of a worker of a cluster, or of a process by itself."""
     resolver = _checked(resolver)
     cluster = resolver.cluster_spec()
-    if not cluster.jobs or set(cluster.jobs) == {"worker"} and cluster.num_tasks("worker") == 1:
+    alone = not cluster.jobs or set(cluster.jobs) == {"worker"} and cluster.num_tasks("worker") == 1
+    if alone or resolver.task_type == "evaluator":           # which is outside of the cluster, and reads its checkpoints
         return CentralStorageExtended(strategy)
     return BetweenGraphExtended(strategy, cluster, resolver.task_type, resolver.task_id, resolver)
 

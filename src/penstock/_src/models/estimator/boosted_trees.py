@@ -8,6 +8,7 @@ import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
+from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.models.estimator import boosting
 from penstock._src.models.estimator.canned import _class_head
 from penstock._src.models.estimator.estimator import Estimator
@@ -169,7 +170,7 @@ class _BoostedTrees(Estimator):
         e = self._ensemble()
         with tf.Graph().as_default(), tf.Session() as sess:
             given = input_fn()
-            if isinstance(given, tf.data.Dataset):
+            if isinstance(given, DatasetV2):
                 given = tf.data.make_initializable_iterator(given)
                 sess.run([given.initializer, tf.tables_initializer()])
                 given = given.get_next()

@@ -17,6 +17,7 @@ import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
+from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.models.estimator import replicas
 from penstock._src.models.estimator.run_config import RunConfig
 from penstock._src.models.estimator.spec import EstimatorSpec, ModeKeys
@@ -119,16 +120,24 @@ class Estimator:
             worker_hooks += spec.training_hooks
             tf.summary.scalar("loss", spec.loss)
             self._give_saver(spec.scaffold)
-            with tf.train.MonitoredTrainingSession(
-                    master=self._config.master, is_chief=self._config.is_chief, checkpoint_dir=self.model_dir,
-                    scaffold=spec.scaffold, hooks=worker_hooks,
-                    chief_only_hooks=self._chief_hooks(spec, worker_hooks, listeners), save_checkpoint_secs=0,
-                    save_summaries_steps=self._config.save_summary_steps,
-                    config=self._session_config(), log_step_count_steps=every) as sess:
+            with self._training_session(spec, worker_hooks, listeners) as sess:
                 loss = None
                 while not sess.should_stop():
                     _, loss = sess.run([spec.train_op, spec.loss])
         return loss
+
+    def _training_session(self, spec: EstimatorSpec, hooks: list, listeners: tuple) -> Any:
+        """The session of this task. Where each worker has a copy of the variables, each restores or initializes its own, in a
+        session of its process; one of them writes."""
+        own = replicas.own_copies(self._config.train_distribute)
+        if own and not self._config.train_distribute.extended.should_checkpoint:
+            creator = tf.train.ChiefSessionCreator(spec.scaffold, "", self._session_config(), str(self.model_dir))
+            return tf.train.MonitoredSession(creator, hooks)
+        return tf.train.MonitoredTrainingSession(
+            master="" if own else self._config.master, is_chief=own or self._config.is_chief, checkpoint_dir=self.model_dir,
+            scaffold=spec.scaffold, hooks=hooks, chief_only_hooks=self._chief_hooks(spec, hooks, listeners),
+            save_checkpoint_secs=0, save_summaries_steps=self._config.save_summary_steps, config=self._session_config(),
+            log_step_count_steps=self._config.log_step_count_steps)
 
     def _give_saver(self, scaffold: Any) -> None:
         if scaffold.saver is None and not tf.get_collection(tf.GraphKeys.SAVERS):
@@ -308,7 +317,7 @@ class Estimator:
         with tf.device("/cpu:0"):
             result = input_fn(**arguments)
         hooks: list = []
-        if isinstance(result, tf.data.Dataset):
+        if isinstance(result, DatasetV2):
             iterator = tf.data.make_initializable_iterator(result)
             tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             result = iterator.get_next()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.models.estimator.spec import EstimatorSpec, ModeKeys
 
 
@@ -26,6 +27,11 @@ def scope(strategy: Any) -> Iterator[None]:
             yield
     finally:
         strategy._scale_loss_for_estimator = before
+
+
+def own_copies(strategy: Any) -> bool:
+    """Whether the workers of a strategy have a copy of the variables each, in sessions of their own, and train in step."""
+    return strategy is not None and strategy.extended._own_copies
 
 
 def build(estimator: Any, strategy: Any, input_fn: Any, mode: str) -> EstimatorSpec:
@@ -57,7 +63,7 @@ def _input(estimator: Any, input_fn: Any, mode: str, input_context: Any) -> Any:
     given = {"mode": mode, "params": estimator.params, "config": estimator.config, "input_context": input_context}
     with tf.device("/cpu:0"):
         made = input_fn(**{n: v for n, v in given.items() if n in taken})
-    if not hasattr(made, "element_spec"):
+    if not isinstance(made, DatasetV2):
         raise ValueError("With a distribution strategy, input_fn must return a tf.data.Dataset, from which each replica takes "
                          f"a batch; it returned {made!r}.")
     return made

@@ -99,13 +99,14 @@ class RunConfig:
         if not jobs:
             return
         _check_addresses(jobs)
-        if TaskType.CHIEF not in jobs and TaskType.MASTER not in jobs:
+        led = TaskType.CHIEF in jobs or TaskType.MASTER in jobs
+        if not led and self._train_distribute is None:
             raise ValueError('If "cluster" is set in TF_CONFIG, it must have one "chief" node.')
         if self._task_type is None or "index" not in task:
             raise ValueError('If "cluster" is set in TF_CONFIG, "task" must have a "type" and an "index" '
                              f'("task" is {json.dumps(task)}).')
         self._num_ps_replicas = len(jobs.get(TaskType.PS, ()))
-        self._num_worker_replicas = len(jobs.get(TaskType.WORKER, ())) + 1
+        self._num_worker_replicas = len(jobs.get(TaskType.WORKER, ())) + led
         if self._task_type == TaskType.EVALUATOR:
             self._is_chief, self._num_ps_replicas, self._num_worker_replicas = False, 0, 0
             self._cluster_spec, self._global_id_in_cluster = tf.train.ClusterSpec({}), None
@@ -114,7 +115,8 @@ class RunConfig:
         if known is None or self._task_id >= len(known):
             raise ValueError(f'TF_CONFIG names the task {self._task_type}:{self._task_id}, but its "cluster" has '
                              f"{ {k: len(v) for k, v in jobs.items()} }.")
-        self._is_chief = self._task_type in (TaskType.CHIEF, TaskType.MASTER)
+        self._is_chief = self._task_type in (TaskType.CHIEF, TaskType.MASTER) or \
+            not led and (self._task_type, self._task_id) == (TaskType.WORKER, 0)        # as strategies take it
         if self._task_type != TaskType.PS:
             self._master = f"grpc://{known[self._task_id]}"
         order = [TaskType.CHIEF, TaskType.MASTER, TaskType.WORKER, TaskType.PS]

@@ -6,6 +6,7 @@ watches the checkpoints and evaluates each new one, a parameter server serves un
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import os
 import time
@@ -13,8 +14,10 @@ from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
+from penstock._src.base.waits import Wait
 from penstock._src.models.estimator.estimator import Estimator, _global_step_of
 from penstock._src.models.estimator.exporter import Exporter
+from penstock._src.models.estimator.replicas import own_copies
 from penstock._src.models.estimator.run_config import TaskType
 
 _POLL_SECS = 2.0                     # how often an evaluator looks for a checkpoint
@@ -86,8 +89,9 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
     if config.task_type == TaskType.PS:
         _server(config).join()
         return None
-    with _served(config):
-        if not config.is_chief:
+    in_step = own_copies(config.train_distribute)            # then the strategy has a server already
+    with contextlib.nullcontext() if in_step else _served(config):
+        if not config.is_chief and not in_step:
             delay = min(_MOST_SECS, (config.task_id + 1) * _STAGGER_SECS)
             if config.experimental_max_worker_delay_secs is not None:
                 delay = min(delay, config.experimental_max_worker_delay_secs)
@@ -178,7 +182,7 @@ def _run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -
         raise ValueError("An evaluator needs TrainSpec.max_steps to know when training ends")
     time.sleep(eval_spec.start_delay_secs)
     evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
-    began = -math.inf
+    began, waited = -math.inf, Wait(lambda: f"a checkpoint of the chief in {estimator.model_dir}")
     while not evaluator.result or evaluator.result["global_step"] < train_spec.max_steps:
         if time.monotonic() - began < eval_spec.throttle_secs:
             time.sleep(min(_POLL_SECS, eval_spec.throttle_secs))
@@ -186,6 +190,9 @@ def _run_evaluator(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -
         started = time.monotonic()
         if evaluator.evaluate() is not None:
             began = started
+            waited = Wait(lambda: f"a newer checkpoint of the chief in {estimator.model_dir} than that of step "
+                          f"{evaluator.result['global_step']}; training ends at {train_spec.max_steps}")
         else:
+            waited.patience()
             time.sleep(_POLL_SECS)
     return evaluator.result, evaluator.exports

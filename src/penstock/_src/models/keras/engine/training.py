@@ -342,7 +342,8 @@ class Model(Saved, Network):
         if strategy is None:
             return GraphStep(self, mode, layout, flat)
         if not getattr(strategy.extended, "experimental_between_graph", False):
-            return ReplicaGraphStep(self, mode, layout, flat)
+            with strategy.scope():                   # a model without an input shape makes its variables now
+                return ReplicaGraphStep(self, mode, layout, flat)
         return strategy.run(lambda: GraphStep(self, mode, layout, flat))
 
     @property
