@@ -105,3 +105,26 @@ def test_named_files_exist():
         for name in re.findall(r"`([\w/]+\.(?:py|md|txt|toml))`", (ROOT / page).read_text()):
             places = [ROOT / name, *(ROOT / "src/penstock").rglob(name)]
             assert any(p.exists() for p in places), f"{page}: {name}"
+
+
+# -- ARCHITECTURE.md --------------------------------------------------------------------------------------------------
+SOURCE = ROOT / "src/penstock/_src"
+
+
+def test_the_picture_shows_the_folders_of_the_tree():
+    picture = (ROOT / "ARCHITECTURE.md").read_text().split("## The folders, in the order of a step")[1].split("\n## ")[0]
+    drawn = re.findall(r"^    (\w+)/ {2,}\S", picture, re.M)
+    assert sorted(drawn) == sorted(p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__")
+    inner = re.findall(r"(?<![\w/])(\w+)/(\w+)(?= ──►)|(\w+)/(?=[ ,:])", picture)
+    assert inner and all(any(SOURCE.rglob("/".join(filter(None, names)))) for names in inner)
+
+
+def test_walks_are_short_and_never_return():
+    """Each walk has at most ten files, all of them in the tree, none of them twice."""
+    walks = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Walks\n")[1].split("\n## ")[0].split("\n### ")[1:]
+    assert [w.split("\n")[0] for w in walks] == ["One `session.run`", "One eager op with a tape", "One `tf.function`",
+                                                 "One distributed step", "One `fit`", "One `save`"]
+    for walk in walks:
+        files = re.findall(r"^\d+\. `([\w/]+\.py)`: ", walk, re.M)
+        assert 4 <= len(files) <= 10 and len(set(files)) == len(files), walk
+        assert [f for f in files if not (SOURCE / f).exists()] == []
