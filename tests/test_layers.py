@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "training.train": LIBRARY | {"state.checkpoint", "cluster", "state.variables"},
     "training.profiler": CORE | {"execute"},
     "library.image": LIBRARY, "library.losses": LIBRARY, "library.metrics": LIBRARY, "library.weights": LIBRARY,
+    "library.numpy": LIBRARY,
     "library.linalg": LIBRARY | {"state.module"},
     "library.ragged": LIBRARY | {"data.pipelines"},
     "library.distributions": LIBRARY | {"library.linalg", "state.variables"},

@@ -20,10 +20,10 @@ class Masked(tf.experimental.BatchableExtensionType):
 
 class Many(tf.experimental.ExtensionType):
     x: tf.Tensor
-    parts: typing.Tuple[tf.Tensor, ...]
+    parts: tuple[tf.Tensor, ...]
     named: typing.Mapping[str, tf.Tensor]
     n: int = 3
-    maybe: typing.Union[tf.Tensor, None] = None
+    maybe: tf.Tensor | None = None
 
 
 def test_fields_are_converted_and_fixed():
@@ -93,7 +93,7 @@ def test_own_constructors_validation_and_inheritance():
     assert tf.function(lambda p: p)(Positive(tf.constant([1, 2]), 2)).x.numpy().tolist() == [2, 4]
 
 
-@pytest.mark.parametrize("hint", [list, typing.List[int], typing.Dict[str, int], typing.Mapping[tf.Tensor, int], object])
+@pytest.mark.parametrize("hint", [list, list[int], dict[str, int], typing.Mapping[tf.Tensor, int], object])
 def test_annotations_that_fields_cannot_have(hint):
     with pytest.raises(TypeError, match="(?i)unsupported"):
         type(tf.experimental.ExtensionType)("Bad", (tf.experimental.ExtensionType,), {"__annotations__": {"x": hint}})

@@ -1,0 +1,116 @@
+"""tf.experimental.numpy against NumPy: values, and the types that promotion gives."""
+import warnings
+
+import numpy as np
+import pytest
+
+import penstock as tf
+
+tnp = tf.experimental.numpy
+A = np.arange(-6, 6).reshape(3, 4)
+F = (A / 4 + 0.1).astype(np.float32)
+U = np.array([3, 5, 8], np.uint8)
+C = F[0] + 1j * F[1]
+B = np.array([True, False, True])
+
+# Written once, evaluated with NumPy's module and with ours.
+EXPRESSIONS = """
+np.add(A, 1.5) | np.add(U, 2) | np.add(F, 1) | np.add(F, A) | np.subtract(U, np.int8(4)) | np.multiply(B, 3)
+np.divide(A, 4) | np.true_divide(U, U) | np.floor_divide(A, 4) | np.mod(A, 5) | np.remainder(F, 2) | np.power(F, 2)
+np.float_power(A, 2) | np.maximum(A, 0.5) | np.minimum(B, True) | np.arctan2(A, F) | np.hypot(A, 2) | np.logaddexp(F, A)
+np.logaddexp2(F, 1) | np.heaviside(F, 1) | np.gcd(A, 4) | np.lcm(A, 6) | np.bitwise_and(A, 6) | np.bitwise_or(B, False)
+np.bitwise_xor(U, 3) | np.equal(A, 2) | np.not_equal(F, A) | np.greater(A, 0.5) | np.less_equal(U, 5)
+np.logical_and(A, 1) | np.logical_xor(B, 0) | np.abs(A) | np.absolute(C) | np.fabs(A) | np.negative(F) | np.square(A)
+np.conj(C) | np.exp(A) | np.expm1(F) | np.log(A + 9) | np.log1p(A + 9) | np.log2(A + 9) | np.log10(A + 9)
+np.sqrt(A + 9) | np.cbrt(A) | np.sin(A) | np.cos(F) | np.tan(F) | np.arctan(A) | np.sinh(F) | np.arcsinh(A) | np.tanh(A)
+np.deg2rad(A) | np.rad2deg(F) | np.floor(F) | np.ceil(F) | np.fix(F) | np.sinc(F) | np.reciprocal(F) | np.sign(A)
+np.signbit(F) | np.isfinite(F) | np.isnan(F) | np.isinf(A) | np.real(C) | np.imag(C) | np.imag(F) | np.angle(C)
+np.iscomplex(C) | np.isreal(C) | np.around(F, 1) | np.round(F, 2) | np.clip(A, -2, 3) | np.exp2(A) | np.logical_not(A)
+np.sum(A) | np.sum(U) | np.sum(F, axis=1) | np.sum(B) | np.prod(U) | np.mean(A) | np.mean(F, axis=0, keepdims=True)
+np.var(A) | np.var(F, axis=1, ddof=1) | np.std(F) | np.max(A, axis=0) | np.amin(F) | np.any(A) | np.all(A, axis=1)
+np.ptp(A, axis=0) | np.nansum([1, np.nan, 2]) | np.nanmean([1, np.nan, 2]) | np.nanprod([1, np.nan, 2])
+np.count_nonzero(A, axis=0) | np.argmax(F) | np.argmin(A, axis=1) | np.cumsum(U) | np.cumprod(F, axis=1) | np.diff(A)
+np.diff(F, n=2, axis=0) | np.average(F, axis=0) | np.average(A, axis=1, weights=[1, 2, 3, 4]) | np.reshape(A, (4, 3))
+np.reshape(A, (4, 3), order="F") | np.ravel(F) | np.expand_dims(A, 1) | np.squeeze(A[None]) | np.transpose(A)
+np.moveaxis(A[None], 0, -1) | np.swapaxes(A[None], 0, 2) | np.flip(A) | np.flip(A, 1) | np.flipud(A) | np.fliplr(A)
+np.rot90(A) | np.rot90(A, 3) | np.rot90(A, 2) | np.roll(A, 2) | np.roll(A, 1, axis=1) | np.broadcast_to(U, (2, 3))
+np.atleast_1d(3) | np.atleast_2d(U) | np.atleast_3d(A) | np.tile(U, 2) | np.tile(A, (2, 1)) | np.tile(U, (2, 2))
+np.repeat(U, 2) | np.repeat(A, [1, 2, 0], axis=0) | np.pad(A, 1, mode="constant")
+np.pad(A, ((1, 0), (0, 2)), mode="reflect") | np.tril(A) | np.triu(A, 1) | np.diagonal(A, 1) | np.trace(A)
+np.diag(U, 1) | np.diag(A, -1) | np.diagflat(A[:1]) | np.concatenate([A, F]) | np.concatenate([A, U], axis=None)
+np.stack([U, U], axis=1) | np.hstack([U, U]) | np.vstack([U, B]) | np.dstack([A, F]) | np.append(U, [1.5])
+np.sort(A, axis=0) | np.sort(F, axis=None) | np.where(A > 0, A, 0.5) | np.take(A, [0, 5]) | np.take(A, [1], axis=1)
+np.take_along_axis(A, np.argsort(-A, 1), axis=1) | np.select([A < -2, A > 2], [A, A * 2], 0)
+np.compress([False, True], A, axis=0) | np.matmul(A, F.T) | np.matmul(A, A[0]) | np.dot(A, A.T) | np.inner(A, A)
+np.outer(U, [1, 2]) | np.vdot(C, C) | np.kron(A, U) | np.tensordot(A, A, 2) | np.einsum("ij,kj->ik", A, F)
+np.cross(A[:, :3], F[:, :3]) | np.polyval(U, F) | np.linspace(0, 1, 5) | np.linspace(A[0], 3, 4, axis=1)
+np.linspace(0, 1, 5, endpoint=False) | np.logspace(0, 2, 3) | np.geomspace(1, 100, 3) | np.arange(5)
+np.arange(1, 2, 0.25) | np.arange(3, dtype=np.float32) | np.eye(3, 4, 1) | np.identity(2) | np.tri(3, 4)
+np.vander(A[0]) | np.vander(A[0], 2, increasing=True) | np.zeros((2, 3)) | np.ones(3, np.int8) | np.full((2, 2), 7)
+np.full_like(F, 2) | np.zeros_like(U) | np.ones_like(A, np.float32) | np.array([1, 2.5]) | np.array([1, 2])
+np.array(U, ndmin=2) | np.asarray([True]) | np.isclose(F, F + 1e-9) | np.allclose(A, A) | np.array_equal(A, A)
+np.argsort(F, axis=0) | np.array_equal(A, U) | np.nextafter(F, 1)
+"""
+CASES = [e.strip() for line in EXPRESSIONS.strip().splitlines() for e in line.split("|")]
+
+
+@pytest.mark.parametrize("expression", CASES)
+def test_as_numpy(expression):
+    scope = dict(A=A, F=F, U=U, C=C, B=B)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.asarray(eval(expression, {**scope, "np": np}))
+    given = {k: tf.constant(v) for k, v in scope.items()}
+
+    class Module:
+        def __getattr__(self, name):
+            return getattr(np if name in ("int8", "float32", "nan") else tnp, name)
+    got = eval(expression, {**(given if ".T" not in expression else scope), "np": Module()})
+    np.testing.assert_allclose(got.numpy(), expected, rtol=2e-5, atol=1e-6)
+    assert got.dtype.as_numpy_dtype == expected.dtype
+
+
+def test_several_results():
+    for ours, theirs in ((tnp.nonzero(A > 2), np.nonzero(A > 2)), (tnp.split(A, [1], axis=1), np.split(A, [1], axis=1)),
+                         (tnp.hsplit(A, 2), np.hsplit(A, 2)), (tnp.vsplit(A, 3), np.vsplit(A, 3)),
+                         (tnp.meshgrid(U, A[0]), np.meshgrid(U, A[0])), (tnp.ix_(U, B), np.ix_(U, B)),
+                         (tnp.broadcast_arrays(A, U[0]), np.broadcast_arrays(A, U[0])), (tnp.divmod(A, 3), np.divmod(A, 3)),
+                         (tnp.diag_indices(3), np.diag_indices(3))):
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)
+
+
+@pytest.mark.parametrize("kinds", [("int32", 1.0), ("float32", 1), ("float32", "int64"), ("int8", "uint8"), ("bool", "int8"),
+                                   ("float16", 2.5), ("complex64", "float64"), ("uint8", 300.0)])
+def test_promotion_is_numpys(kinds):
+    ours = [getattr(tf, k) if isinstance(k, str) else k for k in kinds]
+    theirs = [np.dtype(k) if isinstance(k, str) else k for k in kinds]
+    assert tnp.result_type(*ours) == np.result_type(*theirs)
+
+
+def test_inside_functions_and_gradients():
+    @tf.function
+    def f(x):
+        return tnp.sum(tnp.where(x > 1, tnp.square(x), tnp.exp(x)))
+    x = tf.constant([0., 2.])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    np.testing.assert_allclose(tape.gradient(y, x).numpy(), [1., 4.])
+
+
+def test_random_numbers_follow_the_seed():
+    tnp.random.seed(3)
+    first = [tnp.random.rand(3), tnp.random.randn(2, 2), tnp.random.randint(1, 5, size=4), tnp.random.uniform(2, 3, size=2)]
+    tnp.random.seed(3)
+    again = [tnp.random.rand(3), tnp.random.randn(2, 2), tnp.random.randint(1, 5, size=4), tnp.random.uniform(2, 3, size=2)]
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert first[0].dtype == tf.float64 and first[2].dtype == tf.int64 and 2 <= float(tf.reduce_min(first[3])) < 3
+
+
+def test_names_are_those_of_tensorflow():
+    for name in ("float_", "string_", "newaxis", "pi", "inf", "finfo", "iinfo", "ndarray", "issubdtype"):
+        assert hasattr(tnp, name), name
+    assert tnp.ndarray is tf.Tensor and tnp.finfo(tf.float32).bits == 32 and tnp.iinfo(np.int8).max == 127
