@@ -18,6 +18,7 @@ from penstock._src.ops.registry import get
 from penstock._src.state.checkpoint import state
 from penstock._src.state.checkpoint.containers import NoDependency
 from penstock._src.state.checkpoint.object_graph import NoRestoreSaveable, ObjectGraphView
+from penstock._src.state.checkpoint.options import CheckpointOptions, called_back
 from penstock._src.state.checkpoint.reader import CheckpointReader, object_graph_of
 from penstock._src.state.checkpoint.restore import (
     CheckpointLoadStatus,
@@ -168,13 +169,18 @@ class _Checkpoint(AutoTrackable):
         self._maybe_create_save_counter()
         return self._save_counter
 
-    def _write(self, file_prefix: Any, session: Any) -> Any:
+    def _write(self, file_prefix: Any, session: Any, options: Any = None) -> Any:
+        if isinstance(options, CheckpointOptions):
+            self._saver._graph_view.skip_slots = options.experimental_skip_slot_variables
         done = self._saver.save(paths.as_text(file_prefix), session=session)
-        if isinstance(done, bytes):
-            return done.decode()
-        return done.numpy().decode() if context.executing_eagerly() else done
+        path = done.decode() if isinstance(done, bytes) else done.numpy().decode() if context.executing_eagerly() else done
+        called_back(options, path)
+        return path
 
-    def _save(self, file_prefix: Any, session: Any) -> str:
+    def sync(self) -> None:
+        """Waits for writes that have begun; every write has ended when it returns."""
+
+    def _save(self, file_prefix: Any, session: Any, options: Any = None) -> str:
         file_prefix = paths.as_text(file_prefix)
         if _inside_function():
             raise NotImplementedError("Calling tf.train.Checkpoint.save() from a function is not supported, as save() modifies "
@@ -193,7 +199,7 @@ class _Checkpoint(AutoTrackable):
                 with colocate_with(self.save_counter):
                     self._save_assign_op = NoDependency(self.save_counter.assign_add(1, read_value=True))
             number = session.run(self._save_assign_op)
-        path = self._write(f"{file_prefix}-{number}", session)
+        path = self._write(f"{file_prefix}-{number}", session, options)
         state.write_state(os.path.dirname(file_prefix), path, [path], relative=True)
         return path
 
@@ -271,11 +277,11 @@ class Checkpoint(_Checkpoint):
 
     def write(self, file_prefix: Any, options: Any = None) -> Any:
         """Writes a checkpoint with exactly this prefix."""
-        return self._write(file_prefix, None)
+        return self._write(file_prefix, None, options)
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
         """Writes a checkpoint with this prefix and a number, and names it in the state file."""
-        return self._save(file_prefix, None)
+        return self._save(file_prefix, None, options)
 
 
 # -- keeping some of them --------------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ class PythonStringStateSaveable(PythonStateSaveable):
 class ObjectGraphView:
     """The objects that are reached from a root."""
 
+    skip_slots = False          # whether the slots of optimizers are left out
+
     def __init__(self, root: Any, cached: bool = False):
         self._root = root
         self.saveables_cache: Any = {} if cached else None       # id of an object -> attribute -> saveables
@@ -132,7 +134,7 @@ class ObjectGraphView:
         """The objects, the way to each, and their graph as a message."""
         objects, ways = self.walk()
         numbers = {id(o): i for i, o in enumerate(objects)}
-        slots = _slots(objects, numbers, ways)
+        slots = {} if self.skip_slots else _slots(objects, numbers, ways)
         graph = TrackableObjectGraph()
         for obj in objects:
             node = graph.nodes.add()

@@ -1,0 +1,131 @@
+"""tf.train.CheckpointOptions, and views of what a checkpoint or an object graph holds."""
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph.trackable import Trackable
+from penstock._src.state.checkpoint.reader import object_graph_of
+
+
+@export("train.CheckpointOptions")
+class CheckpointOptions:
+    """How tf.train.Checkpoint writes and reads.
+
+    `experimental_write_callbacks` are called after a write, without arguments or with the path. A write with `enable_async`
+    has ended when it returns, which keeps what asynchronous writes promise. `experimental_skip_slot_variables` leaves the slots
+    of optimizers out. `experimental_io_device` names the device that would touch the file system; here it is the host.
+    """
+
+    __slots__ = ("experimental_io_device", "experimental_enable_async_checkpoint", "experimental_write_callbacks",
+                 "enable_async", "experimental_skip_slot_variables", "experimental_sharding_callback")
+
+    def __init__(self, experimental_io_device: Any = None, experimental_enable_async_checkpoint: bool = False,
+                 experimental_write_callbacks: Any = None, enable_async: bool = False,
+                 experimental_skip_slot_variables: bool = False, experimental_sharding_callback: Any = None):
+        for callback in experimental_write_callbacks or ():
+            if not callable(callback):
+                raise AssertionError(f"Callbacks must be callable, got {callback!r}")
+        self.experimental_io_device = experimental_io_device
+        self.enable_async = experimental_enable_async_checkpoint or enable_async
+        self.experimental_enable_async_checkpoint = self.enable_async
+        self.experimental_write_callbacks = experimental_write_callbacks
+        self.experimental_skip_slot_variables = experimental_skip_slot_variables
+        self.experimental_sharding_callback = experimental_sharding_callback
+
+
+def called_back(options: Any, path: Any) -> None:
+    """Runs the callbacks of a write that has ended."""
+    for callback in getattr(options, "experimental_write_callbacks", None) or ():
+        count = len(inspect.signature(callback).parameters)
+        if count > 1:
+            raise AssertionError(f"Callbacks take no argument, or the path; {callback!r} takes {count}")
+        callback(path) if count else callback()
+
+
+@export("train.TrackableView")
+class TrackableView:
+    """The objects that are reached from a root, and how they depend on each other.
+
+    >>> tf.train.TrackableView(root).descendants()
+    """
+
+    def __init__(self, root: Any):
+        self._root = root
+
+    @property
+    def root(self) -> Any:
+        """The object where the view begins."""
+        return self._root() if callable(self._root) and not isinstance(self._root, Trackable) else self._root
+
+    @classmethod
+    def children(cls, obj: Any, save_type: Any = "checkpoint", **kwargs: Any) -> dict:
+        """The direct dependencies of an object, by name."""
+        obj._maybe_initialize_trackable()
+        return {ref.name: ref.ref for ref in obj._checkpoint_dependencies}
+
+    def descendants(self) -> list:
+        """All objects, breadth first, the root first."""
+        found, seen, at = [self.root], {id(self.root)}, 0
+        while at < len(found):
+            for child in self.children(found[at]).values():
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    found.append(child)
+            at += 1
+        return found
+
+
+@export("train.CheckpointView")
+class CheckpointView:
+    """The objects of a checkpoint on disk, and how they match a program's.
+
+    >>> tf.train.CheckpointView(path).descendants()
+    """
+
+    def __init__(self, save_path: Any):
+        self._graph = object_graph_of(save_path)
+
+    def children(self, node_id: int) -> dict:
+        """The numbers of the objects that one depends on, by name."""
+        return {c.local_name: c.node_id for c in self._graph.nodes[node_id].children}
+
+    def descendants(self) -> list:
+        """The numbers of all objects, breadth first."""
+        found, seen, at = [0], {0}, 0
+        while at < len(found):
+            for child in self.children(found[at]).values():
+                if child not in seen:
+                    seen.add(child)
+                    found.append(child)
+            at += 1
+        return found
+
+    def match(self, obj: Any) -> dict:
+        """The object of a program for each object of the checkpoint that has one in the same place.
+
+        ValueError if one object of the checkpoint would stand for several.
+        """
+        matched = {0: obj}
+        todo = [(0, obj)]
+        while todo:
+            number, value = todo.pop(0)
+            ours = TrackableView.children(value)
+            for name, child in self.children(number).items():
+                if name not in ours:
+                    continue
+                known = matched.get(child)
+                if known is None:
+                    matched[child] = ours[name]
+                    todo.append((child, ours[name]))
+                elif known is not ours[name]:
+                    raise ValueError(f"Object graph contains inconsistent nodes: {name!r} stands for several objects.")
+        return matched
+
+    def diff(self, obj: Any) -> tuple[list, list, dict]:
+        """What only the checkpoint has, what only the program has, and what both have."""
+        matched = self.match(obj)
+        only_there = [n for n in self.descendants() if n not in matched]
+        mine = {id(v) for v in matched.values()}
+        return only_there, [v for v in TrackableView(obj).descendants() if id(v) not in mine], matched
