@@ -23,6 +23,7 @@ EXTENSIONS = [
     Extension("penstock._src.kernels._images", [f"{KERNELS}/_images.c"], depends=[f"{KERNELS}/_threads.h"],
               extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._pointwise", [f"{KERNELS}/_pointwise.c"],
-              depends=[f"{KERNELS}/_pointwise_lanes.h", f"{KERNELS}/_threads.h"], extra_compile_args=["-O3"], optional=True),
+              depends=[f"{KERNELS}/_pointwise_lanes.h", f"{KERNELS}/_threads.h"],
+              extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
 ]
 setup(ext_modules=EXTENSIONS if has_compiler() and os.environ.get("PENSTOCK_PURE") != "1" else [])

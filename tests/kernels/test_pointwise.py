@@ -13,6 +13,14 @@ REFERENCE = {
     "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b, "DIV": lambda a, b: a / b,
     "NEG": lambda a: -a, "SQUARE": lambda a: a * a, "COPY": lambda a: a, "ADD_PRODUCT": lambda a, b, c: a + b * c,
     "SIGMOID": torch.sigmoid, "TANH": torch.tanh,
+    "EXP": torch.exp, "ABS": torch.abs, "RELU": torch.relu, "MAXIMUM": lambda a, b: torch.maximum(a, b),
+    "MINIMUM": lambda a, b: torch.minimum(a, b), "RELU_GRAD": lambda g, x: torch.where(x > 0, g, 0.0),
+    "SQUARED_DIFFERENCE": lambda a, b: (a - b) ** 2, "RECIPROCAL": torch.reciprocal,
+    "GREATER": lambda a, b: (a > b).float(), "GREATER_EQUAL": lambda a, b: (a >= b).float(),
+    "LESS": lambda a, b: (a < b).float(), "LESS_EQUAL": lambda a, b: (a <= b).float(),
+    "SELECT": lambda m, a, b: torch.where(m != 0, a, b),
+    "LOG": lambda a: torch.log(a), "LOG1P": lambda a: torch.log1p(a), "SQRT": lambda a: torch.sqrt(a),
+    "RSQRT": lambda a: torch.rsqrt(a),
     "SIGMOID_GRAD": lambda y, g: g * y * (1 - y), "TANH_GRAD": lambda y, g: g * (1 - y * y),
 }
 
@@ -34,7 +42,7 @@ def test_each_instruction(kind, rows, columns):
     terms = [*(whole(i, columns) for i in range(count)), Step(kind, tuple(range(count)))]
     plan = Plan(rows, columns, [rows * columns] * count, [(rows, columns)], terms, [(count, whole(0, columns))])
     found, = plan.run(values)
-    torch.testing.assert_close(found, function(*values), rtol=3e-6, atol=1e-7)
+    torch.testing.assert_close(found, function(*values), rtol=3e-6, atol=1e-7, equal_nan=True)
 
 
 def both(x: torch.Tensor) -> list[torch.Tensor]:
@@ -49,6 +57,34 @@ def test_sigmoid_and_tanh_are_right_to_two_units_in_the_last_place():
     for found, right in zip(both(x), (torch.sigmoid(x.double()), torch.tanh(x.double())), strict=True):
         wrong = (found.double() - right).abs() / right.abs().clamp_min(1e-40)
         assert wrong.max() < 2 * 2 ** -23
+
+
+ODD = [math.inf, -math.inf, math.nan, 0.0, -0.0, -1.0, -2.0, 1.0, 1e-45, 1e-38, 3e38, 88.7, 88.8, -87.3, -103.0, 1e-8, -1e-8,
+       -0.5]
+
+
+@pytest.mark.parametrize("kind, function", [("EXP", torch.exp), ("LOG", torch.log), ("LOG1P", torch.log1p),
+                                            ("SQRT", torch.sqrt), ("RSQRT", torch.rsqrt), ("RECIPROCAL", torch.reciprocal)])
+def test_functions_are_right_to_three_units_in_the_last_place(kind, function):
+    """Also where numbers are odd. What is smaller than normal numbers may be 0."""
+    x = torch.cat([torch.linspace(-87, 88, 200_001), torch.logspace(-37, 38, 200_001), torch.linspace(-0.9, 2, 100_001),
+                   torch.tensor(ODD)])
+    n = x.numel()
+    found, = Plan(1, n, [n], [(n,)], [Columns(0, 0, 0), Step(kind, (0,))], [(1, Columns(0, 0, 0))]).run([x])
+    right = function(x.double())
+    usual = right.isfinite() & (right.abs() > 1.2e-38) & (right.abs() < 3.4e38)
+    assert ((found.double() - right).abs() / right.abs())[usual].max() < 3 * 2 ** -23
+    torch.testing.assert_close(found[~usual], right.float()[~usual], rtol=0, atol=1.2e-38, equal_nan=True)
+
+
+def test_numbers_and_columns_are_repeated():
+    for rows, columns in ((5, 3), (7, 300), (2, 3000)):
+        x, column, one = normal(1, rows, columns), normal(2, rows, 1), normal(3)
+        terms = [whole(0, columns), Columns(1, 0, pointwise.PER_ROW), Columns(2, 0, pointwise.SAME),
+                 Step("SUB", (0, 1)), Step("MUL", (3, 2))]
+        found, = Plan(rows, columns, [rows * columns, rows, 1], [(rows, columns)], terms, [(4, whole(0, columns))]).run(
+            [x, column, one])
+        torch.testing.assert_close(found, (x - column) * one)
 
 
 def test_sigmoid_and_tanh_far_out():

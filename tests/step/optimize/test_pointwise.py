@@ -1,4 +1,4 @@
-"""Pointwise ops of loops as one."""
+"""Pointwise ops as one, in loops and on large arrays."""
 import numpy as np
 import pytest
 
@@ -110,7 +110,7 @@ def test_rows_for_all_rows_and_sums_of_several():
 def test_other_shapes_and_types_stay():
     def body(x, y):
         return [tf.tanh(x) * tf.reduce_sum(y, 1, keepdims=True), tf.tanh(y) + 1]
-    assert joined(looped(body, numbers(1, B, H), numbers(2, B, 2))) == 1               # columns are not rows; y alone
+    assert joined(looped(body, numbers(1, B, H), numbers(2, B, 2))) == 2               # columns are repeated; y alone
     assert joined(looped(lambda x: [tf.tanh(x) * x + x], numbers(3, B, H, dtype=np.float64))) == 0
     assert joined(looped(lambda x: [tf.tanh(x) * x + x], numbers(3, 0, H))) == 0
 
@@ -229,3 +229,40 @@ def test_random_bodies_and_their_gradients(seed):
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+# -- outside of loops -----------------------------------------------------------------------------------------------------
+def test_ops_on_large_arrays_are_joined_with_rows_columns_and_numbers():
+    x, row, column = (tf.Variable(numbers(i, *shape)) for i, shape in enumerate([(200, 300), (300,), (200, 1)]))
+    rate = tf.Variable(0.5)
+    y = tf.where(x > 0.0, tf.exp(-x), tf.log1p(tf.abs(x * row))) - column / (rate + 1.0)
+    fetches = [y, tf.sqrt(tf.square(y) + 1.0)]
+    found = []
+    for on in (True, False):
+        with tf.Session(config=config(remapping=on)) as sess:
+            sess.run(tf.global_variables_initializer())
+            found.append(sess.run(fetches))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+    text = source(fetches)
+    assert text.count("_Pointwise ->") == 1 and "Select" not in text and "Greater" not in text
+
+
+def test_small_arrays_are_not_joined_outside_of_loops():
+    x = tf.Variable(numbers(0, 20, 30))
+    assert "_Pointwise" not in source([tf.tanh(x) * x + 1.0])
+
+
+def test_a_comparison_that_is_also_taken_by_another_op_stays():
+    x = tf.Variable(numbers(0, 200, 300))
+    positive = x > 0.0
+    text = source([tf.where(positive, x * 2.0, x + 1.0), tf.reduce_all(positive)])
+    assert "Greater" in text
+
+
+def test_ops_for_one_consumer_are_computed_as_late_as_it_is():
+    """An optimizer's moment decays before the gradient is known; both belong to one pass."""
+    m, x = tf.Variable(numbers(0, 200, 300)), tf.Variable(numbers(1, 300, 300))
+    gradient = tf.matmul(m, x)
+    text = source([m * 0.9 + gradient * 0.1])
+    assert text.count("_Pointwise ->") == 1 and ": Mul ->" not in text

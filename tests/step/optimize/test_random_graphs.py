@@ -3,12 +3,15 @@
 The graphs have what passes look for: twins, constants, identities, shapes, biases and activations, pools with gradients,
 variables that are read and assigned under control dependencies, branches and loops.
 """
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock.compat.v1 as tf
+from penstock._src.step.optimize import pointwise
 
 from .steps import config
 
@@ -16,7 +19,11 @@ ROWS, COLUMNS = 4, 4
 UNARY = (tf.negative, tf.tanh, tf.nn.relu, tf.square, tf.identity, tf.stop_gradient, tf.sigmoid, tf.zeros_like,
          lambda x: tf.reshape(x, [-1, COLUMNS]), lambda x: tf.reshape(x, tf.shape(x)), lambda x: tf.transpose(tf.transpose(x)),
          lambda x: x + 0., lambda x: x * 1., lambda x: tf.cast(x, tf.float32), lambda x: tf.nn.bias_add(x, tf.ones([COLUMNS])),
-         lambda x: x * tf.cast(tf.size(x), tf.float32), lambda x: tf.nn.softmax(x))
+         lambda x: x * tf.cast(tf.size(x), tf.float32), lambda x: tf.nn.softmax(x), lambda x: tf.log1p(tf.abs(x)),
+         lambda x: x - tf.reduce_mean(x, 1, keepdims=True), lambda x: x * tf.rsqrt(tf.square(x) + 1.),
+         lambda x: tf.log(x * x + 1.),
+         lambda x: tf.where(x > 0., tf.exp(-x), tf.minimum(x, 1.)), lambda x: tf.sqrt(tf.abs(x) + 0.5) / (1. + tf.square(x)),
+         lambda x: x / (1. + tf.reduce_sum(tf.abs(x))), lambda x: tf.squared_difference(x, 1.))
 BINARY = (tf.add, tf.subtract, tf.multiply, tf.maximum, tf.matmul, lambda x, y: tf.matmul(x, y, transpose_b=True),
           lambda x, y: tf.nn.relu(tf.matmul(x, y) + tf.constant([1., 2., 3., 4.])))
 CHOICES = ("unary", "binary", "twin", "constant", "branch", "loop", "wait", "assign", "read", "split")
@@ -89,7 +96,8 @@ def test_passes_do_not_change_results(data):
         tf.disable_control_flow_v2()
     else:
         tf.enable_control_flow_v2()
-    with tf.Graph().as_default():
+    large = mock.patch.object(pointwise, "_LARGE", data.draw(st.sampled_from([1, 1 << 14])))     # 1: joined outside of loops
+    with large, tf.Graph().as_default():
         builder = Builder(data.draw)
         for kind in data.draw(st.lists(st.sampled_from(CHOICES), min_size=1, max_size=12)):
             builder.grow(kind)

@@ -13,7 +13,42 @@
 
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; tensors; elements that add_scaled takes */
 
-enum { ADD, SUB, MUL, DIV, NEG, SQUARE, COPY, ADD_PRODUCT, SIGMOID, TANH, SIGMOID_GRAD, TANH_GRAD, KINDS };
+/* Every instruction, and what it makes of its operands a, b and c (vectors; see _pointwise_lanes.h). A comparison is 1 or 0. */
+#define INSTRUCTIONS(EACH)                                                        \
+    EACH(ADD, a + b)                                                              \
+    EACH(SUB, a - b)                                                              \
+    EACH(MUL, a * b)                                                              \
+    EACH(DIV, a / b)                                                              \
+    EACH(NEG, -a)                                                                 \
+    EACH(SQUARE, a * a)                                                           \
+    EACH(COPY, a)                                                                 \
+    EACH(ADD_PRODUCT, a + b * c)                                                  \
+    EACH(SIGMOID, NAME(sigmoid)(a))                                               \
+    EACH(TANH, NAME(hyperbolic_tangent)(a))                                       \
+    EACH(SIGMOID_GRAD, b * (1.f - a) * a)                                         \
+    EACH(TANH_GRAD, b * (1.f - a * a))                                            \
+    EACH(EXP, NAME(exponential)(a))                                               \
+    EACH(LOG, NAME(logarithm)(a))                                                 \
+    EACH(LOG1P, NAME(logarithm_of_one_plus)(a))                                   \
+    EACH(SQRT, NAME(square_root)(a))                                              \
+    EACH(RSQRT, 1.f / NAME(square_root)(a))                                       \
+    EACH(RECIPROCAL, 1.f / a)                                                     \
+    EACH(ABS, (Floats)((Ints)a & 0x7fffffff))                                     \
+    EACH(MAXIMUM, PICK((a > b) | (a != a), a, b))                                 \
+    EACH(MINIMUM, PICK((a < b) | (a != a), a, b))                                 \
+    EACH(RELU, PICK((a > 0.f) | (a != a), a, (Floats){}))                         \
+    EACH(RELU_GRAD, PICK(b <= 0.f, (Floats){}, a))                                \
+    EACH(SQUARED_DIFFERENCE, (a - b) * (a - b))                                   \
+    EACH(GREATER, PICK(a > b, (Floats){} + 1.f, (Floats){}))                      \
+    EACH(GREATER_EQUAL, PICK(a >= b, (Floats){} + 1.f, (Floats){}))               \
+    EACH(LESS, PICK(a < b, (Floats){} + 1.f, (Floats){}))                         \
+    EACH(LESS_EQUAL, PICK(a <= b, (Floats){} + 1.f, (Floats){}))                  \
+    EACH(SELECT, PICK(a != 0.f, b, c))
+
+enum { SAME = -1, PER_ROW = -2 };                     /* strides of operands that are one number for all, or one for each row */
+#define NUMBER(kind, result) kind,
+enum { INSTRUCTIONS(NUMBER) KINDS };
+#undef NUMBER
 
 typedef struct { int32_t values, results, rows, columns, operands, rooms, numbers, instructions, work; } Header;
 typedef struct { int32_t tensor, offset, stride; } Operand;
@@ -25,6 +60,7 @@ typedef struct {
     const float *numbers;
     float *bases[SLOTS];                  /* where the tensors begin */
     int64_t down, across;                 /* rows and columns of a block */
+    int spread;                           /* operands of one number for all or for each row */
 } Job;
 typedef struct { float *at; int64_t stride; } Slot;
 
@@ -102,6 +138,9 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
             Py_RETURN_FALSE;
         }
     }
+    job.spread = 0;
+    for (int i = 0; i < h->operands; i++)
+        job.spread += job.operands[i].stride < 0;
     job.across = h->columns < ROOM ? h->columns : ROOM;
     job.down = h->columns < ROOM ? ROOM / h->columns : 1;
     const int64_t blocks = ((h->rows + job.down - 1) / job.down) * ((h->columns + job.across - 1) / job.across);
@@ -154,7 +193,7 @@ PyMODINIT_FUNC PyInit__pointwise(void)
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         do_block_here = do_block_256, add_scaled_here = add_scaled_256;
     else {
-        PyErr_SetString(PyExc_ImportError, "penstock.kernels._pointwise needs a processor with AVX2 and FMA");
+        PyErr_SetString(PyExc_ImportError, "the pointwise kernels need a processor with AVX2 and FMA");
         return NULL;
     }
 #else
@@ -173,8 +212,9 @@ PyMODINIT_FUNC PyInit__pointwise(void)
         return NULL;
     PyObject *made = PyModule_Create(&module);
     for (int kind = 0; made != NULL && kind < KINDS; kind++) {
-        static const char *const names[KINDS] = {"ADD", "SUB", "MUL", "DIV", "NEG", "SQUARE", "COPY", "ADD_PRODUCT", "SIGMOID", "TANH",
-                                                 "SIGMOID_GRAD", "TANH_GRAD"};
+#define TEXT(kind, result) #kind,
+        static const char *const names[KINDS] = {INSTRUCTIONS(TEXT)};
+#undef TEXT
         if (PyModule_AddIntConstant(made, names[kind], kind) < 0) {
             Py_DECREF(made);
             return NULL;

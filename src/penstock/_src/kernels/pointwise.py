@@ -18,7 +18,9 @@ from penstock._src.base import errors
 from penstock._src.kernels.host_threads import compiled
 
 SLOTS, ROOMS, LARGEST = 96, 24, (1 << 31) - 1       # what fits into a plan, and elements of a tensor
-_WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0}   # of an instruction on one element, where an addition is _LIGHT
+SAME, PER_ROW = -1, -2                              # strides of what is one number for all, or one for each row
+_WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0, "RSQRT": 2.0,
+         "RECIPROCAL": 1.0}                         # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
 _kernels = functools.partial(compiled, "_pointwise")
 
@@ -38,7 +40,10 @@ def add_scaled(to: torch.Tensor, value: torch.Tensor, other: torch.Tensor, scale
 
 
 class Columns(NamedTuple):
-    """Columns of a tensor, as many as the plan has: from element `offset` on, rows `stride` elements apart (0: one for all)."""
+    """Columns of a tensor, as many as the plan has: from element `offset` on, rows `stride` elements apart (0: one for all).
+
+    A stride of SAME or PER_ROW repeats one number over all columns: the tensor's only one, or that of the row.
+    """
 
     tensor: int
     offset: int
@@ -137,7 +142,8 @@ class _Assembler:
                     self._write("COPY", place, (slots[i],))
         behind = len(self.operands) + self.rooms
         rows = [[s if s >= 0 else behind - 1 - s for s in line] for line in self.instructions]
-        if behind + len(self.numbers) > SLOTS or self.rooms + len(self.numbers) > ROOMS or max(self.sizes) > LARGEST:
+        filled = self.rooms + len(self.numbers) + sum(o.stride < 0 for o in self.operands)
+        if behind + len(self.numbers) > SLOTS or filled > ROOMS or max(self.sizes) > LARGEST:
             raise ValueError("too much for one plan")
         header = (self.given, len(self.sizes) - self.given, *self.shape, len(self.operands), self.rooms, len(self.numbers),
                   len(rows), math.ceil(self.work))

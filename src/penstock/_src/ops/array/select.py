@@ -22,6 +22,7 @@ from penstock._src.ops.registry import get, op
 select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type",
                python_names={"t": "x", "e": "y"})
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
+select_op.pointwise = select_v2.pointwise = "SELECT"
 
 
 @select_op.shape

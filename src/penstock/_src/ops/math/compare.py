@@ -34,6 +34,8 @@ less_equal = _ordering("LessEqual", torch.le, "Whether x <= y, elementwise.")
 greater = _ordering("Greater", torch.gt, "Whether x > y, elementwise.")
 greater_equal = _ordering("GreaterEqual", torch.ge, "Whether x >= y, elementwise.")
 less.number, less_equal.number, greater.number, greater_equal.number = "{} < {}", "{} <= {}", "{} > {}", "{} >= {}"
+less.pointwise, less_equal.pointwise, greater.pointwise, greater_equal.pointwise = (
+    "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
 # -- equality ---------------------------------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ log1p = unary("Log1p", torch.log1p, "floating", "math.log1p", "log1p", doc="log(
 sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
 tanh = unary("Tanh", torch.tanh, "floating", "math.tanh nn.tanh tanh", doc="The hyperbolic tangent of x.")
 neg.pointwise, square.pointwise, sigmoid.pointwise, tanh.pointwise = "NEG", "SQUARE", "SIGMOID", "TANH"
+exp.pointwise, log.pointwise, log1p.pointwise, abs_op.pointwise = "EXP", "LOG", "LOG1P", "ABS"
+sqrt.pointwise, rsqrt.pointwise, inv.pointwise, reciprocal.pointwise = "SQRT", "RSQRT", "RECIPROCAL", "RECIPROCAL"
 
 for _op, _over in ((exp, torch.exp_), (expm1, torch.expm1_), (log, torch.log_), (log1p, torch.log1p_),
                    (sigmoid, torch.sigmoid_), (tanh, torch.tanh_)):

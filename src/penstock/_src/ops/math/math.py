@@ -164,6 +164,7 @@ add_v1.pointwise = add_v2.pointwise = "ADD"
 sub.pointwise, mul.pointwise = "SUB", "MUL"
 sub.neutral, mul.neutral = {1: 0.0}, {0: 1, 1: 1}
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
+squared_difference.pointwise = "SQUARED_DIFFERENCE"
 
 add_v1.gradient(lambda op, grad: both(op, grad, grad))
 add_v2.gradient(lambda op, grad: both(op, grad, grad))
@@ -279,6 +280,7 @@ def _pow_gradient(op, grad):
 maximum = binary("Maximum", torch.maximum, "real", commutative=True, wide=unsigned.ordered)
 minimum = binary("Minimum", torch.minimum, "real", commutative=True, wide=unsigned.ordered)
 maximum.number, minimum.number = "max({}, {})", "min({}, {})"
+maximum.pointwise, minimum.pointwise = "MAXIMUM", "MINIMUM"
 
 
 def _selected(op, grad, compare: str) -> tuple:

@@ -50,6 +50,7 @@ def check_same_shape(a: torch.Tensor, b: torch.Tensor) -> None:
 # -- Relu ------------------------------------------------------------------------------------------------------------
 relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), export_as="nn.relu")
 relu_grad = _activation_grad("ReluGrad", _REAL)
+relu.pointwise, relu_grad.pointwise = "RELU", "RELU_GRAD"
 
 
 relu.kernel(torch.relu)

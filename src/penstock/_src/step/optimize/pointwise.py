@@ -1,13 +1,17 @@
-"""Pointwise ops in loops: those that work on each element alone, on arrays of one shape, become one op.
+"""Pointwise ops: those that work on each element alone, on arrays of one shape, become one op.
 
 A recurrent cell is a product of matrices and a dozen such ops on small arrays, again and again: calling each of them takes
-as long as its work. Ops that say which instruction does the same (`OpDef.pointwise`) are joined where shapes are
-known: `kernels/pointwise.py` runs their instructions in one pass. Parts of an array that an op has cut along the last axis
-are read where they are, and values that are put side by side along it are written side by side. A bias that a product of
-matrices adds to each row is added here.
+as long as its work. Outside of loops, ops on large arrays take as long as reading and writing memory: one pass over them is
+faster than several. (Ops on small arrays there are left to recordings, which call ATen without Python.)
 
-What may be joined, levels tell: an op's level is at least that of the ops it takes from, and larger than that of those with
-which it cannot be one. Two ops of one level then have no op between them that is not joined.
+Ops that name the instruction that does the same (`OpDef.pointwise`) are joined where shapes are known: `kernels/pointwise.py`
+runs their instructions in one pass. Rows, columns and numbers are repeated over the shape. Parts of an array that an op has cut
+along the last axis are read where they are, and values that are put side by side along it are written side by side. A bias
+that a product of matrices adds to each row is added here.
+
+Levels say what may be joined: an op's level is at least that of the ops it takes from, and larger than that of those with
+which it cannot be one. Two ops of one level then have no op between them that is not joined. Ops whose results only one other
+op takes are computed as late as that one: they are lifted to its level.
 """
 from __future__ import annotations
 
@@ -26,13 +30,19 @@ from penstock._src.step.optimize.loops import chooses
 from penstock._src.step.optimize.step import StepGraph, is_const
 
 _LEAST = 2                   # ops that are worth it
+_LARGE = 1 << 14             # elements of arrays that are, outside of loops
 _MOST = 24
+_TYPES = (dtypes.float32, dtypes.bool)            # truth values only between ops that are joined
 _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
 
 
 def join_pointwise(step: StepGraph) -> None:
-    """Joins pointwise ops in the loops of a step."""
-    if not step.joins_pointwise or not any(op.opdef.back_edge for op in step.ops):
+    """Joins pointwise ops in the loops of a step, or those on large arrays of one without v1 control flow."""
+    if not step.joins_pointwise:
+        return
+    if not any(op.opdef.back_edge for op in step.ops):
+        if not step.has_control_flow:
+            _join(step, [op for op in step.ops if _is_large(op)])
         return
     frames = Frames(step.ops, step.fed)
     inner = {f for f in frames.of.values() if f.parent is not None and not chooses(f)}
@@ -49,6 +59,11 @@ def join_body(step: StepGraph) -> None:
 def may_join(step: StepGraph) -> bool:
     """Whether pointwise ops of a step's loops are joined, if the pass runs."""
     return step.placed is None and not _EVERY_OP and pointwise.available()
+
+
+def _is_large(op: Operation) -> bool:
+    dims = op.outputs[0]._dims if len(op.outputs) == 1 else None
+    return dims is not None and None not in dims and math.prod(dims) >= _LARGE    # type: ignore[type-var,operator]
 
 
 def _in_bodies(ops: Iterable[Operation]) -> set[Operation]:
@@ -68,7 +83,7 @@ def _join(step: StepGraph, ops: list[Operation]) -> None:
         return
     users = step.users()
     by: dict[int, Tensor] = {}
-    for group in _groups(step, able):
+    for group in _groups(step, able, users):
         if len(group) >= _LEAST:
             step.ops += _Group(step, group, users, waited).make(by)
     if by:
@@ -77,15 +92,26 @@ def _join(step: StepGraph, ops: list[Operation]) -> None:
 
 
 def _is_able(op: Operation, step: StepGraph) -> bool:
-    """Whether an op may be one of several: on float32 arrays of its shape, rows for all of them, and constant numbers."""
+    """Whether an op may be one of several: on float32 arrays of its shape, rows for all of them, columns and numbers."""
     if not op.opdef.pointwise or op._control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
     dims = out._dims
-    if out._dtype != dtypes.float32 or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
+    if out._dtype not in _TYPES or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
         return False
-    return all(t._dtype == dtypes.float32 and (t._dims == dims or _is_row(t, dims) or _number(t, step) is not None)
-               for t in op._inputs)
+    return all(t._dtype == dtypes.float32 and (t._dims == dims or _stride(t, dims) is not None or _number(t, step) is not None)
+               or t._dtype == dtypes.bool and t._dims == dims and t._op.opdef.pointwise for t in op._inputs)
+
+
+def _stride(t: Tensor, dims: tuple) -> int | None:
+    """How a tensor that is not of the shape `dims` is repeated over it: a row, a column or one number; None if otherwise."""
+    if t._dims is None or None in t._dims:
+        return None
+    if _is_row(t, dims):
+        return 0
+    if math.prod(t._dims) == 1 and len(t._dims) <= len(dims):             # type: ignore[type-var]
+        return pointwise.SAME
+    return pointwise.PER_ROW if t._dims == (*dims[:-1], 1) else None
 
 
 def _is_row(t: Tensor, dims: tuple) -> bool:
@@ -100,7 +126,7 @@ def _number(t: Tensor, step: StepGraph) -> Any:
     return t._op.attrs["value"] if t._dims == () and is_const(t) and id(t) not in step.fed else None
 
 
-def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
+def _groups(step: StepGraph, able: set[Operation], users: dict[int, list[Operation]]) -> list[list[Operation]]:
     """The ops that can be one, in their order: of one shape and one level, and each takes from, or feeds to, another one, or is
     put beside it."""
     level: dict[Operation, int] = {}
@@ -113,6 +139,9 @@ def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
         level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
         if op in able:
             group[op] = [op]
+            for s in close:
+                if level[s] < level[op] and _only_for(op, group[s], users):
+                    level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
             if sum(len(group[s]) for s in near.values()) < _MOST:
                 for s in near.values():
@@ -125,6 +154,11 @@ def _groups(step: StepGraph, able: set[Operation]) -> list[list[Operation]]:
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
     return [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]
+
+
+def _only_for(op: Operation, group: list[Operation], users: dict[int, list[Operation]]) -> bool:
+    """Whether nothing but `op` takes the results of a group, so that it may be computed as late as `op`."""
+    return all(u is op or u in group for g in group for u in users.get(id(g.outputs[0]), ()))
 
 
 def _merge(group: dict[Operation, list[Operation]], a: Operation, b: Operation) -> None:
@@ -147,6 +181,7 @@ class _Group:
         self.terms: list[Term] = []
         self.known: dict[int, int] = {}                              # tensor id -> term
         self.read: dict[str | Columns, int] = {}                     # number, or place -> term
+        self.missing = False                                         # whether a truth value comes from elsewhere
         self.fetched = {id(t) for t in step.fetches}
         self.bare: dict[int, tuple[Operation, Tensor]] = {}  # tensor id -> op that returns it without a row, and the row
 
@@ -156,6 +191,8 @@ class _Group:
             self._write(op)
         joined = self._joined()
         wanted = [t for op in self.ops for t in op.outputs if self._is_wanted(t, joined)]
+        if self.missing or any(t._dtype == dtypes.bool for t in wanted):
+            return []
         outputs = [*wanted, *(op.outputs[0] for op in joined)]
         written = [(self.known[id(t)], Columns(i, 0, self.columns)) for i, t in enumerate(wanted)]
         for i, op in enumerate(joined, len(wanted)):
@@ -194,11 +231,12 @@ class _Group:
         """The term that a tensor is."""
         if id(t) in self.known:
             return self.known[id(t)]
+        self.missing |= t._dtype == dtypes.bool
         number = _number(t, self.step)
         if number is not None:
             return self._read(float(number))
         if t._dims != self.dims:
-            return self._read(self._columns(t, 0, 0))
+            return self._read(self._columns(t, 0, _stride(t, self.dims)))
         whole, offset = (t._op._inputs[1], t._value_index * self.columns) if self._is_part(t) else (t, 0)
         width: int = whole._dims[-1]                                 # type: ignore[index,assignment]
         bare = self._without_row(whole)
