@@ -267,7 +267,7 @@ def test_the_pointwise_ops_of_a_cell_are_joined():
     """One op for what an LSTM does to each element, forwards and backwards, as if the batch size were in the graph."""
     x, _, fetches, feeds = recurrent(tf.nn.rnn_cell.LSTMCell(H))
     step = step_of(fetches, feeds=[x])
-    made = optimize([op._origin for op in step.ops], fetches, [], [x], ALL, None, [feeds[0][x].shape])
+    made = optimize(step, ALL, [feeds[0][x].shape])
     types = [op.type for op in made.ops]
     assert types.count("_Pointwise") == 2 and types.count("StackPopV2") <= 3 and "BroadcastGradientArgs" not in types
     assert all(None not in (t._dims or ()) for op in made.ops if op.type == "_Pointwise" for t in op._inputs)
