@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "step.tiers": CORE | {"kernels", "step.compile", "step.runnable"},
     "execute": CORE | {"step.compile", "step.partition", "step.place", "step.runnable",
                        "kernels.devices", "kernels.host_threads"},
-    "eager": CORE | {"kernels", "step.compile", "step.place", "execute"},
+    "eager": CORE | {"kernels", "step", "execute"},
     "eager.autograph": CORE | {"ops"},
     "session": CORE | STEP | {"session.feeds", "session.config", "kernels", "execute"},
     "cluster": CORE | STEP | {"collective", "kernels", "execute", "session"},

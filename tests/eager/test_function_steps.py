@@ -30,8 +30,9 @@ def soon(monkeypatch):
 
 def bound(function):
     """The compiled steps of a tf.function."""
-    called = [c.graph_function._called for c in function._list_all_concrete_functions]
-    return [b for c in called if c is not None for b in c._steps.values()]
+    concrete = function._list_all_concrete_functions
+    called = [c.graph_function._called for c in concrete]
+    return [b for c in called if c is not None for b in c._steps.values()] + [c._ready.bound for c in concrete if c._ready]
 
 
 def programs(function):
@@ -234,6 +235,22 @@ def test_random_numbers_differ_from_call_to_call(way):
     assert len({t.numpy().tobytes() for _ in range(RUNS) for t in f()}) == 2 * RUNS
 
 
+def test_seeds_give_the_numbers_of_tensorflow():
+    """Each function begins its streams with the seeds that were set when it was traced."""
+    expected = [[[0.353691, 0.663588], [0.401088, 0.376839], [0.934100, 0.602150]],
+                [[-1.247091, -0.540268], [0.342640, 0.347916], [0.871690, 1.022380]]]
+    for _ in range(2):
+        tf.random.set_seed(7)
+
+        @tf.function
+        def f():
+            normal, x = tf.random.normal([2]), tf.zeros([2])
+            for _ in tf.range(2):
+                x = x + tf.random.uniform([2], seed=4)
+            return normal, tf.random.uniform([2], seed=3), x
+        np.testing.assert_allclose([f(), f()], expected, atol=1e-5)
+
+
 def test_a_function_called_twice_draws_twice():
     inner = tf.function(lambda: tf.random.uniform([8], seed=5))
     both = tf.function(lambda: (inner(), inner()))
@@ -387,6 +404,40 @@ def test_several_threads_call_one_function():
         t.join()
     assert not failed
     np.testing.assert_allclose(total, [360.0] * 3)
+
+
+def test_arguments_that_are_found_quickly_are_found_rightly():
+    traces = []
+
+    @tf.function
+    def f(x, y=2.0):
+        traces.append(x.dtype)
+        return x * tf.cast(y, x.dtype)
+    one = tf.constant([1.0, 2.0])
+    for _ in range(3):
+        np.testing.assert_array_equal(f(one), [2, 4])
+        np.testing.assert_array_equal(f(tf.constant([1, 2])), [2, 4])
+        np.testing.assert_array_equal(f(one, tf.constant(3.0)), [3, 6])
+        np.testing.assert_array_equal(f(one, 5.0), [5, 10])
+        np.testing.assert_array_equal(f(tf.constant([[1.0]])), [[2]])
+        with tf.GradientTape() as tape:
+            tape.watch(one)
+            y = f(one)
+        np.testing.assert_array_equal(tape.gradient(y, one), [2, 2])
+        with tf.Graph().as_default(), tf1.Session() as sess:
+            np.testing.assert_array_equal(sess.run(f(tf.constant([3.0]))), [6])
+    assert len(traces) == 5 + 3                              # once for each signature, and in each graph
+
+
+def test_results_have_the_structure_that_was_returned():
+    f = tf.function(lambda x: {"b": [x, x + 1], "a": (x * 2, None), "c": x})
+    g, h = tf.function(lambda x: (x, x + 1)), tf.function(lambda x: [x])
+    for i in range(3):
+        x = tf.constant(float(i))
+        found = f(x)
+        assert list(found) == ["b", "a", "c"] and found["a"][1] is None and float(found["b"][1]) == i + 1
+        assert type(g(x)) is tuple and type(h(x)) is list and float(g(x)[1]) == i + 1
+        assert tf.function(lambda: None)() is None
 
 
 def test_steps_go_with_their_function():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 import re
 import threading
 import weakref
@@ -17,7 +18,10 @@ from typing import Any
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.tracebacks import shorten
+from penstock._src.eager import placement
 from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
+from penstock._src.eager.tensor import EagerTensor
+from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import FuncGraph, trace
@@ -25,6 +29,9 @@ from penstock._src.graph.functions import GraphFunction, function_name
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
+from penstock._src.step.called import Bound
+
+_MOST_QUICK = 256                       # combinations of types and shapes that a function finds at once
 
 OBSERVERS: list[Callable] = []          # called with each function that is called (tf.summary.trace_on)
 
@@ -63,6 +70,7 @@ class ConcreteFunction:
         self._arg_names = arg_names
         self.captured_inputs = graph.external_captures
         self._positions = None if arg_names is None else {n: i for i, n in enumerate(arg_names)}
+        self._ready: _Ready | None = None
 
     name = property(lambda self: self.graph_function.name.encode(), doc="The name in the function library, as bytes.")
     inputs = property(lambda self: self.graph.inputs, doc="The input placeholders: arguments, then captures.")
@@ -130,10 +138,17 @@ class ConcreteFunction:
                              f"expected {p.dtype.name}")
         return t
 
-    def call_flat(self, tensors: list) -> Any:
+    def call_flat(self, tensors: Any) -> Any:
         """Calls the function with exactly the tensors that its arguments stand for."""
         for observe in OBSERVERS:
             observe(self)
+        if not context.state.tapes and placement.elsewhere is None and context.executing_eagerly():
+            ready = self._ready
+            ctx = eager_context()
+            if ready is None or not ready.fits(ctx, self.captured_inputs):
+                ready = self._ready = _Ready(self, ctx)
+            if ready.bound is not None and all([type(t) is EagerTensor for t in tensors]):
+                return ready.pack(ready.run(ctx, tensors))
         from penstock._src.ops.control.functional import call
         if context.state.tapes:
             from penstock._src.eager.tape import variable_accessed
@@ -143,14 +158,47 @@ class ConcreteFunction:
         return self._structured(outputs)
 
     def _structured(self, outputs: list) -> Any:
-        like = self.graph.structured_outputs
-        if type(like) is Tensor:
-            return outputs[0]
-        from penstock._src.ops.control.functional_control import rebuild
-        return rebuild(like, outputs)
+        return _packing(self.graph.structured_outputs)(outputs)
 
     def __repr__(self) -> str:
         return f"<ConcreteFunction {self.graph_function.name}({', '.join(self._arg_names or ())})>"
+
+
+class _Ready:
+    """What a call from eager code, outside of tapes, needs of a trace, worked out once: a step that is compiled for what was
+    captured, the types of its results, and their structure."""
+
+    __slots__ = ("bound", "_captured", "_dtypes", "_resources", "pack")
+
+    def __init__(self, concrete: ConcreteFunction, ctx: Any):
+        function, first = concrete.graph_function, concrete._arg_count
+        self._captured, self._resources = concrete.captured_inputs, ctx.resources
+        self._dtypes = [t.dtype.base_dtype for t in function.outputs]
+        self.pack = _packing(concrete.graph.structured_outputs)
+        simple = all(type(t) is EagerTensor for t in self._captured) and \
+            not any(t.dtype in (dtypes.resource, dtypes.variant) for t in (*function.inputs[:first], *function.outputs))
+        held = {first + i: t._value for i, t in enumerate(self._captured)} if simple else {}
+        self.bound = Bound(function, ctx, held) if simple else None
+
+    def fits(self, ctx: Any, captured: list) -> bool:
+        """Whether it still is for these resources and captures."""
+        return self._resources is ctx.resources and self._captured is captured
+
+    def run(self, ctx: Any, tensors: Any) -> list:
+        """The results of a call."""
+        values = self.bound.run(ctx, [t._value for t in tensors])       # type: ignore[union-attr]
+        return [EagerTensor(v, d) for v, d in zip(values, self._dtypes, strict=True)]
+
+
+def _packing(like: Any) -> Callable[[list], Any]:
+    """What puts a list of outputs into a structure."""
+    kind = type(like)
+    if kind is Tensor:
+        return lambda outputs: outputs[0]
+    if kind in (list, tuple) and all(type(t) is Tensor for t in like):
+        return kind
+    from penstock._src.ops.control.functional_control import rebuild
+    return functools.partial(rebuild, like)
 
 
 export.value(ConcreteFunction, "__internal__.ConcreteFunction", v2=["types.experimental.ConcreteFunction"])
@@ -182,6 +230,7 @@ class Function:
         self._lock = threading.RLock()
         self._trace_count = 0
         self._methods: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._quick: dict[tuple, ConcreteFunction] = {}      # traces by the types and shapes of arguments, all of them tensors
         functools.update_wrapper(self, python_function)
 
     python_function = property(lambda self: self._python_function, doc="The function that is traced.")
@@ -235,7 +284,15 @@ class Function:
         if _Settings.eagerly:
             return self._python_function(*args, **kwargs)
         try:
+            key = None if kwargs else _quick_key(args)
+            concrete = self._quick.get(key) if key is not None else None
+            if concrete is not None:
+                return concrete.call_flat(args)
             concrete, tensors = self._choose(args, kwargs)
+            if key is not None and len(tensors) == len(args) and all(map(operator.is_, tensors, args)):
+                if len(self._quick) >= _MOST_QUICK:
+                    self._quick.clear()
+                self._quick[key] = concrete
             return concrete.call_flat(tensors)
         except Exception as e:
             shorten(e)
@@ -370,6 +427,19 @@ def _without_first(function: Callable) -> Any:
     import inspect
     signature = inspect.signature(function)
     return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _quick_key(args: tuple) -> tuple | None:
+    """A key for arguments that are eager tensors, in eager mode; None for others, which take longer to describe."""
+    if not context.executing_eagerly():
+        return None
+    key = [context.state.device]
+    for a in args:
+        if type(a) is not EagerTensor or a._dtype.torch is None:
+            return None
+        key.append(a._dtype)
+        key.append(a._value.shape)
+    return tuple(key)
 
 
 def _surroundings() -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
-from penstock._src.graph import context
+from penstock._src.graph import context, random_seed
 from penstock._src.graph.convert import const_op, convert
 from penstock._src.graph.graph import DeviceScope, Graph, waited_for
 from penstock._src.graph.node import Operation, Tensor
@@ -51,6 +52,7 @@ class FuncGraph(Graph):
         self.watched_variables: dict[int, Any] = {}
         self.backward_of: Any = None                           # the FuncGraph whose gradient this one computes
         self.jit = getattr(self.outer_graph, "jit", False)     # it waits for its best version (step/tiers)
+        self.streams: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()      # of random numbers, per set of resources
         self.ordered = True                                    # side effects happen as written, also those of branches
         self._inherit(collections)
 
@@ -69,6 +71,7 @@ class FuncGraph(Graph):
                 self._collections[key] = outer.get_collection_ref(key)
         self._stacks.variable_creators = base._stacks.variable_creators
         if outer is None:
+            self._seed = random_seed.eager_seed()
             if context.state.device:
                 self._stacks.devices = (DeviceScope(context.state.device),)
             return

@@ -33,6 +33,11 @@ _eager = _Eager()
 _op_seeds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # how many op seeds each graph has given
 
 
+def eager_seed() -> int | None:
+    """The seed that was set outside of graphs."""
+    return _eager.seed
+
+
 def generation() -> int:
     """How many times the eager seed was set."""
     return _eager.generation

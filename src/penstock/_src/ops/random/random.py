@@ -37,8 +37,11 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
         key = f"{kind}/{seed}/{seed2}/{detail}/{random_seed.generation()}"
     else:
         key = f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
-    if ctx.streams is not None:
-        return ctx.streams.get(key) or ctx.streams.setdefault(key, philox.Stream(seed, seed2))
+    streams = ctx.streams
+    if streams is None and node is not None and hasattr(node.graph, "streams"):     # of a function: as long as it lives
+        streams = node.graph.streams.setdefault(ctx.resources, {})
+    if streams is not None:
+        return streams.get(key) or streams.setdefault(key, philox.Stream(seed, seed2))
     return ctx.resources.get_or_create("", key, philox.Stream, lambda: philox.Stream(seed, seed2))
 
 

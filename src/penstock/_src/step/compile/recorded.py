@@ -19,6 +19,7 @@ import itertools
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,8 @@ class Recorded(Program):
         self.alone: Program | None = None            # the recording, for a step that runs alone
         self.shared: Program | None = None           # the recording, for steps that run at once
         self._holds_for: tuple = ()
+        self._held = list(self._variables.values())
+        self._seen: list[Any] = [lambda: None for _ in self._held]       # their values when they were last looked at
         self._constants: list[tuple[str, Any, torch.Tensor]] = []     # variables with their values in the recording
         self._changes: collections.Counter[str] = collections.Counter()
 
@@ -90,7 +93,7 @@ class Recorded(Program):
         """One step."""
         alone, shared = self.alone, self.shared
         if alone is not None and shared is not None:
-            if self._shapes(feeds) == self._holds_for and self._constant(alone):
+            if self._holds(feeds) and self._constant(alone):
                 return self._replayed(shared if self._crowded() else alone, ctx, feeds)
         elif self._left > 0:
             self._left -= 1
@@ -119,6 +122,21 @@ class Recorded(Program):
     def failing_op(self, traceback: Any) -> Operation | None:
         """The op whose statement raised."""
         return self.program.failing_op(traceback)
+
+    def _holds(self, feeds: tuple) -> bool:
+        """Whether feeds and variables lie in memory as they did. Most variables are the same tensors as in the run before:
+        they are known by weak references, for another reference would keep them from being updated in place."""
+        for feed, known in zip(feeds, self._holds_for, strict=False):
+            if not isinstance(feed, torch.Tensor) or (feed.shape, feed.stride()) != known:
+                return False
+        seen = self._seen
+        for i, v in enumerate(self._held):
+            value = v.value
+            if seen[i]() is not value:
+                if not isinstance(value, torch.Tensor) or (value.shape, value.stride()) != self._holds_for[len(feeds) + i]:
+                    return False
+                seen[i] = weakref.ref(value)
+        return True
 
     def _shapes(self, feeds: tuple) -> tuple:
         """What a recording depends on: how feeds and variables lie in memory."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from penstock._src.graph.node import Operation, Tensor
@@ -166,7 +165,7 @@ def _copy(op: Operation, view: _View) -> Operation:
 def _known(op: Operation, value: Any) -> tuple[OpDef, dict[str, Any]]:
     """The op, in place of a placeholder, that gives a value known beforehand; passes see through a short one."""
     if isinstance(value, torch.Tensor) and value.is_cpu and value.numel() <= _SMALL and value.dtype is not torch.bfloat16:
-        return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": np.array(value)}
+        return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value.numpy().copy()}
     return get("_Held"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value}
 
 
