@@ -1,6 +1,7 @@
 """Assertions and waits that several test files share."""
 import contextlib
 import re
+import resource
 import threading
 import time
 
@@ -32,3 +33,16 @@ def eventually(true, seconds=10.0):
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(true())
+
+
+@contextlib.contextmanager
+def within_memory(spare):
+    """Lets the process take no more than so many bytes beyond what it has."""
+    with open("/proc/self/statm") as f:
+        used = int(f.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + spare, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

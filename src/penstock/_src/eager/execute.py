@@ -7,7 +7,7 @@ from penstock._src.base import errors
 from penstock._src.eager import placement
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.execute.context import eager_context
-from penstock._src.execute.failure import kind
+from penstock._src.execute.failure import kind, reason
 from penstock._src.graph import context
 from penstock._src.graph.build import apply, group_inputs, output_types, resolve, structure
 from penstock._src.graph.convert import convert
@@ -148,7 +148,7 @@ def _typed(e: Exception, made_as: type, opdef: OpDef, inputs: list, attrs: dict[
     text = _rule_error(opdef, inputs, attrs, counts)
     if text:
         made_as = errors.InvalidArgumentError
-    return _with_name(made_as(None, None, text or f"{type(e).__name__}: {e}"), opdef, name)
+    return _with_name(made_as(None, None, text or reason(e)), opdef, name)
 
 
 def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple) -> str | None:

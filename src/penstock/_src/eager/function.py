@@ -368,6 +368,14 @@ class Function:
     # -- tracing ------------------------------------------------------------------------------------------------------
     def _traced(self, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list, named: bool,
                 creator: Callable) -> ConcreteFunction:
+        try:
+            return self._traced_once(args, kwargs, tensors, shapes, named, creator)
+        except RecursionError as e:
+            raise errors.ResourceExhaustedError(None, None, f"Tracing {self._name} went deeper than Python's recursion limit. "
+                                                "A function that calls itself must end by a condition on Python values.") from e
+
+    def _traced_once(self, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list, named: bool,
+                     creator: Callable) -> ConcreteFunction:
         from penstock._src.state.variables.variable import variable_creator_scope
         graph = FuncGraph(self._name)
         graph.jit = graph.jit or bool(self._options.get("jit"))

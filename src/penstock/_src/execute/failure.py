@@ -16,6 +16,7 @@ from penstock._src.base import errors
 from penstock._src.graph.node import Operation
 
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
+_MISTAKES = (AttributeError, KeyError, NameError, ZeroDivisionError, UnicodeError, BufferError)     # of a kernel, not its user
 _VALUE = re.compile(r"\b[a-z]\d+\b")
 
 
@@ -45,7 +46,7 @@ def typed(error: BaseException, op: Operation | None, device: str = "") -> BaseE
 
 def _words(error: Exception, op: Operation) -> str:
     """What was wrong, with the shapes of the inputs: the shape rule's words, where it can say it."""
-    words = str(error) or type(error).__name__
+    words = reason(error)
     values = _inputs(error.__traceback__, len(op._inputs))
     if not values or not all(isinstance(v, (torch.Tensor, np.ndarray)) for v in values):
         return words
@@ -79,6 +80,15 @@ def _inputs(traceback: types.TracebackType | None, count: int) -> list[Any] | No
     return found if found is not None and len(found) == count else None
 
 
+def reason(error: Exception) -> str:
+    """What a plain exception of a kernel says."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, np.ndarray):
+        return "there is no kernel for strings"
+    if isinstance(error, (*_MISTAKES, MemoryError)) or not str(error):
+        return f"{type(error).__name__}: {error}"
+    return str(error)
+
+
 def kind(error: Exception) -> type | None:
     """The class of tf.errors that stands for a plain exception of a kernel; None if none does."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
@@ -87,6 +97,12 @@ def kind(error: Exception) -> type | None:
         return errors.UnimplementedError
     if isinstance(error, RuntimeError) and "alloc" in str(error).lower() and "memory" in str(error).lower():
         return errors.ResourceExhaustedError
+    if isinstance(error, RecursionError):
+        return errors.ResourceExhaustedError
+    if isinstance(error, AttributeError) and isinstance(error.obj, np.ndarray):     # a kernel for numbers, called with text
+        return errors.UnimplementedError
+    if isinstance(error, _MISTAKES):
+        return errors.InternalError
     if isinstance(error, (RuntimeError, IndexError, ValueError, TypeError, OverflowError, AssertionError)):
         return errors.InvalidArgumentError
     return None

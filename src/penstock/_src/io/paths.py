@@ -6,10 +6,12 @@ Local paths go straight to the operating system, and fsspec is imported for the 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import functools
 import glob as _glob
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ _KINDS: dict[type, type] = {
     FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
     IsADirectoryError: errors.FailedPreconditionError, NotADirectoryError: errors.FailedPreconditionError,
     FileExistsError: errors.AlreadyExistsError}
+_NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may look at; its characters
 
 
 class FileStatistics(NamedTuple):
@@ -113,9 +116,34 @@ def glob(pattern: Any) -> list[str]:
     pattern = as_text(pattern)
     far = remote(pattern)
     if far is None:
-        return sorted(_glob.glob(pattern)) if _glob.has_magic(pattern) else [pattern] if os.path.exists(pattern) else []
+        return sorted(_matching(pattern)) if _glob.has_magic(pattern) else [pattern] if os.path.exists(pattern) else []
     scheme = pattern.partition("://")[0]
     return sorted(f"{scheme}://{p}" for p in far[0].glob(far[1]))
+
+
+def _matching(pattern: str) -> list[str]:
+    """The local paths that match, folder by folder; ResourceExhaustedError for a pattern that looks at too many names."""
+    if len(pattern) > _LONGEST:
+        raise errors.invalid(f"A pattern of {len(pattern)} characters matches no path")
+    root = "/" if pattern.startswith("/") else ""
+    found, seen, parts = [root], 0, pattern.lstrip("/").split("/")
+    for i, part in enumerate(parts):
+        if not _glob.has_magic(part):
+            found = [p + part for p in found if os.path.lexists(p + part)] if part or i == len(parts) - 1 else found
+        else:
+            match, hidden, deeper = re.compile(fnmatch.translate(part)).match, part.startswith("."), []
+            for folder in found:
+                with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+                    for entry in entries:
+                        seen += 1
+                        if seen > _NAMES:
+                            raise errors.ResourceExhaustedError(None, None, f"{pattern} looks at more than {_NAMES} names")
+                        if (hidden or not entry.name.startswith(".")) and match(entry.name):
+                            deeper.append(folder + entry.name)
+            found = deeper
+        if i < len(parts) - 1:
+            found = [p if p.endswith("/") else p + "/" for p in found if os.path.isdir(p or ".")] if part or i else found
+    return found
 
 
 def join(folder: str, name: str) -> str:

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.kernels import strings
 from penstock._src.kernels.re2_syntax import At, Chars, Choice, Group, Ranges, Repeat, Sequence, complement, parse, unrolled
 
 _LONG_LOOP = 10           # repeats, of nested loops together, from which on ambiguity inside them is taken for dangerous
@@ -95,9 +96,14 @@ class Rewrite:
             else:
                 raise errors.invalid(f"Invalid rewrite: {text}: '\\' must be followed by a digit or '\\'")
         self.highest = max((p for p in self.parts if isinstance(p, int)), default=0)
+        self._made = 0
 
     def __call__(self, match: Any) -> str:
-        return "".join([p if isinstance(p, str) else match.group(p) or "" for p in self.parts])
+        out = "".join([p if isinstance(p, str) else match.group(p) or "" for p in self.parts])
+        self._made += len(out)
+        if self._made > strings.MAX_BYTES:
+            strings.check_bytes(self._made, "RegexReplace")
+        return out
 
 
 def _shortest(tree: Any) -> int:

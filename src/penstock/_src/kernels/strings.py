@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock._src.base import errors
 
-MAX_BYTES = 2 ** 31          # of text that one kernel makes from sizes in its arguments
+MAX_BYTES = 2 ** 29          # of text that one kernel makes from sizes in its arguments
 
 
 def pack(items: list, shape: Any = None) -> np.ndarray:

@@ -475,6 +475,9 @@ def _sample_v2_kernel(image_size, bounding_boxes, min_object_covered, *, seed, s
                    max_attempts, use_image_if_no_bounding_boxes, ctx, node)
 
 
+_ATTEMPTS = 20_000              # that one call makes at most: what fails so often is taken to be impossible
+
+
 def _generator(seed: int, seed2: int, ctx: Any, node: Any) -> np.random.Generator:
     """One generator per op and session; seeded ones repeat."""
     fresh = None if not (seed or seed2) else [seed & 0xFFFFFFFF, seed2 & 0xFFFFFFFF]
@@ -502,7 +505,7 @@ def _sample(image_size: Any, boxes: Any, covered: float, seed: int, seed2: int, 
         raise errors.invalid("aspect_ratio_range must be positive and area_range in (0, 1], both with the smaller bound first")
     rng = _generator(seed, seed2, ctx, node)
     top, left, ch, cw = 0, 0, h, w
-    for _ in range(attempts):
+    for _ in range(min(attempts, _ATTEMPTS)):
         got = _attempt(rng, h, w, ratios, areas)
         if got is not None and _covers(got, rows, h, w, covered):
             top, left, ch, cw = got

@@ -27,6 +27,13 @@ def _ranges(*values: torch.Tensor) -> list[np.float32]:
     return [scalar(v, "a range") for v in values]
 
 
+def _filled_ranges(**ranges: np.float32) -> None:
+    """InvalidArgumentError for a range that is empty: `min_x` and `max_x`, `min_y` and `max_y`."""
+    for name in ("x", "y"):
+        if not ranges[f"max_{name}"] > ranges[f"min_{name}"]:
+            raise errors.invalid(f"max_{name} must be larger than min_{name}.")
+
+
 def zero_of(low: np.float32, high: np.float32, dtype: Any) -> int:
     """The integer that stands for 0.0."""
     least, most = limits(dtype)
@@ -161,6 +168,7 @@ for _made in (quantized_add, quantized_mul):
 @quantized_mul.kernel
 def _quantized_mul_kernel(x, y, min_x, max_x, min_y, max_y, *, T1, T2, Toutput):
     ax, bx, ay, by = _ranges(min_x, max_x, min_y, max_y)
+    _filled_ranges(min_x=ax, max_x=bx, min_y=ay, max_y=by)
     out = _centred(x, ax, bx, T1) * _centred(y, ay, by, T2)
     return to_type(out, Toutput), *product_range((ax, bx, T1), (ay, by, T2), Toutput)
 
@@ -186,6 +194,7 @@ def _stretched(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, n
 @quantized_add.kernel
 def _quantized_add_kernel(x, y, min_x, max_x, min_y, max_y, *, T1, T2, Toutput):
     ranges = _ranges(min_x, max_x, min_y, max_y)
+    _filled_ranges(min_x=ranges[0], max_x=ranges[1], min_y=ranges[2], max_y=ranges[3])
     whole = _sum_range(*ranges, 14)
     total = _stretched(x, *ranges[:2], T1, *whole, Toutput).double() + _stretched(y, *ranges[2:], T2, *whole, Toutput)
     return to_type(total, Toutput), *map(as_scalar, whole)

@@ -70,6 +70,8 @@ def _filler(name: str, draw: Any, default: str = "float32") -> Any:
 
     @made.kernel
     def _made_kernel(resource, algorithm, shape, *, dtype):
+        if dtype.torch is None:
+            raise errors.UnimplementedError(None, None, f"{name} has no values of type {dtype.name}")
         dims = sizes(shape)
         count = math.prod(dims)
         gen, _ = advance(resource, algorithm, count)

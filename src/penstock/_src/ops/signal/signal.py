@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import penstock as tf
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
@@ -46,6 +46,8 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
         signal = convert(signal, name="signal")
         signal.shape.with_rank_at_least(1)
         length, step = _or_tensor(_scalar(frame_length, "frame_length")), _or_tensor(_scalar(frame_step, "frame_step"))
+        if isinstance(step, int) and step == 0:
+            raise errors.invalid("frame_step must not be 0: every frame would begin at the same sample")
         axis = _or_tensor(_scalar(axis, "axis"))
         samples, dims = _samples(signal, axis), signal.shape._dims
         if pad_end:

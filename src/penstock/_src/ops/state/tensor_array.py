@@ -416,6 +416,7 @@ class _Eager(_Base):
         self.clear = True if clear is None else clear
         if size is None:
             raise ValueError("Size must be declared for TensorArrays when eager execution is enabled.")
+        v3.check_size(int(size))
         self.items: list = [None] * int(size)
         self.cleared: set[int] = set()
 
@@ -465,6 +466,7 @@ class _Eager(_Base):
             if not self.dynamic:
                 raise errors.OutOfRangeError(None, None, f"Tried to write to index {i} but array is not resizeable and size "
                                              f"is: {n}")
+            v3.check_size(i + 1)
             self.items.extend([None] * (i - n + 1))
         value = self.value(value)
         if value.dtype != self.dtype:

@@ -83,13 +83,18 @@ def _type_name(dtype: Any) -> str:
     return _NAMES.get(dtype.name, dtype.name)
 
 
+def check_size(size: int) -> None:
+    """InvalidArgumentError for a number of elements that no array has."""
+    if not 0 <= size <= _LIMIT:
+        raise errors.invalid(f"Size should be >= 0 and at most {_LIMIT}, got {size}")
+
+
 class TensorArrayResource:
     """The run-time value of a TensorArray's handle."""
 
     def __init__(self, name: str, dtype: Any, size: int, dims: tuple | None, dynamic: bool, clear: bool, identical: bool,
                  is_grad: bool = False):
-        if not 0 <= size <= _LIMIT:
-            raise errors.invalid(f"Size should be >= 0 and at most {_LIMIT}, got {size}")
+        check_size(size)
         self.name, self.dtype, self.dims, self.dynamic = name or "TensorArray", dtype, dims, dynamic
         self.clear, self.identical, self.is_grad = clear, identical, is_grad
         self.items: list = [_UNWRITTEN] * size

@@ -1,6 +1,7 @@
 """Strings that hold something else: raw numbers, CSV, serialized tensors, compressed data."""
 from __future__ import annotations
 
+import builtins
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -406,16 +407,23 @@ def _decode_compressed_kernel(bytes, *, compression_type):
         return bytes
     if compression_type not in _WINDOW:
         raise errors.invalid(f"Only ZLIB, GZIP or NONE are supported compressions, got {compression_type}")
-    return strings.each(lambda s: _decompressed(s, _WINDOW[compression_type]), bytes)
+    left = strings.MAX_BYTES
+
+    def decompressed(data: builtins.bytes) -> builtins.bytes:
+        nonlocal left
+        out = _decompressed(data, _WINDOW[compression_type], left)
+        left -= len(out)
+        return out
+    return strings.each(decompressed, bytes)
 
 
-def _decompressed(data: bytes, window: int) -> bytes:
+def _decompressed(data: bytes, window: int, most: int) -> bytes:
     stream = zlib.decompressobj(window)
     try:
-        out = stream.decompress(data, strings.MAX_BYTES)
+        out = stream.decompress(data, max(most, 1))
     except zlib.error as e:
         raise errors.DataLossError(None, None, f"inflate() failed: {e}") from None
-    if stream.unconsumed_tail:
+    if stream.unconsumed_tail or len(out) > most:
         strings.check_bytes(strings.MAX_BYTES + 1, "DecodeCompressed")
     if not stream.eof:
         raise errors.DataLossError(None, None, "inflate() failed: the compressed data is cut short")
