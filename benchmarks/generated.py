@@ -1,4 +1,4 @@
-"""Tables of Markdown pages that benchmarks write: each stands between two comments that name it, and is written anew.
+"""Tables of Markdown pages that benchmarks write: each stands between two comments that name it, and is rewritten.
 
     <!-- NAME: made by COMMAND -->
     ...

@@ -38,7 +38,7 @@ def main(count=4):
     best = {}
     for sess in sessions.values():
         sess.run(tf.global_variables_initializer())
-        for _ in range(10):                        # measured, and placed anew
+        for _ in range(10):                        # measured, and placed again
             sess.run(total, feed)
     for _ in range(ROUNDS):
         for name, sess in sessions.items():

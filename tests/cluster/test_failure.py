@@ -51,7 +51,7 @@ def variable_on_ps():
 
 
 def fails_soon(sess, fetch, then):
-    """Starts a step that waits for ever, does something, and returns the error and the seconds that it took to come."""
+    """Starts a step that waits forever, does something, and returns the error and the seconds that it took to come."""
     found = []
 
     def run():

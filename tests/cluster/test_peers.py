@@ -143,7 +143,7 @@ def test_shared_memory_that_was_given_up():
 
 
 def test_a_waker_that_was_set_halfway():
-    """`set` may be between its two steps when the pump wakes: no byte is left, which would keep the pump awake for ever."""
+    """`set` may be between its two steps when the pump wakes: no byte is left, which would keep the pump awake forever."""
     pump = Pump([], lambda *_: None, lambda *_: None)
     os.write(pump._waker._in, b".")
     pump.once(10.0)

@@ -56,7 +56,7 @@ def test_a_condition_has_a_limit_and_a_report(said):
 def test_a_group_that_is_not_complete_names_the_task_that_is_missing(said, cluster):
     """The leading task knows who is missing; the others know that it does."""
     tasks = cluster(worker=2)
-    for i, other in ((0, "nobody of /job:worker/replica:0/task:1 did"), (1, "/job:worker/replica:0/task:0 knows all")):
+    for i, other in ((0, "/job:worker/replica:0/task:1 did not"), (1, "/job:worker/replica:0/task:0 knows all")):
         with tf.Graph().as_default(), tf.device(f"/job:worker/task:{i}/cpu:0"):
             x = get("CollectiveReduce")(tf.ones([2]), group_size=2, group_key=7 + i, instance_key=1, merge_op="Add",
                                         final_op="Id", subdiv_offsets=[0])

@@ -34,7 +34,7 @@ def test_who_is_tried_again():
     for choice in (small, large):
         assert choice.leaders() == []                                # all, at first
         choice.take(times, 1)
-    assert small.leaders() == list(times)                            # a moment of noise should not decide for ever
+    assert small.leaders() == list(times)                            # a moment of noise should not decide forever
     assert large.leaders() == ["ring", "tree"]
 
 

@@ -1,4 +1,4 @@
-"""Distinct whole numbers."""
+"""Distinct integers."""
 import numpy as np
 import pytest
 

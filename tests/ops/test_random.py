@@ -44,7 +44,7 @@ def test_seeded_numbers_of_other_distributions():
 
 
 def test_graph_seed():
-    for _ in range(2):                        # each session begins anew
+    for _ in range(2):                        # each session starts again
         with tf.Graph().as_default(), tf.Session() as sess:
             tf.set_random_seed(5)
             a, b = tf.random.normal([2]), tf.random.uniform([2], seed=8)
@@ -53,7 +53,7 @@ def test_graph_seed():
 
 
 def test_eager_seed():
-    for _ in range(2):                        # set_seed begins anew
+    for _ in range(2):                        # set_seed starts again
         tf2.random.set_seed(12)
         close(tf2.random.uniform([3]), [0.47720265, 0.33357763, 0.49608231])
         close(tf2.random.uniform([3], seed=1), [0.77498245, 0.87076151, 0.49108636])

@@ -13,7 +13,7 @@ ROWS = []
 
 
 def row(name, make, *shapes, ints=0, grad=True, masked=False, spread=False, **call):
-    """Adds a row; `ints` is a vocabulary, for inputs that are whole numbers; `spread` returns the inputs one by one."""
+    """Adds a row; `ints` is a vocabulary, for inputs that are integers; `spread` returns the inputs one by one."""
     ROWS.append({"name": name, "make": make, "shapes": shapes, "ints": ints, "grad": grad, "masked": masked, "call": call,
                  "spread": spread})
 

@@ -213,7 +213,7 @@ def test_the_first_nan_is_named(monkeypatch):
         x = tf.placeholder(tf.float32, [2])
         y = tf.sqrt(tf.log(x, name="culprit"), name="later") * 2.0
         np.testing.assert_allclose(sess.run(y, {x: [np.e, 1.0]}), [2.0, 0.0], rtol=1e-6)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"first to give a NaN: 1 of 2[\s\S]*culprit"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"first to produce a NaN: 1 of 2[\s\S]*culprit"):
             sess.run(y, {x: [-1.0, 1.0]})
 
 

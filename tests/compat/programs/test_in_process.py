@@ -119,7 +119,7 @@ def test_the_api_is_guessed_from_what_is_used_together(tmp_path, text, api):
 
 
 def test_nobody_presses_a_key(capsys):
-    """A canvas without a window does not wait for ever; with a time-out it waits as before."""
+    """A canvas without a window does not wait forever; with a time-out it waits as before."""
     class Canvas:
         waited = 0
         def start_event_loop(self, timeout=0):

@@ -240,7 +240,7 @@ def test_a_dataset_for_each_replica(mirrored):
 
 
 def test_the_average_loss_of_whole_numbers_is_not_rounded(mirrored):
-    """As TensorFlow 2.21 returns them: float64 for whole numbers, 0 for a batch of nothing."""
+    """As TensorFlow 2.21 returns them: float64 for integers, 0 for a batch of nothing."""
     average = tf.nn.compute_average_loss
     whole = average([1, 2, 3, 4, 5], global_batch_size=10)
     assert whole.dtype == tf.float64 and float(whole) == 1.5

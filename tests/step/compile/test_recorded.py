@@ -148,7 +148,7 @@ def test_fed_numbers_and_shapes_are_not_constants():
 
 
 def test_no_update_of_a_thread_is_lost():
-    """A sum of whole numbers: each step of each thread adds exactly one to each element."""
+    """A sum of integers: each step of each thread adds exactly one to each element."""
     with tf.Graph().as_default(), tf.Session() as sess:
         x = tf.placeholder(tf.float32, [8, 4])
         v, b = (tf.Variable(np.zeros(dims, np.float32), use_resource=True) for dims in ((4, 4), 4))

@@ -262,7 +262,7 @@ def beat(sock: Any, over: threading.Event) -> str:
             if not sock.recv(1):
                 return "it has ended the connection"
     except OSError as e:
-        return f"it has said nothing for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
+        return f"it has been silent for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
     return ""
 
 
@@ -273,7 +273,7 @@ def hear(sock: Any, lost: float) -> str:
         while sock.recv(1):
             sock.sendall(b".")
     except OSError as e:
-        return f"it has said nothing for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
+        return f"it has been silent for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
     return "it has ended the connection"
 
 

@@ -134,7 +134,7 @@ class Server:
                              for what, work in (("door", self._door.accept), ("watcher", self._look))]
 
     def join(self) -> None:
-        """Waits until the server is stopped: for ever, in most programs."""
+        """Waits until the server is stopped: forever, in most programs."""
         while not self._ended.wait(1.0):
             pass
 

@@ -131,7 +131,7 @@ class Incoming:
         if block is None:
             block = self._blocks[number] = _open(pid, fd, size)
         if math.prod(shape) * dtype.itemsize > block.size:
-            raise errors.invalid("A tensor does not fit into the shared memory that it is said to be in.")
+            raise errors.invalid("A tensor does not fit into its shared memory block.")
         tensor, buffer = block.view(dtype, shape)
         weakref.finalize(buffer, self.unused.append, number).atexit = False
         return tensor
@@ -143,7 +143,7 @@ def _open(pid: int, fd: int, size: int) -> _Block:
         mine = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
         status = os.fstat(mine)
         if status.st_uid != os.geteuid() or status.st_size != size or fcntl.fcntl(mine, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
-            raise errors.invalid("Shared memory of another task is not what it is said to be.")
+            raise errors.invalid("Shared memory of another task does not match its description.")
         return _Block(mine, size)
     except OSError as e:
         raise errors.UnavailableError(None, None, f"Shared memory of another task cannot be opened: {e}. "

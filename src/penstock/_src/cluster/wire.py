@@ -349,7 +349,7 @@ class Reader:
             return None
         if tag == "shared":
             if self.shared is None:
-                raise errors.invalid("A tensor is said to be in shared memory, on a connection that has none.")
+                raise errors.invalid("A message refers to shared memory on a connection without it.")
             return self.shared.get(kind.where, kind.dtype, kind.shape)
         return _finished(kind, self._take(size))
 

@@ -3,7 +3,7 @@
 A *member* is a device of a task, by its full name. A group is asked for by its key and size; when as many members have asked,
 it is formed: by the hub itself if all of them are of this task, else by the hub of the leading task, which tells all others. A
 group that is formed has an id, its members in the order of their names, and lives until one of its tasks is lost; then all that
-waits in it ends with an error, and the next call forms it anew.
+waits in it ends with an error, and the next call forms it again.
 
 A *call* is the nth use of an instance (a key that the program chooses) by the members of a group. Messages are kept until they
 are asked for, under (group, instance, n, source, target). One member's error fails the call for all: `abort` notifies them.
@@ -179,7 +179,7 @@ class Hub:
         return group
 
     def hold(self, key: int) -> None:
-        """Has a group, once it is lost, formed anew only after `resume`: until then, all that use it get the error."""
+        """Has a group, once it is lost, formed again only after `resume`: until then, all that use it get the error."""
         self._held.setdefault(key, None)
 
     def resume(self, key: int) -> None:
@@ -231,9 +231,9 @@ class Hub:
         seen = "" if self.leader == self.task or self.peers is None else f", as far as is known here; {self.leader} knows all"
         tasks = self.peers.addresses if self.peers is not None and not seen else ()
         missing = sorted(t for t in tasks if not any(m.startswith(t + "/") for m in there))
-        nobody = f"; nobody of {', '.join(missing)} did" if missing else ""
+        absent = f"; {', '.join(missing)} did not" if missing else ""
         return (f"a collective group to be complete, as {member} sees it: group {key} wants {forming.size} members, and only "
-                f"{', '.join(there)} came{nobody}{seen}{forming.problem}. Every member must run its collective op, with the "
+                f"{', '.join(there)} came{absent}{seen}{forming.problem}. Every member must run its collective op, with the "
                 "same group_key")
 
     def _ask(self, key: int, forming: _Forming, limit: Limit) -> None:
@@ -257,17 +257,17 @@ class Hub:
             if led is not None and led[1].get(task) == header["attempt"]:
                 return                               # it was answered
             obsolete = led if led is not None and task in led[1] else None
-            if obsolete is not None:                 # one of its tasks begins anew: so do all
+            if obsolete is not None:                 # one of its tasks has restarted: all form the group again
                 del self._led[key]
         if obsolete is not None:
-            why = f"{task} has left the collective group {key}, and forms it anew."
+            why = f"{task} has left the collective group {key}, and is forming it again."
             drop = {"what": "drop", "group": obsolete[0], "code": errors.ABORTED, "why": why}
             for other in obsolete[1]:
                 self._say(other, drop)
         with self._changed:
             asked = self._asked.setdefault(key, {})
             for member in [m for m, (t, attempt) in asked.items() if t == task and attempt != header["attempt"]]:
-                del asked[member]                    # it has begun anew
+                del asked[member]                    # it has restarted
             asked.update({str(m): (task, str(header["attempt"])) for m in header["members"]})
             if len(asked) < size:
                 return
@@ -299,7 +299,7 @@ class Hub:
         try:
             for task in sorted(set(members.values()) - {self.task}):
                 links[task] = self.peers.reach(task, 10.0)
-        except errors.OpError:                       # a task is gone again: all ask anew
+        except errors.OpError:                       # a task is gone again: all ask again
             with self._changed:
                 forming = self._forming.get(key)
                 if forming is not None:

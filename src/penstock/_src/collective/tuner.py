@@ -45,11 +45,11 @@ _LONG = 16 << 20                    # bytes, from which on calls are so long tha
 _BEHIND_LONG = ((4, 1.25), (2, 1.6), (1, 2.5))
 _AGAIN_WITHIN = 2.0                 # times the best: algorithms up to that are retried if calls are long; else all are
 _AGAIN = 8                          # to the power of the number of trials: calls in a lane after which there is another one
-_REMEMBERED = 3                     # trials of a way, the last ones: so that what has changed, or was noise, is not for ever
+_REMEMBERED = 3                     # trials of a way, the last ones: so that what has changed, or was noise, is not forever
 _BETTER = 0.97                      # of the time of the one in use: what another one must beat
 _LARGEST = 26                       # of the logarithm of bytes: classes above behave like this one
 _SMALL = 32 << 10
-_KEPT = 4096                        # plans; with more of them, all are made anew
+_KEPT = 4096                        # plans; with more of them, all are rebuilt
 HINTS = {"auto": "auto", "ring": "ring", "nccl": "nccl", "gloo": "gloo"}
 
 

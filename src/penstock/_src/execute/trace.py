@@ -94,7 +94,7 @@ def _sizes(out: Any) -> list[int]:
 
 
 class Measured(Runnable):
-    """A runnable that is measured once, after some runs: then it is to be placed anew, and this one is not used again."""
+    """A runnable that is measured once, after some runs: then it is to be placed again, and this one is not used again."""
 
     def __init__(self, runnable: Runnable, period: int, measure: Callable[[Any, list], tuple]):
         self.runnable, self._measure = runnable, measure

@@ -41,7 +41,7 @@ class Wait(waits.Wait):
         _waits.pop(id(self), None)
 
     def report(self) -> None:
-        """Logs what it waits for; in a session, only if that may go on for ever."""
+        """Logs what it waits for; in a session, only if that may go on forever."""
         if self.remote or self.ctx.session is None:
             super().report()
         else:

@@ -20,7 +20,7 @@ def runnable_order(ops: Iterable[Operation], fed: set[int], stage: str) -> None:
     done: set[Operation] = set()
     for op in ops:
         if op in done:
-            raise _broken(stage, f"{op.name} is there twice")
+            raise _broken(stage, f"{op.name} occurs twice")
         for t in op._inputs:
             if id(t) not in fed and t._op not in done and not t._op.opdef.back_edge:
                 raise _broken(stage, f"{op.name} stands before its input {t.name}")

@@ -18,7 +18,7 @@ import numpy as np
 from penstock._src.io.example_columns import BYTES, FLOAT, INT64, MISSING, Column, Values, packed
 
 _INLINE = 64                                       # fixed values of at most so many bytes are compared over
-_KEPT, _NEW = 8, 3                                 # templates that are kept, and tried anew per batch
+_KEPT, _NEW = 8, 3                                 # templates that are kept, and tried again per batch
 _MARGIN = 1024                                     # bytes after the last row, beside the reach of templates
 _MANY = 64                                         # rows from which on lists of strings are walked side by side
 

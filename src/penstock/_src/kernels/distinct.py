@@ -1,6 +1,6 @@
-"""Which whole numbers of a vector are distinct, and where.
+"""Which integers of a vector are distinct, and where.
 
-numpy sorts whole numbers several times faster than it sorts places by them, so a number and its place are sorted as one.
+numpy sorts integers several times faster than it sorts places by them, so a number and its place are sorted as one.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Memory of the host: an allocator that keeps what is freed, and large pages under large variables.
 
-Every step allocates the same large temporaries anew. Left alone, the allocator returns their pages to the system when
+Every step allocates the same large temporaries again. Left alone, the allocator returns their pages to the system when
 they are freed, and each step pays for getting them again, zeroed, page by page: a tenth of the time of a convolutional
 network, and more. Blocks above 32 MB, the most that glibc allows, are mapped one by one as before.
 

@@ -100,7 +100,7 @@ class Known:
         return self.op._inputs[i]._dtype.base_dtype.is_floating
 
     def plain(self, i: int = 0) -> bool:
-        """Whether input i is of a real floating type, or of the whole numbers that torch knows as such."""
+        """Whether input i is of a real floating type, or of the integers that torch knows as such."""
         return self.floating(i) or self.op._inputs[i]._dtype.base_dtype.name in ("int32", "int64")
 
 
@@ -197,7 +197,7 @@ class OpDef:
         self.sums = False                          # returns the sum of its inputs
         self.outer: Callable | None = None         # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
         self.sums_rows: Callable | None = None     # (op) -> whether it is the sum over the first axis of a matrix
-        self.number = ""                           # the op on Python numbers, for whole and truth values: "{} + {}"
+        self.number = ""                           # the op on Python numbers, for integers and booleans: "{} + {}"
         self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
         self.prepare_rule: Callable | None = None
         self.fuse_rule: Callable | None = None

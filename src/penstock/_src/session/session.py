@@ -321,7 +321,7 @@ class BaseSession:
         return step
 
     def _measure(self, step: _Step, ctx: StepContext, values: list) -> tuple:
-        """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed anew."""
+        """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed again."""
         from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
         run, raw = self._traced(step, ctx, values)
         message = CostGraphDef()

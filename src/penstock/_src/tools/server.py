@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from penstock._src.cluster.server import Server
     known = tf_config.from_environment() if args.cluster is None else None
     if args.cluster is None and known is None:
-        raise errors.invalid("Which cluster? Give --cluster, or set TF_CONFIG.")
+        raise errors.invalid("The cluster is unknown: pass --cluster, or set TF_CONFIG.")
     cluster, job, task = known or (tf_config.parse_cluster(_text(args.cluster)), None, None)
     job, task = args.job or job, task if args.task is None else args.task
     ended = threading.Event()

@@ -100,7 +100,7 @@ class TPUEstimator(Estimator):
         if use_tpu:
             raise ValueError("There are no TPUs here: make the TPUEstimator with use_tpu=False")
         if params is not None and "batch_size" in params:
-            raise ValueError("params must not have the key batch_size: give train_batch_size and its like")
+            raise ValueError("params must not contain batch_size: pass train_batch_size, eval_batch_size or predict_batch_size")
         self._batch_sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size or train_batch_size,
                              ModeKeys.PREDICT: predict_batch_size or train_batch_size}
         self._mode = ModeKeys.TRAIN

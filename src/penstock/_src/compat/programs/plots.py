@@ -1,6 +1,6 @@
 """Programs that show plots, where there is nobody to see them: waiting for a key ends at once.
 
-matplotlib's backends without windows (Agg, which it chooses where there is no display) wait for ever for a key or a click.
+matplotlib's backends without windows (Agg, which it chooses where there is no display) wait forever for a key or a click.
 Backends with windows have event loops of their own, and are left alone.
 """
 from __future__ import annotations
@@ -33,14 +33,14 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def mend(canvas: Any) -> None:
-    """Lets the event loop of a canvas without a window end at once where it would wait for ever."""
+    """Lets the event loop of a canvas without a window end at once where it would wait forever."""
     wait = canvas.start_event_loop
 
     def start_event_loop(self: Any, timeout: float = 0) -> None:
         if timeout and timeout > 0:
             wait(self, timeout)
         else:
-            print("penstock run: nobody can press a key in a plot that is not shown; going on", file=sys.stderr)
+            print("penstock run: there is no window to press a key in; continuing", file=sys.stderr)
     canvas.start_event_loop = start_event_loop
 
 

@@ -191,7 +191,7 @@ class DatasetV2(Trackable):
     @classmethod
     def from_generator(cls, generator: Callable, output_types: Any = None, output_shapes: Any = None, args: Any = None,
                        output_signature: Any = None, name: str | None = None) -> Any:
-        """A dataset of what a Python generator yields. `generator` is called anew for every iteration.
+        """A dataset of what a Python generator yields. `generator` is called again for every iteration.
 
         >>> tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_signature=tf.TensorSpec([], tf.int32))
         """
@@ -602,7 +602,7 @@ class VariantDataset(DatasetV2):
 
 
 class _VariantTracker(Trackable):
-    """The variant of a dataset in a SavedModel: a function makes it anew where the model is loaded."""
+    """The variant of a dataset in a SavedModel: a function recreates it where the model is loaded."""
 
     def __init__(self, variant: Any):
         self.resource_handle = variant

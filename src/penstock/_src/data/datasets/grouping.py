@@ -72,9 +72,9 @@ class Reducer:
     def __init__(self, init_func: Callable, reduce_func: Callable, finalize_func: Callable):
         self._init_func, self._reduce_func, self._finalize_func = init_func, reduce_func, finalize_func
 
-    init_func = property(lambda self: self._init_func, doc="Gives the first state of a key.")
-    reduce_func = property(lambda self: self._reduce_func, doc="Gives the next state, from a state and an element.")
-    finalize_func = property(lambda self: self._finalize_func, doc="Gives the element, from the last state.")
+    init_func = property(lambda self: self._init_func, doc="Returns the initial state of a key.")
+    reduce_func = property(lambda self: self._reduce_func, doc="Returns the next state, from a state and an element.")
+    finalize_func = property(lambda self: self._finalize_func, doc="Returns the element, from the last state.")
 
 
 @export("data.experimental.group_by_reducer")

@@ -123,7 +123,7 @@ class DispatchServer(_Served):
         self._config = config or DispatcherConfig()
         if self._config.fault_tolerant_mode:
             raise errors.UnimplementedError(None, None, "A dispatcher keeps its tables in memory: fault_tolerant_mode is not "
-                                            "available. Workers register again with a dispatcher that is started anew.")
+                                            "available. Workers register again with a restarted dispatcher.")
         super().__init__("localhost", self._config.port, start)
 
     @property

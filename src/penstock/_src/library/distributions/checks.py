@@ -20,7 +20,7 @@ def checked(x: Tensor, *assertions: Any) -> Tensor:
 
 def assert_integer_form(x: Any, data: Any = None, summarize: int | None = None, message: str | None = None,
                         int_dtype: Any = None, name: str = "assert_integer_form") -> Any:
-    """Asserts that the elements of a floating tensor are whole numbers."""
+    """Asserts that the elements of a floating tensor are integers."""
     with tf.name_scope(name, values=[x, data]):
         x = tf.convert_to_tensor(x, name="x")
         if x.dtype.is_integer:
@@ -112,7 +112,7 @@ def categorical_event_shape(param: Any, name: str = "embed_check_categorical_eve
 
 def integers_that_fit(x: Any, target_dtype: Any, assert_nonnegative: bool = True,
                       name: str = "embed_check_casting_closed") -> Tensor:
-    """`x`, once its elements have been found to be whole numbers that `target_dtype` can hold."""
+    """`x`, once its elements have been found to be integers that `target_dtype` can hold."""
     with tf.name_scope(name, values=[x]):
         x = tf.convert_to_tensor(x, name="x")
         target = tf.as_dtype(target_dtype)

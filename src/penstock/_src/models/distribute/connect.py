@@ -53,7 +53,7 @@ class Connection:
         jobs = cluster.as_dict()
         own = jobs.get(job)
         if own is not None and not spread:
-            raise ValueError(f"The cluster has a job {job!r} already: give this process another job_name.")
+            raise ValueError(f"The cluster has a job {job!r} already: choose another job_name for this process.")
         address = cluster.task_address(job, index) if own is not None else "127.0.0.1:0"
         host, _, port = address.rpartition(":")
         there = serving(host, int(port)) if own is not None else None

@@ -27,7 +27,7 @@ from penstock._src.ops.registry import OpDef, get
 from penstock._src.session.session import Session
 
 _HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
-_MOST_STEPS = 4096                  # kinds of calls after which the session begins anew
+_MOST_STEPS = 4096                  # kinds of calls after which the session starts again
 
 
 class RemoteHandle:

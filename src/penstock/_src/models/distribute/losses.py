@@ -39,7 +39,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
         raise TypeError(f"global_batch_size must be a number, not {count.dtype.name}.")
     flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
                       get("Range")(0, get("Rank")(losses), 1))
-    found = get("Cast")(flat, DstT=dtypes.float64) if dtype.is_integer else flat        # the mean of whole numbers is not one
+    found = get("Cast")(flat, DstT=dtypes.float64) if dtype.is_integer else flat        # the mean of integers is not one
     for divisor in (count, max_sequence_length):
         if divisor is not None:
             found = get("DivNoNan")(found, get("Cast")(convert(divisor), DstT=found.dtype))

@@ -115,7 +115,7 @@ class KMeans:
             return tf.group(tf.scatter_add(self._counts, ids, new), tf.scatter_add(self._moving, ids, step))
 
     def _synchronize(self) -> Any:
-        """At the end of an iteration, the moving copy becomes the centers, and the counts begin anew."""
+        """At the end of an iteration, the moving copy becomes the centers, and the counts start again."""
         def copy() -> Any:
             moved = tf.nn.l2_normalize(self._moving, dim=1) if self._cosine else tf.identity(self._moving)
             with tf.control_dependencies([tf.assign(self._left, self._period - 1),

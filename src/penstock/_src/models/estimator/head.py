@@ -188,7 +188,7 @@ class _ClassHead(Head):
             return tf.contrib.lookup.index_table_from_tensor(tf.constant(self._vocabulary),
                                                              name="class_id_lookup").lookup(labels)
         if labels.dtype == tf.string:
-            raise ValueError("Labels are strings: give label_vocabulary")
+            raise ValueError("Labels are strings: pass label_vocabulary")
         return labels
 
     def _classes(self, ids: Any) -> Any:

@@ -171,7 +171,7 @@ def _measured(copy: Any, model: Any) -> dict[str, Any]:
 
 
 def _metric(copy: Any, metric: Any) -> tuple[Any, Any]:
-    """The value of a metric, and the op that updates it. Its variables begin anew with each session."""
+    """The value of a metric, and the op that updates it. Its variables start again with each session."""
     known = {id(v) for v in (*tf.global_variables(), *tf.local_variables())}
     for variable in metric.variables:
         if id(variable) not in known:

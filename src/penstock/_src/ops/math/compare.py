@@ -1,4 +1,4 @@
-"""Comparisons and logic: everything that returns truth values from one or two tensors."""
+"""Comparisons and logic: everything that returns booleans from one or two tensors."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -284,7 +284,7 @@ def _quantized_conv2d_kernel(input, filter, min_input, max_input, min_filter, ma
 
 # -- pooling --------------------------------------------------------------
 def _pool(name: str, plain: str, public: str) -> None:
-    """A pooling of quantized images: that of floats on the integers, rounded to whole numbers (halves to even)."""
+    """A pooling of quantized images: that of floats on the integers, rounded to integers (halves to even)."""
     made = op(name, "input: T, min_input: float32, max_input: float32 -> output: T, min_output: float32, "
                     "max_output: float32",
               f"T: {_Q}, ksize: list(int), strides: list(int), padding: string in {{SAME VALID}}", v1_as=public,

@@ -31,7 +31,7 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
     """The Philox stream of an op in this session; None for an op without seeds."""
     if seed == 0 and seed2 == 0:
         return None
-    if node is None or node.graph is None:     # eager: one stream for each way of calling, begun anew by set_seed
+    if node is None or node.graph is None:     # eager: one stream for each way of calling, restarted by set_seed
         if random_seed.take_drawn(seed, seed2):
             return philox.Stream(seed, seed2)
         key = f"{kind}/{seed}/{seed2}/{detail}/{random_seed.generation()}"

@@ -192,7 +192,7 @@ class Generator:
     def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = None):
         if copy_from is not None:
             if state is not None or alg is not None:
-                raise ValueError("Give either copy_from, or state and alg")
+                raise ValueError("Pass either copy_from, or state and alg")
             state, alg = copy_from.state.read_value(), copy_from.algorithm
         if alg is None or state is None:
             raise ValueError("Both state and alg have to be given")

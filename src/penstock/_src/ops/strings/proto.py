@@ -77,7 +77,7 @@ def _message(source: Any, name: str) -> Any:
     from google.protobuf import message_factory
     pool = _pool(source)
     names = [name]
-    if name.startswith("tensorflow."):                 # the package that ships TensorFlow's messages has named them anew
+    if name.startswith("tensorflow."):                 # the package that ships TensorFlow's messages has named them again
         importlib.import_module("penstock._src.graph.messages")
         names.append("tensorboard." + name.removeprefix("tensorflow."))
     for n in names:

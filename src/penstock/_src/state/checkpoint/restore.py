@@ -322,7 +322,7 @@ def _session(session: Any) -> Any:
     if found is None and keras is not None:                # programs that never made a session may have trained in Keras's
         found = keras.get_session()
     if found is None:
-        raise ValueError("A session is needed: give one, or enter one (`with sess.as_default():`).")
+        raise ValueError("A session is needed: pass one, or enter one (`with sess.as_default():`).")
     return found
 
 

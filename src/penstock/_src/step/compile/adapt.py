@@ -104,7 +104,7 @@ def _each(move: Callable, value: Any) -> Any:
 
 
 def _put(value: Any, device: Device) -> Any:
-    """A made value on its device; int32, and a single truth value, stay on the host."""
+    """A made value on its device; int32, and a single boolean, stay on the host."""
     return device.put(value) if isinstance(value, torch.Tensor) and value.dtype is not torch.int32 and \
         (value.ndim or value.dtype is not torch.bool) else value
 
@@ -121,7 +121,7 @@ def _making(bound: Callable, device: Device) -> Callable:
 
 
 def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Callable:
-    """For kernels over int32 and truth values: on the device if an input is there, else on the host."""
+    """For kernels over int32 and booleans: on the device if an input is there, else on the host."""
     def there(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and not value.is_cpu
 

@@ -1,4 +1,4 @@
-"""Whole numbers and truth values of loops as Python numbers.
+"""Integers and booleans of loops as Python numbers.
 
 A loop counts, compares and tests scalars, and a kernel call for each of these takes longer than the arithmetic by far. So
 scalars of type int32, int64 and bool that a loop computes by ops which say how they act on numbers (`OpDef.number`) are

@@ -88,7 +88,8 @@ def no_nan(*values: Any) -> None:
     """InvalidArgumentError if one of the values holds a NaN."""
     for value in values:
         if isinstance(value, torch.Tensor) and bool(value.isnan().any()):
-            raise errors.invalid(f"This op is the first to give a NaN: {int(value.isnan().sum())} of {value.numel()} elements.")
+            raise errors.invalid(
+                f"This op is the first to produce a NaN: {int(value.isnan().sum())} of {value.numel()} elements.")
 
 
 def kernel_of(op: Operation, device: str = "cpu") -> Kernel:

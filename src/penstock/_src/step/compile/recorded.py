@@ -208,7 +208,7 @@ class Recorded(Program):
 
 
 class _as_written:
-    """Scripts run as they are written: PyTorch would watch them for a while, and compile them anew."""
+    """Scripts run as they are written: PyTorch would watch them for a while, and recompile them."""
 
     def __enter__(self) -> None:
         self.optimize = torch._C._get_graph_executor_optimize()
@@ -229,4 +229,4 @@ def _must_agree(found: Any, expected: Any) -> None:
     for a, b in zip(found, expected, strict=True):
         if isinstance(a, torch.Tensor) and not (a.shape == b.shape and a.dtype is b.dtype and
                                                 torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True)):
-            raise Refused("the recording gives other values")
+            raise Refused("the recording produces other values")

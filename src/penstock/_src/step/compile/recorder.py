@@ -147,5 +147,5 @@ def _wrapped(value: Any, same: dict[int, Traced]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_wrapped(v, same) for v in value] if isinstance(value, list) else tuple(_wrapped(v, same) for v in value)
     if value is not None:
-        raise Refused("a call gives a number")
+        raise Refused("a call returns a number")
     return value

@@ -66,7 +66,7 @@ class Text:
             if made:
                 self.lines.append(f"  {', '.join(f'%{n} : Tensor' for n in made)} = prim::ListUnpack({whole})")
         elif any(str(r.type) != "Tensor" for r in schema.returns) or len(made) != len(schema.returns):
-            raise Refused(f"{call.function} gives something else than tensors")
+            raise Refused(f"{call.function} returns something other than tensors")
         else:
             self.lines.append(f"  {', '.join(f'%{n} : Tensor' for n in made)}{' = ' if made else ''}{body}")
 

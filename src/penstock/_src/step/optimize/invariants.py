@@ -4,7 +4,7 @@ An op whose inputs stay the same returns the same result in every iteration: it 
 its result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are looked at.
 
 What enters a loop as a constant is there in every iteration, whether the loop goes on or not. So an op that takes nothing else
-waits for its iteration, as what was moved did: else the loop would go round for ever.
+waits for its iteration, as what was moved did: else the loop would go round forever.
 """
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _enter(step: StepGraph, t: Tensor, like: Operation) -> Tensor:
 
 
 def _is_number(t: Tensor, number: int) -> bool:
-    """Whether a tensor is a constant whole number, also in a loop where it stays."""
+    """Whether a tensor is a constant integer, also in a loop where it stays."""
     t = _behind(t)
     if t._op.opdef.control_flow == "enter" and t._op.attrs["is_constant"]:
         t = _behind(t._op._inputs[0])

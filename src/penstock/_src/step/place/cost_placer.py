@@ -19,7 +19,7 @@ from penstock._src.step.place.constraints import Group
 from penstock._src.step.place.costs import CostModel
 from penstock._src.step.place.placer import Placement, Placer
 
-_WARM = 2                           # measurements after which a step is not placed anew
+_WARM = 2                           # measurements after which a step is not placed again
 
 
 class CostPlacer(Placer):

@@ -138,7 +138,7 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
         new = {i: new[i].clone() if any(new[i] is s.first for s in shadows) else new[i] for i in found.changed}
         for i in found.changed:
             if new[i].shape != shadows[i].first.shape or new[i].dtype is not shadows[i].first.dtype:
-                raise Unsupported(f"it gives the variable {shadows[i].name} another shape")
+                raise Unsupported(f"it changes the shape of the variable {shadows[i].name}")
             shadows[i].first.copy_(new[i])
     return out
 

@@ -40,7 +40,7 @@ class Coordinator:
         if isinstance(ex, tuple) and isinstance(error, BaseException) and ex[2] is not None:
             error = error.with_traceback(ex[2])
         elif error is not None and not isinstance(error, BaseException):
-            error = ValueError(f"ex must be an exception or what sys.exc_info() gives, got {ex!r}")
+            error = ValueError(f"ex must be an exception or a result of sys.exc_info(), got {ex!r}")
         with self._lock:
             if isinstance(error, self._clean):
                 error = None

@@ -55,7 +55,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
 def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True,
                    seed: int | None = None, capacity: int = 32, shared_name: str | None = None,
                    summary_name: str | None = None, name: str | None = None, cancel_op: Any = None) -> FIFOQueue:
-    """A queue of the rows of a tensor, again and again or for `num_epochs`, shuffled anew in each epoch."""
+    """A queue of the rows of a tensor, again and again or for `num_epochs`, shuffled again in each epoch."""
     if context.executing_eagerly():
         raise RuntimeError(_NOT_EAGER)
     with tf.name_scope(name, "input_producer", [input_tensor]):

@@ -286,7 +286,7 @@ class Mixture(_Mixed):
 
 @_export
 class QuantizedDistribution(Distribution):
-    """The smallest whole number that is not less than a number of the base distribution, cut off at `low` and `high`."""
+    """The smallest integer that is not less than a number of the base distribution, cut off at `low` and `high`."""
 
     def __init__(self, distribution: Any, low: Any = None, high: Any = None, validate_args: bool = False,
                  name: str = "QuantizedDistribution"):

@@ -28,7 +28,7 @@ def summarize_activation(op: Any) -> Any:
 
 @_export("summarize_tensor")
 def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
-    """A scalar or a histogram; None for strings and truth values."""
+    """A scalar or a histogram; None for strings and booleans."""
     if tensor.dtype.is_compatible_with(tf.string) or tensor.dtype.base_dtype == tf.bool:
         return None
     summarize = tf.summary.scalar if tensor.shape.ndims == 0 else tf.summary.histogram

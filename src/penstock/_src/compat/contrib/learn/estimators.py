@@ -137,7 +137,7 @@ class BaseEstimator:
                  hooks: Any = None, log_progress: bool = True) -> dict[str, Any]:
         """The loss and the metrics, its own and those given by name (a MetricSpec each)."""
         if feed_fn is not None:
-            raise ValueError("feed_fn is not supported: give a FeedFnHook in hooks.")
+            raise ValueError("feed_fn is not supported: pass a FeedFnHook in hooks.")
         core = _with_metrics(self._core, metrics) if metrics else self._core
         return core.evaluate(self._input(_from(x, y, input_fn, batch_size, False)), steps, hooks, checkpoint_path, name)
 

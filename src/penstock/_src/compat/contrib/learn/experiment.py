@@ -108,7 +108,7 @@ class Experiment:
                                 tf.train.latest_checkpoint(self._estimator.model_dir), found) for strategy in self._strategies]
 
     def run_std_server(self) -> None:
-        """Serves the other tasks of the cluster in TF_CONFIG, for ever: what a parameter server does."""
+        """Serves the other tasks of the cluster in TF_CONFIG, forever: what a parameter server does."""
         config = self._estimator.config
         tf.train.Server(config.cluster_spec, job_name=config.task_type, task_index=config.task_id).join()
 
@@ -128,7 +128,7 @@ def run(experiment_fn: Callable, output_dir: str | None = None, schedule: str | 
         raise ValueError("Exactly one of `output_dir` and `run_config` must be given")
     experiment = experiment_fn(output_dir) if run_config is None else experiment_fn(run_config, hparams)
     if not isinstance(experiment, Experiment):
-        raise TypeError(f"`experiment_fn` must give an Experiment, not {type(experiment).__name__}")
+        raise TypeError(f"`experiment_fn` must return an Experiment, not {type(experiment).__name__}")
     config = run_config if run_config is not None else experiment.estimator.config
     clustered = bool(getattr(config, "cluster_spec", None))
     chosen = schedule or _SCHEDULES.get(config.task_type if clustered else None, "train_and_evaluate")

@@ -22,7 +22,7 @@ def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:
 
 
 def write_string_to_file(filename: Any, file_content: Any) -> None:
-    """Writes a file anew."""
+    """Overwrites a file."""
     with FileIO(filename, "w") as file:
         file.write(file_content)
 

@@ -18,7 +18,7 @@ def convert_data_format(data_format: str, ndim: int) -> str:
 
 
 def normalize_tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
-    """A whole number, or a sequence of `n` of them, as a tuple."""
+    """An integer, or a sequence of `n` of them, as a tuple."""
     result = (value,) * n if isinstance(value, int) else tuple(value)
     if len(result) != n or not all(isinstance(v, int) for v in result):
         raise ValueError(f"The `{name}` argument must be a tuple of {n} integers. Received: {value}")

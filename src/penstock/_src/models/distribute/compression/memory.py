@@ -167,5 +167,5 @@ def _beside(grad: Any) -> Any:
 
 
 def _finite(x: Any) -> Any:
-    """What is not finite is not kept: one bad gradient would stay for ever."""
+    """What is not finite is not kept: one bad gradient would stay forever."""
     return get("SelectV2")(get("IsFinite")(x), x, get("ZerosLike")(x))

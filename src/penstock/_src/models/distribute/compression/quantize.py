@@ -40,18 +40,18 @@ def unpack(packed: Any, base: int, per_byte: int, size: Any) -> Any:
 
 @export("distribute.experimental.compression.Int8")
 class Int8(Codec):
-    """Whole numbers from -127 to 127 times a scale, so that the largest element is kept; off by at most scale / 2."""
+    """Integers from -127 to 127 times a scale, so that the largest element is kept; off by at most scale / 2."""
 
     kind = "int8"
 
     def encode(self, x: Any) -> list:
-        """The whole numbers and the largest element."""
+        """The integers and the largest element."""
         greatest = _greatest(x)
         steps = get("Round")(get("DivNoNan")(x, greatest) * get("Cast")(127.0, DstT=x.dtype))
         return [_cast(steps, dtypes.int8), greatest]
 
     def decode(self, parts: list, size: Any, dtype: Any) -> Any:
-        """The whole numbers times the scale."""
+        """The integers times the scale."""
         return _cast(parts[0], dtype) * (_cast(parts[1], dtype) / 127.0)
 
 

@@ -1,7 +1,7 @@
 """A thread for each worker: it takes functions from the queue and has them run there.
 
 When the worker is lost, its function goes back to the queue, and the thread waits until the worker answers again: then there
-is a new lane to it, and what it has for itself (datasets) is made anew when it is next used. When a parameter server is lost,
+is a new lane to it, and what it has for itself (datasets) is rebuilt when it is next used. When a parameter server is lost,
 or comes back without its variables, nothing can go on: the error says so, for good.
 """
 from __future__ import annotations

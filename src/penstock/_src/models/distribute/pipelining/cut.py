@@ -44,7 +44,7 @@ def cut(model: Any, parts: int, at: Sequence[str] | None = None) -> list[Piece]:
     """The stages of a Sequential or functional model; `at` names the layers that begin the second stage and those after it."""
     functional = bool(model._is_graph_network)
     if not functional and not (hasattr(model, "add") and hasattr(model, "pop")):
-        raise ValueError(f"{type(model).__name__} cannot be cut into stages: give a Sequential or a functional model.")
+        raise ValueError(f"{type(model).__name__} cannot be split into stages: pass a Sequential or a functional model.")
     steps = _nodes(model) if functional else [(layer, None) for layer in model.layers]
     if len(steps) < parts:
         raise ValueError(f"A model of {len(steps)} layers cannot be cut into {parts} stages.")

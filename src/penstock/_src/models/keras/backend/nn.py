@@ -135,7 +135,7 @@ def _tensor(x: Any) -> Any:
 
 @export("keras.backend.sparse_categorical_crossentropy")
 def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Any:
-    """The cross entropy with labels that are whole numbers."""
+    """The cross entropy with labels that are integers."""
     output, target = _tensor(output), _tensor(target)
     if not from_logits:
         logits = logits_of(output, "Softmax") if axis in (-1, (ndim(output) or 0) - 1) else None

@@ -133,7 +133,7 @@ def log(x: Any) -> Any:
 
 @export("keras.backend.round")
 def round(x: Any) -> Any:
-    """The nearest whole number, the even one of two."""
+    """The nearest integer, the even one of two."""
     return tf.round(x)
 
 

@@ -241,7 +241,7 @@ def repeat(x: Any, n: Any) -> Any:
 
 @export("keras.backend.arange")
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int32") -> Any:
-    """Evenly spaced whole numbers."""
+    """Evenly spaced integers."""
     if stop is None and start < 0:
         start = 0
     result = tf.range(start, limit=stop, delta=step, name="arange")

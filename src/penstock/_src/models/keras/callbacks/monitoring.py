@@ -48,7 +48,7 @@ class EarlyStopping(Callback):
         self.min_delta = abs(min_delta) * (1 if self.monitor_op is np.greater else -1)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begins anew."""
+        """Resets the state."""
         self.wait = self.stopped_epoch = self.best_epoch = 0
         self.best = self._worst if self.baseline is None else self.baseline
         self.best_weights = None
@@ -114,7 +114,7 @@ class ReduceLROnPlateau(Callback):
         return bool(self._better(a, b + self.min_delta if self._better is np.greater else b - self.min_delta))
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begins anew."""
+        """Resets the state."""
         self._reset()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

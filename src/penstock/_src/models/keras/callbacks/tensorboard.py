@@ -92,7 +92,7 @@ class TensorBoard(Callback):
         self._writer("train").add_summary(Summary(value=[value]), 0)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Counts batches anew."""
+        """Resets the count of batches."""
         self._steps, self._seen = 0, 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

@@ -191,7 +191,7 @@ class Model(Saved, Network):
         return names if names and names[0] == "loss" or context.process.eager else ["loss", *names]
 
     def reset_metrics(self) -> None:
-        """Begins to collect anew."""
+        """Resets the collected values."""
         for m in self._all_metrics():
             m.reset_states()
 
@@ -519,7 +519,7 @@ class Model(Saved, Network):
 
 
 def _need_steps(data: Any, steps: int | None, name: str) -> None:
-    """Generators of 1.x go on for ever: nothing but a number of steps ends them."""
+    """Generators of 1.x go on forever: nothing but a number of steps ends them."""
     if steps is None and is_generator(data):
         raise ValueError(f"`{name}=None` is only valid for a generator based on the `keras.utils.Sequence` class. Please "
                          f"specify `{name}` or use the `keras.utils.Sequence` class.")

@@ -1,4 +1,4 @@
-"""Embedding: whole numbers as learned vectors."""
+"""Embedding: integers as learned vectors."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +13,7 @@ from penstock.compat import v1 as tf
 
 @export("keras.layers.Embedding")
 class Embedding(Layer):
-    """Whole numbers from 0 to input_dim - 1 as vectors; 0 is masked, if `mask_zero`.
+    """Integers from 0 to input_dim - 1 as vectors; 0 is masked, if `mask_zero`.
 
     >>> tf.keras.layers.Embedding(1000, 64)(tf.constant([[4, 20]])).shape
     TensorShape([1, 2, 64])

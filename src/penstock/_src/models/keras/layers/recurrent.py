@@ -405,7 +405,7 @@ class RNN(Layer):
         return to_list(output) + list(states) if self.return_state else output
 
     def _reset_dropout(self) -> None:
-        """Lets cells draw what they drop anew."""
+        """Lets cells draw what they drop again."""
         cells = self.cell.cells if isinstance(self.cell, StackedRNNCells) else [self.cell]
         for cell in cells:
             if hasattr(cell, "reset_dropout_mask"):

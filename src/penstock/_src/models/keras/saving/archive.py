@@ -165,7 +165,7 @@ def set_optimizer(model: Any, values: list) -> None:
     """Sets the state of an optimizer: iterations, learning rate, and the slots of each variable, as Keras 3 keeps them."""
     slots = _slots(model)
     if slots is None or len(values) != len(slots) + 2:
-        logging.warning("The state of the optimizer in the file does not fit: the optimizer begins anew.")
+        logging.warning("The optimizer state in the file does not match: the optimizer starts from its initial state.")
         return
     backend.set_value(model.optimizer.iterations, values[0])
     backend.batch_set_value(list(zip(slots, values[2:], strict=True)))

@@ -259,7 +259,7 @@ class StringLookup(IndexLookup):
 
 @export(*names("IntegerLookup"))
 class IntegerLookup(IndexLookup):
-    """Whole numbers as indices into a vocabulary, or indices as whole numbers, if `invert`."""
+    """Integers as indices into a vocabulary, or indices as integers, if `invert`."""
 
     def __init__(self, max_tokens: int | None = None, num_oov_indices: int = 1, mask_token: Any = None, oov_token: int = -1,
                  vocabulary: Any = None, vocabulary_dtype: Any = "int64", idf_weights: Any = None, invert: bool = False,

@@ -211,7 +211,7 @@ def _compressed(summary: np.ndarray, share: float) -> np.ndarray:
 
 @export(*names("CategoryEncoding"))
 class CategoryEncoding(PreprocessingLayer):
-    """Whole numbers as rows: one-hot, multi-hot or counts.
+    """Integers as rows: one-hot, multi-hot or counts.
 
     >>> tf.keras.layers.CategoryEncoding(num_tokens=4, output_mode="multi_hot")
     """
@@ -259,7 +259,7 @@ class CategoryEncoding(PreprocessingLayer):
 
 @export(*names("Hashing"))
 class Hashing(PreprocessingLayer):
-    """Strings or whole numbers as the bin that their hash falls into; a masked value is bin 0.
+    """Strings or integers as the bin that their hash falls into; a masked value is bin 0.
 
     >>> tf.keras.layers.Hashing(num_bins=3)(tf.constant([["A"], ["B"]]))
     """
