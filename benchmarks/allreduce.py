@@ -3,7 +3,7 @@
     python benchmarks/allreduce.py --processes 2 3 4 8 --sizes 256 65536 1048576 --seconds 10 [--table docs/FILE.md]
 
 Prints, for each number of processes and elements (float32), the time of each way in milliseconds, what AUTO chose, its time
-over that of the same way when it is asked for by name, which shows how far two measurements of one thing differ, and over that
+over that of the same way when it is requested by name, which shows how far two measurements of one thing differ, and over that
 of the best. A round calls every way, small arrays a few times in a row, in an order that changes, after a barrier and, unless
 arrays are too large for caches, a call that does not count: gloo is 10% slower at 4 MB after another way than after itself, and
 three columns may be gloo's. The slowest process counts. A time is the mean of the quickest quarter of the rounds: with more

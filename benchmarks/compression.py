@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/compression.py [--tasks digits,words] [--ways servers,all_reduce] [--seeds 2] [--table PAGE.md]
 
-`servers`: a worker computes the gradients; a parameter server, in a process of its own, has the variables and applies them.
-`all_reduce`: two workers of a MultiWorkerMirroredStrategy, in processes of their own, take half of each batch. Bytes are
+`servers`: a worker computes the gradients; a parameter server, in its own process, has the variables and applies them.
+`all_reduce`: two workers of a MultiWorkerMirroredStrategy, in their own processes, take half of each batch. Bytes are
 counted twice: by the optimizer, of the tensors that its codec made, and by the links of the worker's server, of all tensors
 that it sent to others (messages have heads, which neither counts). Accuracies are means over seeds, with the same data and
 initial values for each scheme.
@@ -60,7 +60,7 @@ def serve(spec: dict, job: str, index: int) -> None:
 
 
 class Cluster:
-    """A parameter server, in a process of its own unless there is one for all, and a worker in this one."""
+    """A parameter server, in its own process unless there is one for all, and a worker in this one."""
 
     def __init__(self, one_process: bool):
         self._one = one_process

@@ -3,11 +3,11 @@
     .venv/bin/python benchmarks/pipelining.py [--stages 4] [--micro-batches 2,4,8,16] [--nap 0.4] [--trace DIRECTORY]
 
 A stage's work is a kernel that sleeps (and so holds neither a core nor Python's lock), in forward and backward passes alike:
-what is measured is the schedule and not the number of cores. Stages are on logical CPUs, each with a thread of its own. Twice:
+what is measured is the schedule and not the number of cores. Stages are on logical CPUs, each with its own thread. Twice:
 in a graph (`pipelined_gradients`, one session step) and in Keras (`PipelineModel`). The bubble is the part of the time for
 which stages did not work: 1 - work / (stages x time). `--trace` writes Chrome traces.
 
-What a stage hands over wakes the thread of the next one. On a machine that does other things this takes some milliseconds, for
+What a stage passes on wakes the thread of the next one. On a machine that does other things this takes some milliseconds, for
 each of the m + p - 1 tasks in a row: a part e of a nap adds about e to the bubble. With many micro-batches the bubble is small,
 so naps must be long against that.
 """

@@ -3,7 +3,7 @@
     penstock launch --coordinated --ps 2 --workers 3 examples/coordinated.py --folder=/tmp/digits
 
 A worker may be killed at any time: its step is run by another one, and when it is back it gets work again. When a parameter
-server or the chief is lost, the chief is started again and goes on from the last checkpoint.
+server or the chief is lost, the chief is started again and continues from the last checkpoint.
 """
 import argparse
 

@@ -5,7 +5,7 @@
 
 Variables are on the parameter servers in turn, everything else is on the worker (replica_device_setter). Each worker
 shuffles the digits in its own way. The chief initializes the model or restores it, and saves it; a worker that was lost,
-or whose session was, goes on from there.
+or whose session was, continues from there.
 """
 import os
 import time

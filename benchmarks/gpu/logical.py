@@ -1,4 +1,4 @@
-"""Two towers of small matrix products on one physical GPU: both on one logical GPU, and each on a logical GPU of its own.
+"""Two towers of small matrix products on one physical GPU: both on one logical GPU, and each on its own logical GPU.
 
     PYTHONPATH=src python benchmarks/gpu/logical.py --json logical.json
 

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/gpu/table1.py --networks alexnet,vgga --precisions tf32,bf16 --json table1.json
 
-Each measurement has a process of its own, so that nobody's memory or threads disturb the next one; for each network
+Each measurement has its own process, so that its memory and threads do not disturb the next one; for each network
 and precision they follow each other directly.
 """
 from __future__ import annotations
@@ -31,7 +31,7 @@ def measure(runner: str, network: str, precision: str) -> float:
 
 
 def in_process(runner: str, network: str, precision: str) -> float | None:
-    """One measurement in a process of its own; None, with the reason printed, when it fails."""
+    """One measurement in its own process; None, with the reason printed, when it fails."""
     env = dict(os.environ, XLA_PYTHON_CLIENT_PREALLOCATE="false")
     done = subprocess.run([sys.executable, __file__, "--one", runner, network, precision], env=env, capture_output=True,
                           text=True, timeout=300)

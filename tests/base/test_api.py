@@ -73,7 +73,7 @@ def test_public_modules_are_current():
 
 @pytest.mark.parametrize("version", ROOTS)
 def test_parts_load_when_they_are_asked_for(version):
-    """In a fresh process: the name of a part returns all its names, whatever is asked for first."""
+    """In a fresh process: the name of a part returns all its names, whatever is requested first."""
     script = f"""
 import sys
 import {ROOTS[version].__name__} as tf
@@ -132,7 +132,7 @@ STATEMENTS = [
 
 
 def test_namespaces_are_imported_like_modules():
-    """Each statement in a process of its own, a fork of one that has done `import penstock`, with which Python begins."""
+    """Each statement in its own process, a fork of one that has done `import penstock`, with which Python begins."""
     script = f"""
 import os, sys, traceback
 import penstock

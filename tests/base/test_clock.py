@@ -33,7 +33,7 @@ def test_intervals_are_not_measured_with_the_wall_clock():
 
 @pytest.fixture
 def back_by_an_hour(monkeypatch):
-    """A function that sets the clock back; what is monotonic goes on, by as many seconds as are asked for."""
+    """A function that sets the clock back; what is monotonic continues, by as many seconds as are requested."""
     wall, even, passed = time.time, time.monotonic, [0.0]
 
     def set_back(seconds):

@@ -1,4 +1,4 @@
-"""Clusters for tests: servers in this process, or in processes of their own."""
+"""Clusters for tests: servers in this process, or in their own processes."""
 import contextlib
 import os
 import pathlib

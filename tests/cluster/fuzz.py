@@ -1,4 +1,4 @@
-"""Random and mutated messages at every port of a cluster: it must go on serving, and its memory must not grow.
+"""Random and mutated messages at every port of a cluster: it must continue serving, and its memory must not grow.
 
     python -m tests.cluster.fuzz --bytes 10000000
 """

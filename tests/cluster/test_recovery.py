@@ -50,7 +50,7 @@ def lost(cluster, worker):
 
 
 def test_a_parameter_server_is_killed(cluster):
-    """All workers notice, and go on from the last checkpoint when it is back."""
+    """All workers notice, and continue from the last checkpoint when it is back."""
     running = cluster()
     running.running["ps", 1].signal(signal.SIGKILL)
     assert eventually(lambda: lost(running, 0) and lost(running, 1)), "somebody did not notice"
@@ -62,7 +62,7 @@ def test_a_parameter_server_is_killed(cluster):
 
 @pytest.mark.slow
 def test_a_worker_is_killed(cluster):
-    """The other one does not notice; the new one goes on with the next batch."""
+    """The other one does not notice; the new one continues with the next batch."""
     running = cluster()
     running.running["worker", 1].signal(signal.SIGKILL)
     ends_well(running)
@@ -72,7 +72,7 @@ def test_a_worker_is_killed(cluster):
 
 @pytest.mark.slow
 def test_the_chief_is_killed(cluster):
-    """The other worker goes on; the new chief restores the last checkpoint."""
+    """The other worker continues; the new chief restores the last checkpoint."""
     running = cluster()
     running.running["worker", 0].signal(signal.SIGKILL)
     ends_well(running)

@@ -170,7 +170,7 @@ def test_a_member_that_never_comes_is_named_in_time():
             assert time.monotonic() - began < 20
             for word in ("CollectiveReduce", "instance 1", "[2]", "CPU:1 did not enter it"):
                 assert word in info.value.message
-            with pytest.raises(tf.errors.OpError):          # it was given up by the other: then both go on
+            with pytest.raises(tf.errors.OpError):          # it was given up by the other: then both continue
                 sess.run(b)
             np.testing.assert_array_equal(sess.run([a, b], options=options), [[2.0, 4.0]] * 2)
 

@@ -1,7 +1,7 @@
 """A pytest plugin for the tests of libraries: TensorFlow's place is taken by penstock, and outcomes are written as they come.
 
 ECOSYSTEM_BACKEND=penstock puts penstock in TensorFlow's place before the first test is imported. ECOSYSTEM_RESULTS names a
-file that gets a line of JSON per test; tests that have a line already are left out, so that a run that was stopped goes on.
+file that gets a line of JSON per test; tests that have a line already are left out, so that a run that was stopped continues.
 ECOSYSTEM_SAMPLE is how many tests of a file run at most, evenly spread.
 """
 from __future__ import annotations

@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def looks(monkeypatch):
-    """Looks at times that the test returns: nanoseconds that a thread has run and waited for a core since the last one."""
+    """Inspects times that the test returns: nanoseconds that a thread has run and waited for a core since the last one."""
     waiting._spin()
     for name, value in {"_before": {"1": (SECOND, 0)}, "_pause": waiting._SHORTEST, "_next_look": 0.0}.items():
         monkeypatch.setattr(waiting, name, value)
@@ -38,7 +38,7 @@ def test_threads_sleep_when_they_wait_for_cores_and_try_to_spin_again_later_and_
     assert not looks(SECOND, SECOND // 10)                       # a little, now and then, is no reason
     assert looks(SECOND, SECOND)
     for pause in (1, 2, 4, 8, 16, 16):
-        assert looks(SECOND, 0, pause)                           # not looked at
+        assert looks(SECOND, 0, pause)                           # not inspected
         assert not looks(SECOND, SECOND, 0.5)                    # tried, whatever it was before
         assert looks(SECOND, SECOND)
     assert not looks(SECOND, SECOND, 16.5)

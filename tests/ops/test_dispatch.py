@@ -1,4 +1,4 @@
-"""tf.experimental.dispatch_for_api and its relatives: programs' own types in public functions."""
+"""tf.experimental.dispatch_for_api and related functions: programs' own types in public functions."""
 
 import pytest
 

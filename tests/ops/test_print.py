@@ -69,7 +69,7 @@ def test_logging(caplog):
 
 
 def test_flags_and_run(tmp_path):
-    """In a process of its own: flags are global."""
+    """In its own process: flags are global."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent("""
         import penstock.compat.v1 as tf

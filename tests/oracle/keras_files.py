@@ -74,7 +74,7 @@ def apart(tf, folder, forms):
             else:
                 model = tf.keras.models.load_model(path)
                 got = predicted(model, inputs)
-                train(tf, model, inputs)                             # what was loaded goes on learning
+                train(tf, model, inputs)                             # what was loaded continues learning
             found[f"{name}.{form}"] = max(float(np.max(np.abs(g - w))) for g, w in zip(got, wanted, strict=True))
     return found
 

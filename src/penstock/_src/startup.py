@@ -1,6 +1,6 @@
 """What `import penstock` loads at once: what declares every op (`ops.families`), and what nearly every program uses.
 
-All other modules wait until one of their public names is asked for (`base/api.py`).
+All other modules wait until one of their public names is requested (`base/api.py`).
 """
 import gc
 import importlib

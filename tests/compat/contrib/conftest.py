@@ -1,4 +1,4 @@
-"""Each test of contrib builds a graph of its own."""
+"""Each test of contrib builds its own graph."""
 import numpy as np
 import pytest
 

@@ -43,7 +43,7 @@ def test_eager_summaries(tmp_path):
     step = tf.train.get_or_create_global_step()
     step.assign(5)
     with writer.as_default():
-        summary.scalar("silent", 1.0)                      # nothing is recorded until it is asked for
+        summary.scalar("silent", 1.0)                      # nothing is recorded until it is requested
         with summary.always_record_summaries():
             summary.scalar("loss", 2.0)
             summary.histogram("h", [1.0, 2.0])

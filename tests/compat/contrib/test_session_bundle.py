@@ -18,7 +18,7 @@ def graph():
 
 
 def half_plus_two(folder, step=123, **signatures):
-    """Exports y = 0.5 x + 2 with a file that its init op looks at."""
+    """Exports y = 0.5 x + 2 with a file that its init op inspects."""
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32, [None], name="x")
         with tf.device("/cpu:0"):

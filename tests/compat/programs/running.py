@@ -1,4 +1,4 @@
-"""Runs programs as a user does: `penstock run` in a process of its own."""
+"""Runs programs as a user does: `penstock run` in its own process."""
 import os
 import pathlib
 import subprocess

@@ -14,7 +14,7 @@ X = tf1.data.experimental
 
 
 def measured(ds, prefix=""):
-    """A dataset with an aggregator of its own."""
+    """A dataset with its own aggregator."""
     options = tf1.data.Options()
     options.experimental_stats.aggregator = X.StatsAggregator()
     options.experimental_stats.prefix = prefix

@@ -176,7 +176,7 @@ def test_graph_defs(graph):
 
 
 def test_errors(case):
-    """assertRaisesOpError looks at the message and at the type."""
+    """assertRaisesOpError inspects the message and at the type."""
     def failing():
         penstock.debugging.assert_equal(1, 2, message="not at all")
     with case.assertRaisesOpError("not at all"):
@@ -251,7 +251,7 @@ def test_threads():
 
 
 def test_fresh_start():
-    """Each test has an empty default graph, the same random numbers and a folder of its own."""
+    """Each test has an empty default graph, the same random numbers and its own folder."""
     seen = []
 
     def body(self):
@@ -343,7 +343,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("argument, code, text", [
     ("ATest.testGood", 0, "Ran 1 test"), ("", 1, "Ran 4 tests"), ("--benchmarks=all", 0, "Benchmark [ABenchmark.benchmarkIt]")])
 def test_main(tmp_path, argument, code, text):
-    """tf.test.main runs the tests that the command line asks for, and says whether they passed."""
+    """tf.test.main runs the tests that the command line requests, and says whether they passed."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))
     done = subprocess.run([sys.executable, str(program), *filter(None, [argument])], capture_output=True, text=True,

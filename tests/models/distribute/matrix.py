@@ -201,7 +201,7 @@ def train_and_evaluate(tf, strategy, name):
             "loss": float(result[0]["loss"]), "step": int(result[0]["global_step"])}
 
 
-# -- loops of one's own ------------------------------------------------------------------------------------------------------
+# -- loops by the user ------------------------------------------------------------------------------------------------------
 def loop(tf, strategy, name):
     """strategy.run on a distributed dataset: a loop in Python in 2.x, a graph and a session in 1.x."""
     return (loop_in_graph if sys.argv[1] == "v1" else loop_eagerly)(tf, strategy)
@@ -237,7 +237,7 @@ def loop_eagerly(tf, strategy):
 
 
 def coordinated_loop(tf, strategy):
-    """Functions that a coordinator has the workers run, each with a dataset of its own."""
+    """Functions that a coordinator has the workers run, each with its own dataset."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         w, b = variables(tf)

@@ -40,7 +40,7 @@ def data():
 
 @pytest.mark.parametrize("writer, reader", PAIRS)
 def test_objects(writer, reader, data, tmp_path):
-    """tf.train.Checkpoint with an optimizer: training goes on as if nothing had happened."""
+    """tf.train.Checkpoint with an optimizer: training continues as if nothing had happened."""
     first = model(writer)
     first.fit(*data, epochs=2, batch_size=12, verbose=0)
     path = tf.train.Checkpoint(model=first, optimizer=first.optimizer).save(str(tmp_path / "c"))

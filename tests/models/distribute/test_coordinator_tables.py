@@ -124,7 +124,7 @@ def test_preprocessing_on_workers(made):  # noqa: F811
 
 
 def test_the_tutorial(made):  # noqa: F811
-    """Words and labels looked up by layers in the dataset of each worker; an embedding in shards; a loop of one's own."""
+    """Words and labels looked up by layers in the dataset of each worker; an embedding in shards; a loop by the user."""
     c = made(partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(2))
     heroes = ["Avenger", "Ironman", "Batman", "Hulk", "Spiderman", "Kingkong", "Wonder_Woman"]
     with c.strategy.scope():

@@ -1,4 +1,4 @@
-"""Workers that are killed in the middle of training, and started again: training goes on from the last step of all."""
+"""Workers that are killed in the middle of training, and started again: training continues from the last step of all."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every strategy in both APIs with fit, estimators and loops of one's own, in processes of their own, against numpy.
+"""Every strategy in both APIs with fit, estimators and loops by the user, in their own processes, against numpy.
 
 What TensorFlow does not support is not here: tensors from an input function under a strategy; Keras and loops under the
 ParameterServerStrategy of 1.x; estimators under that of 2.x.

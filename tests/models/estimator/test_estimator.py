@@ -1,4 +1,4 @@
-"""Estimators of model functions: training that goes on, evaluation, prediction, export, and what is wrong with them."""
+"""Estimators of model functions: training that continues, evaluation, prediction, export, and what is wrong with them."""
 import os
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Keras models as estimators: the same predictions, training that goes on from their weights, metrics, and bad input."""
+"""Keras models as estimators: the same predictions, training that continues from their weights, metrics, and bad input."""
 import numpy as np
 import pytest
 

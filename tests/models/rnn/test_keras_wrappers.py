@@ -1,4 +1,4 @@
-"""tf.nn.RNNCellDropoutWrapper and its relatives around Keras cells."""
+"""tf.nn.RNNCellDropoutWrapper and related functions around Keras cells."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""A program that saves in a loop until it is killed; run in a process of its own by test_crash.py."""
+"""A program that saves in a loop until it is killed; run in its own process by test_crash.py."""
 from __future__ import annotations
 
 import signal
@@ -42,7 +42,7 @@ def restored(folder, sharded):
 
 
 def save_forever(folder, sharded, asynchronous, same_name, started):
-    """Goes on from the newest checkpoint, and saves step after step."""
+    """Continues from the newest checkpoint, and saves step after step."""
     tf.disable_v2_behavior()
     first = restored(folder, sharded) or 0
     graph, _, step, update, init, saver = build(sharded)

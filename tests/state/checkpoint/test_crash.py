@@ -12,7 +12,7 @@ from tests.state.checkpoint.saving_child import restored, save_forever
 
 
 def kill_while_saving(folder, times, seed, **how):
-    """Starts the program, kills it after a random time, and looks at what it left; `times` times in one folder."""
+    """Starts the program, kills it after a random time, and inspects what it left; `times` times in one folder."""
     spawn = multiprocessing.get_context("forkserver")
     spawn.set_forkserver_preload(["tests.state.checkpoint.saving_child"])
     rng, last = random.Random(seed), 0

@@ -39,7 +39,7 @@ def recordings(sess):
 
 
 class Network:
-    """A small classifier in a session of its own."""
+    """A small classifier in its own session."""
 
     def __init__(self, optimizer=OPTIMIZERS["descent"], use_resource=True, config=None):
         draw = np.random.RandomState(0)

@@ -6,7 +6,7 @@ and loops fit: "i" is an int32 scalar, "b" a bool, "f" a float32 scalar, "v" a f
 
     ["set", "f0", ["mul", "f0", "f1"]]
     ["if", ["less", "f0", "f1"], [statements], [statements]]
-    ["while", "i1", limit, [statements]]       # runs while a counter of its own is below the limit, and i1 < 50
+    ["while", "i1", limit, [statements]]       # runs while its own counter is below the limit, and i1 < 50
     ["until", ["less", "f0", "f1"], [statements]]      # the same, and while the test is true
     ["map", "v0", "f1"]                        # v0 becomes map_fn over its elements
     ["array", "v0", n]                         # v0 becomes the sum of what a loop wrote into a TensorArray

@@ -13,7 +13,7 @@ MEGABYTE = 1 << 20
 
 
 class Peak:
-    """The most bytes of tensors that were alive at once, looked at after every call of a probing op."""
+    """The most bytes of tensors that were alive at once, inspected after every call of a probing op."""
 
     def __init__(self):
         self.most = 0

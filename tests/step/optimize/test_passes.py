@@ -232,7 +232,7 @@ def test_a_result_that_others_use_is_not_fused_away():
 
 @pytest.fixture(params=["own", "ATen's"])
 def pooling(request, monkeypatch):
-    """The names of the ops that pool and spread gradients, with kernels of our own and without."""
+    """The names of the ops that pool and spread gradients, with custom kernels and without."""
     if request.param == "own":
         if not images.available():
             pytest.skip("penstock was installed without a compiler")

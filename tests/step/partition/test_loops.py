@@ -1,4 +1,4 @@
-"""Control flow over partitions: dead tensors and loops across a cut, each partition on an executor of its own."""
+"""Control flow over partitions: dead tensors and loops across a cut, each partition on its own executor."""
 import numpy as np
 import pytest
 import torch

@@ -18,7 +18,7 @@ def server():
 
 
 class Worker:
-    """One of several clients of a server, each with a graph of its own."""
+    """One of several clients of a server, each with its own graph."""
 
     def __init__(self, server, index, aggregate, total, data=None, averages=None, hooks=(), restored=False, **options):
         self.graph, self.server, self.index = tf.Graph(), server, index

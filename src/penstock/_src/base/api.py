@@ -105,7 +105,7 @@ def _offer(module_name: str, public: Public) -> None:
     def getattr_(name: str) -> Any:
         if name not in offered:
             if name.startswith("__") and name.endswith("__"):
-                raise AttributeError(name)      # Python itself asks for such names: no need to look for near ones
+                raise AttributeError(name)      # Python itself requests such names: no need to look for near ones
             raise MissingName(public.api, public.prefix + name, module_name)
         value = _load(public, name, module_name)
         module.__dict__.setdefault(name, value)
@@ -187,7 +187,7 @@ def names_below(api: str, full: str = "") -> list[str]:
 
 
 class MissingName(AttributeError):
-    """There is no such public name. The text, which takes long to find, is made when it is asked for: `hasattr` never does."""
+    """There is no such public name. The text, which takes long to find, is made when it is requested: `hasattr` never does."""
 
     def __init__(self, api: str, full: str, module_name: str):
         super().__init__(api, full, module_name)

@@ -1,8 +1,9 @@
 """Time that never goes back.
 
 Intervals are measured with `time.monotonic`. Where times are also compared with those of files, of an earlier run or of
-another process, `steady` has seconds since the epoch that go on evenly, whatever is done to the clock of the machine meanwhile.
-`time.time` is for dates that people and other programs read; `tests/base/test_clock.py` lists the modules that write some.
+another process, `steady` has seconds since the epoch that continue evenly, whatever is done to the clock of the machine
+meanwhile. `time.time` is for dates that people and other programs read; `tests/base/test_clock.py` lists the modules that write
+some.
 """
 from __future__ import annotations
 

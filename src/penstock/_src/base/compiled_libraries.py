@@ -1,4 +1,5 @@
-"""tf.load_op_library and its kin: libraries compiled against TensorFlow cannot be loaded, and the error says what to do.
+"""tf.load_op_library and related functions: libraries compiled against TensorFlow cannot be loaded, and the error says what to
+do.
 
 A few libraries that tutorials compile have ops that are here: these are given in the library's place, whether it was compiled
 or not.

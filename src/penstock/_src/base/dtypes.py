@@ -158,7 +158,7 @@ class DType:
         raise ValueError(f"{self} does not have defined limits.")
 
     def is_compatible_with(self, other) -> builtins.bool:
-        """Whether a tensor of type `other` may stand where this type is asked for.
+        """Whether a tensor of type `other` may stand where this type is requested.
 
         A reference may be read as a value, so `tf.float32` is compatible with `float32_ref`, not the reverse.
         """

@@ -162,7 +162,7 @@ class DeadlineExceededError(OpError):
 
 @_code(NOT_FOUND)
 class NotFoundError(OpError):
-    """A file, a resource or an entry that was asked for does not exist."""
+    """A file, a resource or an entry that was requested does not exist."""
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, NOT_FOUND)

@@ -1,4 +1,4 @@
-"""tf.flags and tf.app.flags: absl's flags, read from the command line when the first of them is asked for."""
+"""tf.flags and tf.app.flags: absl's flags, read from the command line when the first of them is requested."""
 from __future__ import annotations
 
 import functools
@@ -37,7 +37,7 @@ class _Flags:
         values = self._values
         if hasattr(type(values), name):
             return getattr(values, name)
-        if name.startswith("__"):                # Python asks for such names while it looks at an object
+        if name.startswith("__"):                # Python requests such names while it inspects an object
             raise AttributeError(name)
         if not values.is_parsed():
             values(sys.argv)

@@ -83,7 +83,7 @@ def error(msg: Any, *args: Any, **kwargs: Any) -> None:
 
 @export(v1=["logging.fatal"])
 def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs at level FATAL; the program goes on."""
+    """Logs at level FATAL; the program continues."""
     log(FATAL, msg, *args, **{"stacklevel": 3, **kwargs})
 
 

@@ -59,7 +59,7 @@ class _Chooser:
         self._merge, self._ps_ops, self._strategy = merge, frozenset(ps_ops), strategy
 
     def device_function(self, op: Any) -> str:
-        """The device of an op: what it asks for already, filled up."""
+        """The device of an op: what it requests already, filled up."""
         if not self._merge and op.device:
             return op.device
         asked = DeviceSpecV2.from_string(op.device or "")

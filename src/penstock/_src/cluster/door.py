@@ -3,7 +3,7 @@
 Each connection has a thread. Those that have not proved anything yet are *strangers*: their number is bounded, and each has one
 deadline for its handshake, so that they cannot use up the server's descriptors or threads. When there is no room, the
 oldest stranger is dropped, once it has had time enough to be slow. The loop survives whatever makes `accept` or the start of a
-thread fail: it logs the reason, waits a moment, and goes on.
+thread fail: it logs the reason, waits a moment, and continues.
 """
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from penstock._src.cluster.tf_config import tf_config
 SERVES = "ps"                       # the job whose tasks end when the others have
 OUTSIDE = "evaluator"               # the job whose tasks look at the cluster's checkpoints, and have no servers
 _GRACE = 5.0                        # seconds between asking a process to end and ending it
-# Linux ends a process with the one that started it, if it asks for that: tasks do not outlive a launcher that is killed.
+# Linux ends a process with the one that started it, if it requests that: tasks do not outlive a launcher that is killed.
 _TIED = [sys.executable, "-c", "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"] \
     if sys.platform == "linux" else []
 _PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)    # seconds before the first restart of a task, the second, …
@@ -68,7 +68,7 @@ class Task:
         self.status: int | None = None              # how it ended, when it is not started again
 
     def start(self) -> None:
-        """Starts the process, in a group of its own: a Ctrl-C is the launcher's."""
+        """Starts the process, in its own group: a Ctrl-C is the launcher's."""
         self.due = None
         self.process = subprocess.Popen(
             [*_TIED, *self.command], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,

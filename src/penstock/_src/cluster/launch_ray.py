@@ -1,4 +1,4 @@
-"""The same cluster on Ray: each task is an actor, which runs the script in a process of its own.
+"""The same cluster on Ray: each task is an actor, which runs the script in its own process.
 
 Ray decides where an actor runs, starts it again when it or its machine dies, and brings what the tasks print to whoever
 launched them. A task keeps its address when it is started again on the same machine.

@@ -1,7 +1,7 @@
 """The master's side of a session: the graph that a client has sent, placed on the devices of all tasks, and its steps.
 
 A step that needs several tasks is cut (step/partition/tasks.py), and each task gets its part once; running the step is one
-message to each of them. What this task does of it runs on the thread that asked for the step. The first error of any part
+message to each of them. What this task does of it runs on the thread that requested the step. The first error of any part
 ends the step everywhere. State outlives sessions: all sessions of a task share its resources, unless they ask for state of
 their own.
 """
@@ -42,7 +42,7 @@ from penstock._src.step.runnable import Runnable
 _JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
 _AGAIN_SECONDS = 0.1                # between two attempts to reach a task
 _END_SECONDS = 10.0                 # that the parts of a failed step have to end
-_LOOK_SECONDS = 0.5                 # between two looks at links while a task takes its time to answer
+_LOOK_SECONDS = 0.5                 # between two checks of links while a task takes its time to answer
 _MOST_HEADS = 64                    # of requests for one part, that are kept
 _names = itertools.count(1)
 
@@ -157,7 +157,7 @@ class TaskStep(Runnable):
 
 
 class _Run:
-    """One run of a step. The thread that asked for it sends each task its part, runs this task's own, and reads what comes."""
+    """One run of a step. The thread that requested it sends each task its part, runs this task's own, and reads what comes."""
 
     def __init__(self, session: ClusterSession, own: Any, others: list[_RemotePart], fetches: int, ctx: Any, metadata: Any):
         self.tasks, self.name, self.own, self.others, self.ctx = session.tasks, session.name, own, others, ctx
@@ -439,7 +439,7 @@ class MasterSession:
         self._known: dict[str, Any] = {}
         self._base = f"{worker.peers.incarnation:x}/{next(_names)}"
         self._closed = False
-        self.steps = 0                      # that were asked for
+        self.steps = 0                      # that were requested
         self._replace()
 
     def _replace(self) -> None:
@@ -497,7 +497,7 @@ class MasterSession:
         return list(self._session.running_steps())
 
     def cancel(self, header: dict, values: list) -> tuple[dict, list]:
-        """Ends the steps that run now; the session goes on."""
+        """Ends the steps that run now; the session continues."""
         for ctx in list(self._session._running.values()):
             ctx.cancellation.cancel(errors.CancelledError(None, None, str(header["why"])))
         return {}, []
@@ -512,7 +512,7 @@ class MasterSession:
         return {"handle": handle}, []
 
     def partial_run(self, header: dict, values: list) -> tuple[dict, list]:
-        """Goes on with a step in pieces."""
+        """Continues with a step in pieces."""
         state = self._session._partial.get(header["handle"])
         if state is None:
             raise errors.invalid("Must run 'setup' before performing partial runs!")

@@ -1,6 +1,6 @@
-"""partial_run over several tasks: each call is a step of its own, over the ops that no call before has run.
+"""partial_run over several tasks: each call is its own step, over the ops that no call before has run.
 
-What later calls will need of it is fetched along with what was asked for, and fed to them.
+What later calls will need of it is fetched along with what was requested, and fed to them.
 """
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class RemoteSession:
         return answer["handle"]
 
     def partial_run(self, handle: str, elements: list, feeds: list, values: list) -> list:
-        """Goes on with a step in pieces."""
+        """Continues with a step in pieces."""
         header = {"handle": handle, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}
         return _fetched(elements, self._call("partial_run", header, values)[1])
 

@@ -38,7 +38,7 @@ from penstock._src.execute.context import ResourceManager
 from penstock._src.graph.messages import ServerDef
 from penstock._src.kernels.devices.device_config import use_threads
 
-_LOOK_SECONDS = 0.5                 # how often busy connections are looked at
+_LOOK_SECONDS = 0.5                 # how often busy connections are inspected
 _servers: weakref.WeakSet = weakref.WeakSet()
 
 

@@ -65,7 +65,7 @@ class Outgoing:
         self._closed = False
 
     def put(self, value: torch.Tensor) -> list[Any] | None:
-        """Copies a tensor into a block; returns the block as the other side needs it, or None if there is none to be had."""
+        """Copies a tensor into a block; returns the block as the other side needs it, or None if there is none available."""
         size = _rounded(value.nbytes)
         with self._lock:
             if self._closed:

@@ -1,4 +1,4 @@
-"""The status of a cluster as a page for browsers: read-only, served by a task that was asked for it, at an address with a key.
+"""The status of a cluster as a page for browsers: read-only, served by a task on request, at an address with a key.
 
 An authenticated client receives the address; without the key that is in it nothing is
 answered but "403 Forbidden". The page ends with the server.

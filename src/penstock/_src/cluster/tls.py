@@ -80,7 +80,7 @@ class TlsSocket:
                 raise
 
     def use(self, sock: socket.socket) -> None:
-        """Goes on with this socket: the handshake's had a deadline."""
+        """Continues with this socket: the handshake's had a deadline."""
         self._sock = sock
 
     def _flush(self) -> None:

@@ -1,6 +1,6 @@
 """A server as a task of a cluster: the other tasks, and the worker that runs parts of steps under that name.
 
-A server has the view of its own cluster. A session may bring a cluster of its own (ConfigProto.cluster_def): then its master
+A server has the view of its own cluster. A session may bring its own cluster (ConfigProto.cluster_def): then its master
 and all tasks that it reaches have a view of that one beside it, in which they are called as the session calls them. Such a view
 is made when it is first needed, and given up when no session is open in it, and no other task connected to it, for a while.
 """

@@ -3,7 +3,7 @@
 A frame is `magic, header length, body length, number`, the header (JSON: names, and for each value its kind, type and shape),
 and the bytes of the values one after the other. What differs from step to step is the number: the rest of a header is encoded
 once by the sender (`Head`), and looked up by a receiver that has read the same bytes before. Tensors are sent from where they
-are and received into their own memory. A large body follows its header in pieces, each with a frame of its own, between which
+are and received into their own memory. A large body follows its header in pieces, each with its own frame, between which
 other messages may travel. Nothing is unpickled, and nothing is allocated before its size was checked against the frame and
 MOST.
 """
@@ -30,7 +30,7 @@ _MOST_RANK = 254
 MOST_PARTS = 64                     # parts that the system takes in one call
 _BUFFER = 1 << 16
 _STEP = 4 << 20
-_SMALL = 4096                       # bytes that are copied sooner than looked at
+_SMALL = 4096                       # bytes that are copied sooner than inspected
 PIECE = 1 << 20                     # bytes of a large body that travel together
 _MOST_OPEN = 64                     # messages that may come in pieces at once
 _KEPT = 256                         # headers and kinds that are remembered

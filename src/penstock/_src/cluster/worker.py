@@ -1,6 +1,6 @@
 """The worker's side of a task: it compiles the partitions that masters register, and runs them step by step.
 
-A master opens a session here, registers the part of each (fetches, feeds) pair that this task runs, once, and then asks for
+A master opens a session here, registers the part of each (fetches, feeds) pair that this task runs, once, and then requests
 steps by name. A step's values meet in an Exchange. When the link to the master ends, so do its sessions and its steps.
 """
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Worker:
 
     # -- steps --------------------------------------------------------------------------------------------------------
     def serve_steps(self, link: Link) -> None:
-        """Runs the steps that a master asks for over a link of its own, one after the other."""
+        """Runs the steps that a master requests over its own link, one after the other."""
         StepServer(self, link).serve()
 
     def run_beside(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:

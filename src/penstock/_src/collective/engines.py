@@ -3,7 +3,7 @@
 The members find each other through the hub's store (`PeerStore`), so that no port is opened for it and no environment variable
 is read. gloo's own connections are not authenticated: it is used among members on one machine, where it listens on the
 loopback address; between machines only where PENSTOCK_COLLECTIVE_GLOO=1 says that the network is trusted. NCCL is used where
-every member has a GPU of its own. A call that fails leaves an engine in the middle of something: it is given up, and the next
+every member has its own GPU. A call that fails leaves an engine in the middle of something: it is given up, and the next
 call makes another.
 """
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Engine:
             self._group = dist.ProcessGroupNCCL(store, rank, group.size, options)
 
     def reduce(self, data: torch.Tensor, call: Callable[[], Call]) -> None:
-        """All-reduces data in place. Ends with the step of the call (which is made when it is asked for), its group,
+        """All-reduces data in place. Ends with the step of the call (which is made when it is requested), its group,
         or another member's error."""
         moved = data.cpu() if self.name == "gloo" and data.is_cuda else data
         try:
@@ -107,7 +107,8 @@ class Engine:
 
     @staticmethod
     def _wait(work: Any, call: Callable[[], Call]) -> None:
-        """Waits in torch, which is quicker than an event of Python's, and asks now and then whether the call still goes on."""
+        """Waits in torch, which is quicker than an event of Python's, and asks now and then whether the call still
+        continues."""
         waited = Wait(lambda: call().awaited())
         while True:
             try:
@@ -129,7 +130,7 @@ def _listens_on(group: Group) -> str:
 
 
 def has_own_gpus(group: Group, rank: int, data: torch.Tensor) -> bool:
-    """Whether every member's data is on a GPU of its own: all members ask, and get the same answer."""
+    """Whether every member's data is on its own GPU: all members ask, and get the same answer."""
     name = "nccl device "
     mine = ""
     if data.is_cuda and torch.distributed.is_nccl_available():

@@ -27,7 +27,7 @@ TIMEOUT = switches.COLLECTIVE_TIMEOUT_SECONDS.value()
 
 
 class Limit:
-    """How long a call may wait: a time of its own, and the cancellation and deadline of its step."""
+    """How long a call may wait: its own time, and the cancellation and deadline of its step."""
 
     def __init__(self, ctx: Any = None, seconds: float | None = None):
         self.ctx, self.seconds = ctx, seconds or TIMEOUT

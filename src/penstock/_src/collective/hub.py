@@ -1,12 +1,12 @@
 """The hub of a task: where its members of groups get their messages, and where groups are made.
 
-A *member* is a device of a task, by its full name. A group is asked for by its key and size; when as many members have asked,
+A *member* is a device of a task, by its full name. A group is requested by its key and size; when as many members have asked,
 it is formed: by the hub itself if all of them are of this task, else by the hub of the leading task, which tells all others. A
 group that is formed has an id, its members in the order of their names, and lives until one of its tasks is lost; then all that
 waits in it ends with an error, and the next call forms it again.
 
 A *call* is the nth use of an instance (a key that the program chooses) by the members of a group. Messages are kept until they
-are asked for, under (group, instance, n, source, target). One member's error fails the call for all: `abort` notifies them.
+are requested, under (group, instance, n, source, target). One member's error fails the call for all: `abort` notifies them.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock._src.collective.group import FROM_ANY, Group, Limit
 Key = tuple                                    # (group, instance, n, source, target)
 Message = tuple[Any, torch.Tensor | None]      # what its sender says of the call, and the data
 _REMEMBERED = 1024                             # calls that have failed, and groups that are gone
-_ASK_AGAIN = 1.0                               # seconds after which a group that is not formed is asked for again
+_ASK_AGAIN = 1.0                               # seconds after which a group that is not formed is requested again
 
 
 _claims: weakref.WeakValueDictionary[int, Hub] = weakref.WeakValueDictionary()
@@ -327,7 +327,7 @@ class Hub:
                                                  f"{group.key} of {', '.join(group.members)}: {why}"))
 
     def drop(self, group: Group, error: errors.OpError, tell: bool = True) -> None:
-        """Ends a group: all that waits in it gets the error. The next call asks for a new one."""
+        """Ends a group: all that waits in it gets the error. The next call requests a new one."""
         with self._changed:
             if group.error is not None:
                 return

@@ -1,4 +1,4 @@
-"""Reductions beside computation: a thread of each member that reduces buckets of arrays while its step goes on.
+"""Reductions beside computation: a thread of each member that reduces buckets of arrays while its step continues.
 
 A bucket is handed over as soon as its arrays are there, and waited for when its result is needed. Buckets are reduced one at a
 time, in the order in which they were handed over, which is that of the program and so the same for all members. With

@@ -1,4 +1,4 @@
-"""Which algorithm a reduction uses: the one that was asked for, or, for AUTO, the one that was found to be the fastest.
+"""Which algorithm a reduction uses: the one that was requested, or, for AUTO, the one that was found to be the fastest.
 
 For every class of sizes (powers of two), the first call tries all algorithms, and torch.distributed's engines, on data of its
 size: rounds of a few calls each, in an order that changes, and soon without those that are far behind. The members exchange
@@ -120,7 +120,7 @@ class _Lane:
 
 
 class Plan:
-    """How calls that say the same are made: the way, and up to which call of their lane, before it is asked for again."""
+    """How calls that say the same are made: the way, and up to which call of their lane, before it is requested again."""
 
     __slots__ = ("engine", "lane", "name", "until")
 

@@ -1,7 +1,7 @@
 """tf.autodiff.ForwardAccumulator: products of a Jacobian and a vector, beside what is computed.
 
 The Jacobian's transpose is what tapes multiply with (`tape.py`), and that product is linear in its vector. So a second tape
-over it, with respect to the vector, returns the product with the Jacobian itself: no op needs a rule of its own.
+over it, with respect to the vector, returns the product with the Jacobian itself: no op needs its own rule.
 """
 from __future__ import annotations
 

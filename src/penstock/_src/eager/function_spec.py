@@ -24,7 +24,7 @@ def is_variable(x: Any) -> bool:
 
 
 class FunctionSpec:
-    """The signature of a Python function, and the input_signature that was asked for."""
+    """The signature of a Python function, and the input_signature that was requested."""
 
     def __init__(self, function: Callable, input_signature: Any = None, is_method: bool = False):
         self.signature = _signature(function, is_method)

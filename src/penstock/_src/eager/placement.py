@@ -1,4 +1,4 @@
-"""Where an op that is executed at once runs: the device that a scope asks for, else that of its resource, else the best one.
+"""Where an op that is executed at once runs: the device that a scope requests, else that of its resource, else the best one.
 
 On a machine with one CPU and no GPU, outside of device scopes, none of this is asked (see `execute.py`).
 """

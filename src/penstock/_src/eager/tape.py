@@ -76,7 +76,7 @@ class GradientTape:
         self._recording = False
 
     def watch(self, tensor: Any) -> None:
-        """Watches a tensor (or nest of them): gradients with respect to it can be asked for."""
+        """Watches a tensor (or nest of them): gradients with respect to it can be requested."""
         for t in nest.flatten(tensor, expand_composites=True):
             if not (isinstance(t, Tensor) or hasattr(t, "handle") or hasattr(t, "_ref")):
                 raise ValueError(f"Passed in object of type {type(t)}, not tf.Tensor")

@@ -19,7 +19,7 @@ from penstock._src.kernels.devices.device_config import eager_devices
 class EagerTensor(Tensor):
     """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
 
-    _on: Any = None                 # the device that the op ran on, where it was asked for
+    _on: Any = None                 # the device that the op ran on, where it was requested
 
     def __init__(self, value: Any, dtype: Any):
         self._value, self._dtype = value, dtype

@@ -97,7 +97,7 @@ def _element(graph: FuncGraph, fetch: Any) -> Any:
 
 def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, Any],
             name: str) -> tuple[FuncGraph, dict[int, Any]]:
-    """The part of a function graph between tensors, as a graph of its own; and what became of each tensor and op."""
+    """The part of a function graph between tensors, as its own graph; and what became of each tensor and op."""
     target = FuncGraph(name, collections={})
     target._functions.update(source._functions)
     copies: dict[int, Any] = {id(t): target.placeholder(t.dtype, t._dims, t.op.name) for t in feeds}

@@ -7,7 +7,7 @@ values, so that several may be under way. An iteration is dropped when nothing o
 
 Everything that does not change between steps is worked out once, in `Executor.__init__`: per node its kernel, where its
 inputs are in the value table of its frame, and where its outputs go. A step then only copies tables and counts down.
-Nodes that may block (queues) run on threads of their own as long as anything else can run.
+Nodes that may block (queues) run on their own threads as long as anything else can run.
 """
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ class _Step:
 
     # -- threads for what blocks -----------------------------------------------------------------------------------
     def _start(self, node: _Node, args: list, frame: _Frame, number: int) -> None:
-        """Runs a node that may block on a thread of its own."""
+        """Runs a node that may block on its own thread."""
         if self.done is None:
             self.done = queue.SimpleQueue()
         done = self.done
@@ -334,7 +334,7 @@ class _Step:
         threading.Thread(target=work, daemon=True, name=f"penstock {node.op.name}").start()  # type: ignore[union-attr]
 
     def _receive(self, node: _Node, frame: _Frame, number: int) -> None:
-        """Asks for a value of another partition; goes on when it comes, alive or dead."""
+        """Requests a value of another partition; continues when it comes, alive or dead."""
         if self.done is None:
             self.done = queue.SimpleQueue()
         put = self.done.put

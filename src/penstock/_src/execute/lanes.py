@@ -161,7 +161,7 @@ class LanesRun(Runnable):
 
 def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_tokens: bool = False) -> LanesRun:
     """A runnable for partitions, grouped by the thread that runs them. If several ops of the step may wait for each other, or
-    it has control flow, or `by_tokens`, lanes run on the dataflow executor, where nothing waits that could go on."""
+    it has control flow, or `by_tokens`, lanes run on the dataflow executor, where nothing waits that could continue."""
     all_ops = [op for parts in lanes for p in parts for op in p.positions]
     by_tokens = by_tokens or wait_for_each_other(all_ops) or any(op.opdef.control_flow for op in all_ops)
     compiler: Callable = Executor if by_tokens else compile_lane

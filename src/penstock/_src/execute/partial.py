@@ -1,4 +1,4 @@
-"""partial_run: a step that goes on as feeds arrive.
+"""partial_run: a step that continues as feeds arrive.
 
 Keeps every value computed so far; each call computes what its fetches still need from the feeds given up to now.
 """
@@ -48,7 +48,7 @@ class PartialRun:
         return out
 
     def _compute(self, elements: list) -> None:
-        """Sees to it that the values of `elements` are known."""
+        """Ensures that the values of `elements` are known."""
         for e in elements:
             self._need(e.op if isinstance(e, Tensor) and id(e) not in self._values else e)
 

@@ -1,4 +1,4 @@
-"""Rendezvous: where the partitions of one step meet to hand over tensors.
+"""Rendezvous: where the partitions of one step meet to exchange tensors.
 
 The contract, for the local one here and for those of tasks on other machines:
 

@@ -9,7 +9,7 @@ At most as many steps as cores compute at once; others queue. Each kernel releas
 wait for it, mostly in vain, because most kernels are short: threads that wait elsewhere avoid this. Nobody waits for long, as a
 step may take long, or may itself wait for another one.
 
-Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not stand in line.
+Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not queue.
 
 Steps that may wait for others (for elements of a queue, say) are not counted: mostly, they wait.
 """
@@ -26,14 +26,14 @@ import torch
 from penstock._src.execute import waiting
 
 _A_WHILE = 64                # steps
-_PATIENCE = 0.005            # seconds to stand in line
+_PATIENCE = 0.005            # seconds to queue
 _PLACES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Mine(threading.local):
     using = 0                # threads for a kernel called from this thread; 0: as it was
     most = 1                 # steps that ran at once, lately
-    seen = 0                 # steps of this thread since that was looked at
+    seen = 0                 # steps of this thread since that was inspected
 
 
 _mine = _Mine()

@@ -5,7 +5,7 @@
     sess.run(train_op, options=options, run_metadata=metadata)
     open("step.json", "w").write(Timeline(metadata.step_stats).generate_chrome_trace_format())
 
-Each device is a process of the trace; ops that overlap are on threads of their own. Arrows go from the op that makes a
+Each device is a process of the trace; ops that overlap are on their own threads. Arrows go from the op that makes a
 tensor to those that take it; a counter shows the bytes alive on each allocator.
 """
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Timeline:
 
     def generate_chrome_trace_format(self, show_dataflow: bool = True, show_memory: bool = False,
                                      op_time: str = "schedule") -> str:
-        """The trace as JSON; with arrows, and with memory, if asked for."""
+        """The trace as JSON; with arrows, and with memory, if requested."""
         return self.analyze_step_stats(show_dataflow, show_memory, op_time).chrome_trace.format_to_string(pretty=True)
 
     def analyze_step_stats(self, show_dataflow: bool = True, show_memory: bool = True,

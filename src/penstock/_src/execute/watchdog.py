@@ -1,7 +1,7 @@
 """The watchdog: what the steps of a session wait for, when all they do is wait.
 
 Whatever waits in a step does so inside of `StepContext.waiting`, which puts it on a list, and asks `patience` how long to wait
-at once (`base/waits.py`). There is no thread: a wait that has lasted for some seconds looks at the others. A wait for another
+at once (`base/waits.py`). There is no thread: a wait that has lasted for some seconds inspects the others. A wait for another
 task is reported by itself. Others are reported if all steps of the session wait, because a full queue is nothing unusual while
 others compute. A report has the op with the line that made it, what it waits for, and which other ops use the same queue.
 """
@@ -41,7 +41,7 @@ class Wait(waits.Wait):
         _waits.pop(id(self), None)
 
     def report(self) -> None:
-        """Logs what it waits for; in a session, only if that may go on forever."""
+        """Logs what it waits for; in a session, only if that may continue forever."""
         if self.remote or self.ctx.session is None:
             super().report()
         else:
@@ -67,7 +67,7 @@ class Wait(waits.Wait):
 
 def _frames() -> dict[int, Any]:
     """Where all threads are. CPython holds the lock of its list of threads meanwhile: if the collector ran, and a finalizer let
-    another thread go on that starts or ends one, nothing would ever move again."""
+    another thread continue that starts or ends one, nothing would ever move again."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -63,7 +63,7 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
 
 def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False,
             preferred_dtype: Any = None) -> Tensor:
-    """The worker of convert_to_tensor: for the current mode, of `dtype` when one is asked for."""
+    """The worker of convert_to_tensor: for the current mode, of `dtype` when one is requested."""
     if dtype is not None and not isinstance(dtype, dtypes.DType):
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):

@@ -122,7 +122,7 @@ class GraphFunction:
             raise
 
     def call(self, ctx: Any, values: list) -> tuple:
-        """Runs the function as a step of its own, for eager code (step/called.py)."""
+        """Runs the function as its own step, for eager code (step/called.py)."""
         if self._called is None:
             from penstock._src.step.called import CalledFunction
             self._called = CalledFunction(self)

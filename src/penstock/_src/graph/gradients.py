@@ -225,7 +225,7 @@ class _Walk:
         self._see_through_captures()
 
     def _see_through_captures(self) -> None:
-        """When an x is outside of the function that is being built, the walk goes on outside."""
+        """When an x is outside of the function that is being built, the walk continues outside."""
         graph = context.current_graph()
         if not graph.building_function or not self.ys or all(x.graph is self.ys[0].graph for x in self.xs):
             return
@@ -309,7 +309,7 @@ class _Walk:
         return [self._final(x) for x in self.xs]
 
     def _start(self, pending: dict[Operation, int], inside: set[Operation]) -> collections.deque:
-        """Sets the gradients of the ys; the ops to begin with."""
+        """Sets the gradients of the ys; the ops to start with."""
         for y, g in zip(self.ys, self.grad_ys, strict=True):
             if isinstance(y, IndexedSlices):
                 self._add(y.values, g)

@@ -63,7 +63,7 @@ class Location:
 
 
 class DeviceScope(Location):
-    """One open device block: what it asks for, and where."""
+    """One open device block: what it requests, and where."""
 
     __slots__ = ("entry",)
 

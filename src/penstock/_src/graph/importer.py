@@ -303,7 +303,7 @@ class _Import:
             target is not None and target.control_flow and not target.plain
 
     def _replacement(self, edge: _Edge) -> Any:
-        """What the caller put in the place of this edge's source; None if nothing."""
+        """What the caller put in place of this edge's source; None if nothing."""
         if edge.output is None:
             return self.control_map.get(edge.source)
         return self.input_map.get((edge.source, edge.output))

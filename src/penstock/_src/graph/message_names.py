@@ -1,4 +1,4 @@
-"""The public names of messages. The classes (`messages.py`) are loaded when one is asked for: protobuf is slow to load."""
+"""The public names of messages. The classes (`messages.py`) are loaded when one is requested: protobuf is slow to load."""
 from __future__ import annotations
 
 import functools

@@ -86,7 +86,7 @@ def _add_field(message: Any, text: str, package: str) -> Any:
     return field
 
 
-# Records of training data. They have a pool of their own: another library in the process may have them too.
+# Records of training data. They have their own pool: another library in the process may have them too.
 _example = declare("penstock/example.proto", "tensorflow", descriptor_pool.DescriptorPool(), {
     "BytesList": "repeated bytes value = 1",
     "FloatList": "repeated float value = 1",

@@ -22,11 +22,11 @@ _MAXINT32 = 2**31 - 1
 
 
 class _Eager:
-    """The seed of eager execution, and the numbers drawn from it for ops without a seed of their own."""
+    """The seed of eager execution, and the numbers drawn from it for ops without their own seed."""
     seed: int | None = None
     rng: random.Random | None = None
     generation = 0          # counts calls of set_seed: streams of an older generation start afresh
-    drawn: set = set()      # pairs of seeds drawn for one execution, which need no stream that goes on
+    drawn: set = set()      # pairs of seeds drawn for one execution, which need no stream that continues
 
 
 _eager = _Eager()

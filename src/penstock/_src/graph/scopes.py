@@ -46,7 +46,7 @@ class name_scope:
 
     @property
     def name(self) -> Any:
-        """The name the scope was asked for."""
+        """The requested name of the scope."""
         return self._name
 
     def __enter__(self) -> str:

@@ -1,7 +1,7 @@
 """Python values, numpy arrays and TensorProto messages.
 
 `array_of` is the one place that decides what a Python value means as a tensor: which element type it gets,
-and which conversions are too surprising to do silently. `make_tensor_proto` and `make_ndarray` go on from
+and which conversions are too surprising to do silently. `make_tensor_proto` and `make_ndarray` continue from
 there to the wire format and back. Whatever comes in from a message is measured before memory is taken for it.
 """
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Irregular(Exception):
 class _Segment:
     """Bytes of equal length in all rows, followed by a payload whose length stands in them (or is the same for all).
 
-    Rows in which the lengths take more or fewer bytes have an alternative of their own.
+    Rows in which the lengths take more or fewer bytes have their own alternative.
     """
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 
 class _Batch:
-    """Rows in one piece of memory, which can be looked at from any byte on."""
+    """Rows in one piece of memory, which can be inspected from any byte on."""
 
     def __init__(self, rows: Sequence[bytes], pad: int):
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))

@@ -1,6 +1,6 @@
 """The program that looks through an HDF5 file before the process of the user does. See `hdf5_guard.py`.
 
-It is run as a script, in a process of its own with limits, and imports nothing of penstock: a damaged file may crash or hang
+It is run as a script, in its own process with limits, and imports nothing of penstock: a damaged file may crash or hang
 the HDF5 library, or make it allocate. It goes to every object, reads every attribute and everything that has to be decoded,
 and prints what it refuses.
 """
@@ -88,7 +88,7 @@ def dataset(h5py: Any, item: Any) -> int:
 
 
 def main(folder: str, path: str, memory: str, seconds: str, most: str) -> int:
-    """Looks at a file; the exit status is 0 if it may be read, 2 if not, 3 if the HDF5 library says so."""
+    """Inspects a file; the exit status is 0 if it may be read, 2 if not, 3 if the HDF5 library says so."""
     sys.path.append(folder)
     import h5py
     limit(int(memory), int(seconds))

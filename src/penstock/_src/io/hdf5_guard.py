@@ -22,7 +22,7 @@ _FLOOR, _RATIO = 1 << 30, 1100              # bytes that the datasets of any fil
 _SPARE = 2 << 30                            # address space of the process that looks, besides three times the file
 _SECONDS, _PER_BYTE = 60, 2e-8              # of computing for any file, and per byte
 
-_REMEMBERED = 64                            # files that are not looked at again while they are as they were
+_REMEMBERED = 64                            # files that are not inspected again while they are as they were
 _passed: dict[tuple, None] = {}
 
 

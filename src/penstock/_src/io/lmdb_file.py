@@ -4,7 +4,7 @@ The library of that name maps a file into memory and believes what it says. Here
 anywhere that fsspec reaches: so pages are read one by one, and every number in them is checked before it is followed.
 
 A file is a row of pages. Two of them are *meta* pages, of which the one with the newer transaction counts; it names the root
-of a tree. Branch pages name pages, leaf pages hold pairs; values that are too long for a page have pages of their own.
+of a tree. Branch pages name pages, leaf pages hold pairs; values that are too long for a page have their own pages.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock._src.io import paths
 
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _BRANCH, _LEAF, _OVERFLOW, _META = 1, 2, 4, 8          # kinds of pages
-_LONG, _DATABASE, _SEVERAL = 1, 2, 4                   # kinds of values: on pages of their own, a tree, several for one key
+_LONG, _DATABASE, _SEVERAL = 1, 2, 4                   # kinds of values: on their own pages, a tree, several for one key
 _HEAD = 16                                             # bytes before what a page holds
 _NOWHERE = (1 << 64) - 1
 _DEEPEST = 64

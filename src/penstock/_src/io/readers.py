@@ -171,7 +171,7 @@ class Reader:
                 current_work=self._work).SerializeToString()
 
     def restore(self, state: bytes, ctx: Any) -> None:
-        """Goes on from a state; after a bad one the reader is as new."""
+        """Continues from a state; after a bad one the reader is as new."""
         from google.protobuf.message import DecodeError
         self._check_single("RestoreState")
         with self._turn(ctx):

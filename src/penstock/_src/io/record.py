@@ -47,7 +47,7 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """The compression that a number, text or TFRecordOptions asks for, as text."""
+        """The compression that a number, text or TFRecordOptions requests, as text."""
         if not options:
             return ""
         if isinstance(options, TFRecordOptions):
@@ -202,7 +202,7 @@ class RecordReader:
         return self._start + self._at
 
     def seek(self, offset: int) -> None:
-        """Goes on at a record that begins at `offset`; in a compressed file only forward."""
+        """Continues at a record that begins at `offset`; in a compressed file only forward."""
         if isinstance(self._file, Inflated):
             ahead = offset - self.offset
             if ahead < 0:

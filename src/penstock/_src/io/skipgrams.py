@@ -9,7 +9,7 @@ import numpy as np
 from penstock._src.base import errors
 from penstock._src.io import paths
 
-_SENTENCE = 1000                # words that are looked at together
+_SENTENCE = 1000                # words that are inspected together
 
 
 class SkipGrams:

@@ -77,7 +77,7 @@ class LogUniform(Distribution):
 
 
 class Learned(Distribution):
-    """As likely as seen so far; every class counts one to begin with."""
+    """As likely as seen so far; every class counts one initially."""
 
     words_per_draw = 1
 

@@ -210,7 +210,7 @@ def beam_search(logits: torch.Tensor, lengths: torch.Tensor, width: int, paths: 
 
 
 def _sequence(labels: torch.Tensor, merge_repeated: bool) -> Decoded:
-    """Labels [batch, steps] with -1 for none, as sequences; equal neighbours made one if asked for."""
+    """Labels [batch, steps] with -1 for none, as sequences; equal neighbours made one if requested."""
     out = _packed(labels, labels >= 0)
     if not merge_repeated or not out.values.numel():
         return out

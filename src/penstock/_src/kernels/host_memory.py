@@ -5,7 +5,7 @@ they are freed, and each step pays for getting them again, zeroed, page by page:
 network, and more. Blocks above 32 MB, the most that glibc allows, are mapped one by one as before.
 
 A table of embeddings is read and written at random rows: with pages of 4 KB, each row costs a walk through the page tables
-first, as long as the access itself. `own_pages` asks for pages of 2 MB where a value that stays is first written.
+first, as long as the access itself. `own_pages` requests pages of 2 MB where a value that stays is first written.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library whose threads run torch's kernels on the CPU, and kernels of our own that use them, too."""
+"""The library whose threads run torch's kernels on the CPU, and custom kernels that use them, too."""
 from __future__ import annotations
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Max pooling and batch normalization of images on the CPU with kernels of our own: `_images.c`, compiled when penstock is
+"""Max pooling and batch normalization of images on the CPU with custom kernels: `_images.c`, compiled when penstock is
 installed with a compiler.
 
 Without it `takes` and `normalizes` say no, and ATen's kernels do the work. The place of a maximum is its number in its window,
@@ -31,7 +31,7 @@ def takes(x: torch.Tensor, window: Sequence[int]) -> bool:
 
 def max_pool(x: torch.Tensor, window: Sequence[int], stride: Sequence[int], before: Sequence[int], output: Sequence[int],
              relu: bool = False, places: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The maxima (of what a ReLU leaves of x, if asked for), and their places if asked for.
+    """The maxima (of what a ReLU leaves of x, if requested), and their places if requested.
 
     `before` is the padding before the first row and column, `output` how many windows there are down and across.
     """
@@ -44,7 +44,7 @@ def max_pool(x: torch.Tensor, window: Sequence[int], stride: Sequence[int], befo
 
 def max_pool_grad(grad: torch.Tensor, places: torch.Tensor, size: Sequence[int], window: Sequence[int], stride: Sequence[int],
                   before: Sequence[int], sums: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The gradient for images of height and width `size`, and its sum in each channel if asked for."""
+    """The gradient for images of height and width `size`, and its sum in each channel if requested."""
     grad = grad.contiguous()
     batch, rows, columns, channels = grad.shape
     out = grad.new_empty((batch, *size, channels))
@@ -61,7 +61,7 @@ def normalizes(x: torch.Tensor, scale: torch.Tensor) -> bool:
 
 def batch_norm(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, epsilon: float,
                relu: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The normalized x (what a ReLU leaves of it, if asked for), and the mean and the biased variance of its channels."""
+    """The normalized x (what a ReLU leaves of it, if requested), and the mean and the biased variance of its channels."""
     channels = x.shape[-1]
     rows, block = x.numel() // channels, max(1, _IN_CACHE // channels)
     y, room = torch.empty_like(x), torch.empty((4 + 2 * -(-rows // block), channels))

@@ -1,7 +1,7 @@
 """Running RE2's regular expressions, in linear time where Python's own engine would not be.
 
 A pattern is parsed (`re2_syntax`) and then given to Python's `re`, which is quick but backtracks. Where a repeat is
-ambiguous (two ways to go on with the same character inside a loop, as in ``(a+)+``), backtracking could take time
+ambiguous (two ways to continue with the same character inside a loop, as in ``(a+)+``), backtracking could take time
 exponential in the text: those patterns run on an automaton that keeps all possibilities at once, slower per
 character but linear, as RE2 does for all of them.
 
@@ -163,7 +163,7 @@ def _written_range(bounds: tuple[int, int]) -> str:
 
 # -- ambiguity --------------------------------------------------------------------------------------------------------
 def _ambiguous(tree: Any) -> bool:
-    """Whether some loop has two ways to go on with the same character, or a turn that takes none."""
+    """Whether some loop has two ways to continue with the same character, or a turn that takes none."""
     steps: list[tuple[Any, Any]] = []       # pairs of sets that can follow each other, once per way
     return _follow(tree, steps)[3]
 

@@ -1,4 +1,4 @@
-"""Gamma and Poisson random numbers from Philox, by rejection: all outputs at once, each with a stream of its own.
+"""Gamma and Poisson random numbers from Philox, by rejection: all outputs at once, each with its own stream.
 
 Every output has 256 counters set aside. The outputs that were not accepted go into the next turn together, so that the
 loops here run as often as the unluckiest output needs, not once per output. The orders in which words are used are

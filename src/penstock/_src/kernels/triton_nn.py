@@ -1,7 +1,7 @@
 """GPU kernels where ATen reads or writes more than it has to: pooling and the gradients of bias and ReLU, in Triton.
 
 ATen's max pool writes an index of eight bytes for each maximum, and its gradient scatters with atomic additions. Here the
-place of each window's first maximum is a byte, written only if the gradient is asked for too, and the gradient gathers.
+place of each window's first maximum is a byte, written only if the gradient is requested too, and the gradient gathers.
 The gradients of bias and ReLU read the same array: one kernel makes both.
 
 All arrays are NHWC and contiguous. Triton comes with PyTorch's builds for CUDA; `available` says whether it is there.

@@ -1,4 +1,4 @@
-"""tf.experimental.dispatch_for_api and its relatives: programs say what public functions do with their own types.
+"""tf.experimental.dispatch_for_api and related functions: programs say what public functions do with their own types.
 
 Composite classes of the library take part by `_dispatch` instead (see base/dispatch.py).
 """

@@ -17,12 +17,12 @@ An op is declared once, in the file of its family, and everything about it stand
 Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it.
 
 *Kernels* get one argument per declared input (a list for list inputs) and, by keyword, just the attributes
-they name; a parameter `ctx` asks for the step context, `node` for the operation. They return a tensor, a tuple for
+they name; a parameter `ctx` requests the step context, `node` the operation. They return a tensor, a tuple for
 several outputs, or None for none. Strings are numpy object arrays of bytes. A kernel may return a view of an input, or
 the input.
 
 *Shape rules* get static shapes (None: unknown rank; a tuple with None for unknown dimensions) and attributes
-in the same way; a parameter `c` asks for the ShapeContext, through which constant inputs are seen. They return
+in the same way; a parameter `c` requests the ShapeContext, through which constant inputs are seen. They return
 the output's shape, or a list with one shape per output.
 
 *Devices*: a kernel runs on all types of devices, unless it is registered for one of them. `gpu=False` says that there
@@ -65,7 +65,7 @@ class Known:
 
     def __init__(self, op: Any, fed: Any):
         self.op, self.attrs, self._fed = op, op.attrs, fed
-        self.used: set[int] = set()          # constant inputs that a rule has looked at
+        self.used: set[int] = set()          # constant inputs that a rule has inspected
 
     def dims(self, i: int) -> tuple | None:
         """The shape of input i if all of it is known, else None."""
@@ -167,13 +167,13 @@ class OpDef:
         self.name = name
         self._declaration = args, attrs
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
-        self.frees = frees                         # where it blocks: when it is done, others that block may go on
+        self.frees = frees                         # where it blocks: when it is done, others that block may continue
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
-        self.metadata = metadata                   # looks at shapes alone: goes where its input is
+        self.metadata = metadata                   # inspects shapes alone: goes where its input is
         self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
         self.early = early                              # the sooner it runs, the better: right behind what it needs
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
@@ -218,7 +218,7 @@ class OpDef:
         self.distinct = False                      # its first result, if it is a vector, has no element twice
         self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
         self.anywhere = False                      # what it gives may be in the memory of any device
-        self.reads = False                         # looks at the variable that is its first input, and does nothing else
+        self.reads = False                         # inspects the variable that is its first input, and does nothing else
         self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
         # an op on arrays or stacks of a step, whose handle is its first input: it "makes" one, "derives" one (of gradients),
         # "puts" something in, "takes" something out, or "looks" at it
@@ -341,7 +341,7 @@ class OpDef:
         return rule
 
     def fuse(self, rule: Callable) -> Callable:
-        """Sets the rule that may put another op in the place of this one and those before it (see step/optimize/fusion.py)."""
+        """Sets the rule that may put another op in place of this one and those before it (see step/optimize/fusion.py)."""
         self.fuse_rule = rule
         return rule
 

@@ -2,7 +2,7 @@
 
 `Session.run` reads top to bottom: the fetches are mapped to graph elements, the feeds converted, and the program for
 this (fetches, feeds) pair is looked up or made (prune, place, optimize, partition, compile), then run, and its values
-handed back as numpy arrays in the structure that was asked for.
+handed back as numpy arrays in the structure that was requested.
 """
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ class BaseSession:
             return self._placer.place([op])[op].name
 
     def _run_described(self, step: _Step, ctx: StepContext, values: list, options: Any, metadata: Any) -> tuple:
-        """Runs a step and fills RunMetadata with what was asked for: partitions, times, costs."""
+        """Runs a step and fills RunMetadata with what was requested: partitions, times, costs."""
         metadata.Clear()
         self._steps_run += 1
         if options is not None and options.output_partition_graphs:
@@ -459,7 +459,7 @@ class BaseSession:
         return PartialRun(elements, feeds, self._context(None), self._place if self._devices.mixed else None)
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
-        """Goes on with a step that partial_run_setup prepared."""
+        """Continues with a step that partial_run_setup prepared."""
         self._check_open()
         plan = plan_fetches(self._graph, fetches)
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])

@@ -72,7 +72,7 @@ class Module(AutoTrackable):
 
     def _flatten(self, recursive: bool = True, predicate: Callable | None = None, attribute_traversal_key: Any = None,
                  with_path: bool = False, expand_composites: bool = False) -> Iterator:
-        """The attributes of this module and of those inside for which `predicate` holds; with the way to each if asked for."""
+        """The attributes of this module and of those inside for which `predicate` holds; with the way to each if requested."""
         return _walk(self, recursive, predicate or (lambda _: True), attribute_traversal_key, with_path, expand_composites)
 
     @classmethod

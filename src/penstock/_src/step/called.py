@@ -1,4 +1,4 @@
-"""A function that eager code calls: a step of its own, compiled for the variables that it is called with.
+"""A function that eager code calls: its own step, compiled for the variables that it is called with.
 
 Inside a graph, a function is a part of the step that calls it. Called from Python, it is the whole step, as a `Session.run` is,
 and gets what sessions have: programs for shapes that come again, recordings, CUDA graphs, and its share of the cores. The

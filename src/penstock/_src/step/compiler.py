@@ -32,7 +32,7 @@ from penstock._src.step.tiers.tiers import tiered
 
 
 def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
-    """What runs a step. If the graph leaves shapes open, those that are fed again and again get programs of their own, and
+    """What runs a step. If the graph leaves shapes open, those that are fed again and again get their own programs, and
     only these get better versions (step/tiers)."""
     def build(dims: list | None = None) -> Runnable:
         return runnable_of(optimized(spec, env, dims), env, lambda: unfused(spec, env, dims))
@@ -42,7 +42,7 @@ def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
 
 
 def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
-    """The step as a program in which every op is a call of its own, to be traced (step/tiers/lower.py)."""
+    """The step as a program in which every op is its own call, to be traced (step/tiers/lower.py)."""
     plain = dataclasses.replace(env, options=UNFUSED)
     return runnable_of(optimized(spec, plain, dims), plain)
 

@@ -28,7 +28,7 @@ class Runnable(Protocol):
         ...
 
     def pick(self, values: Sequence[Any]) -> Runnable:
-        """The runnable for fed values: another one where shapes have programs of their own."""
+        """The runnable for fed values: another one where shapes have their own programs."""
         return self
 
     @property

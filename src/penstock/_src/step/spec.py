@@ -58,7 +58,7 @@ def _options(function: GraphFunction) -> Options:
 
 
 def step_of(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> tuple[StepSpec, StepEnv]:
-    """A function as a step of its own. Its inputs in `held`, by their positions, have the same values whenever it runs:
+    """A function as its own step. Its inputs in `held`, by their positions, have the same values whenever it runs:
     the variables that it uses, and what it captured."""
     inputs = [t for i, t in enumerate(function.inputs) if i not in held]
     effects = function.graph.control_outputs

@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 
 def build(tf: ModuleType, lr: float, seed: int) -> Model:
-    """Build the network with the v1 API of the module `tf`, in a graph of its own."""
+    """Build the network with the v1 API of the module `tf`, in its own graph."""
     graph = tf.Graph()
     with graph.as_default():
         tf.set_random_seed(seed)

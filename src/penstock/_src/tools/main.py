@@ -1,4 +1,4 @@
-"""The command line: finds the subcommands, and hands over to the one that is asked for."""
+"""The command line: finds the subcommands, and passes on to the one that is requested."""
 from __future__ import annotations
 
 import argparse

@@ -430,7 +430,7 @@ def inside(tf):
 
 
 def modes(tf):
-    """Eager execution is asked for at the start of a program."""
+    """Eager execution is requested at the start of a program."""
     tf.contrib.eager.enable_eager_execution()
     tf.enable_eager_execution()
     assert tf.executing_eagerly() and float(tf.contrib.eager.Variable(2.0) * 3) == 6.0

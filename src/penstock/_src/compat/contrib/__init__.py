@@ -1,6 +1,6 @@
 """tf.contrib: what programs of TensorFlow 1 found there, one package of ours for each of its packages.
 
-A package is loaded when one of its names is asked for. All are written in terms of public functions, and export their names
+A package is loaded when one of its names is requested. All are written in terms of public functions, and export their names
 under `contrib` in the 1.x API only.
 """
 from penstock._src.base.api import export, names_below, resolve

@@ -13,7 +13,7 @@ def _export(name: str) -> Any:
 
 
 def _gpus(devices: Any, *counts: int | None) -> Any:
-    """The devices that are asked for by their number."""
+    """The devices that are requested by their number."""
     number = next((n for n in counts if n), 0)
     return [f"/device:GPU:{i}" for i in range(number)] if devices is None and number else devices
 

@@ -96,7 +96,7 @@ def embedding_rnn_decoder(decoder_inputs: Any, initial_state: Any, cell: Any, nu
 def embedding_rnn_seq2seq(encoder_inputs: Any, decoder_inputs: Any, cell: Any, num_encoder_symbols: int,
                           num_decoder_symbols: int, embedding_size: int, output_projection: Any = None,
                           feed_previous: Any = False, dtype: Any = None, scope: Any = None) -> tuple[list, Any]:
-    """An encoder and a decoder of symbols, each with an embedding of its own."""
+    """An encoder and a decoder of symbols, each with its own embedding."""
     with tf.variable_scope(scope or "embedding_rnn_seq2seq") as inner:
         if dtype is not None:
             inner.set_dtype(dtype)

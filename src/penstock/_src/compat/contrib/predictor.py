@@ -1,4 +1,4 @@
-"""tf.contrib.predictor: a model in a session of its own, called with arrays."""
+"""tf.contrib.predictor: a model in its own session, called with arrays."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """tf.contrib.tpu for programs that can also run without a TPU: their estimators train on CPUs and GPUs here.
 
-Programs such as BERT's are written with TPUEstimator and `use_tpu=False`. What asks for a TPU is refused, with what to do.
+Programs such as BERT's are written with TPUEstimator and `use_tpu=False`. What requests a TPU is refused, with what to do.
 """
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def pass_on(api: str, supplied: Iterable[str]) -> None:
 
 
 def take_over(fullname: str, path: Any, target: Any) -> Any:
-    """In a child: puts penstock in TensorFlow's place, and finds the module that was asked for."""
+    """In a child: puts penstock in TensorFlow's place, and finds the module that was requested."""
     api = switches.RUN_API.value()
     importer.install(api)
     standalone_keras.install(api)

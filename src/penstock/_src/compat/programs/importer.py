@@ -1,7 +1,7 @@
 """`import tensorflow`, and any module below it, finds penstock.
 
-A finder stands first in `sys.meta_path`, so that a TensorFlow that is installed is never looked at. What it makes are modules
-that look their attributes up when they are asked for, first in the public names (`base.api`), then where programs reach
+A finder stands first in `sys.meta_path`, so that a TensorFlow that is installed is never inspected. What it makes are modules
+that look their attributes up when they are requested, first in the public names (`base.api`), then where programs reach
 into TensorFlow's own folders (`reach_in.py`). A module or name that is not there does not stop an import: the program gets
 something that raises when it is used (`missing.py`), except where it asks whether there is such a thing (`try: import ...`).
 """
@@ -139,7 +139,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return made
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to do: names are looked up when they are asked for."""
+        """Nothing to do: names are looked up when they are requested."""
 
 
 def installed() -> Finder | None:

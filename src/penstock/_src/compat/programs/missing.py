@@ -21,7 +21,7 @@ NOTHING = object()              # in place of a value where there is none: None 
 
 
 class MissingSymbol(AttributeError, NotImplementedError):
-    """A name of TensorFlow's that penstock does not have. The text is made when it is asked for: `hasattr` never does."""
+    """A name of TensorFlow's that penstock does not have. The text is made when it is requested: `hasattr` never does."""
 
     def __init__(self, full: str, api: str, public: str):
         super().__init__(full, api, public)
@@ -100,7 +100,7 @@ def module(full: str, api: str, public: str) -> MissingModule | None:
 
 
 def found_missing(full: str, api: str, public: str) -> Any:
-    """What a program gets that asks for `full`: something to import, or the error that says that it is missing."""
+    """What a program gets that requests `full`: something to import, or the error that says that it is missing."""
     frame = _importing_frame()
     if frame is not None and not _guarded(frame):
         return Missing(full, api, public)
@@ -108,7 +108,7 @@ def found_missing(full: str, api: str, public: str) -> Any:
 
 
 def _importing_frame() -> types.FrameType | None:
-    """The frame of the program's import statement that is being carried out, if that is what is going on."""
+    """The frame of the program's import statement that is being carried out, if there is one."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

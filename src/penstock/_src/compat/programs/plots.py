@@ -1,7 +1,7 @@
 """Programs that show plots, where there is nobody to see them: waiting for a key ends at once.
 
 matplotlib's backends without windows (Agg, which it chooses where there is no display) wait forever for a key or a click.
-Backends with windows have event loops of their own, and are left alone.
+Backends with windows have their own event loops, and are left alone.
 """
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def run(path: str, arguments: list[str], api: str | None = None, quiet: bool = F
 
 
 def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]:
-    """Puts penstock in TensorFlow's place, with the API that is asked for or guessed, and says which."""
+    """Puts penstock in TensorFlow's place, with the API that is requested or guessed, and says which."""
     try:
         guessed = guess.guess(file)
     except (SyntaxError, ValueError, KeyError):          # running it will say so, with the line

@@ -1,4 +1,4 @@
-"""`import keras`, of programs from when Keras was a package of its own on top of TensorFlow: it is `tf.keras` here.
+"""`import keras`, of programs from when Keras was its own package on top of TensorFlow: it is `tf.keras` here.
 
 The finder stands last in `sys.meta_path`: a Keras that is installed, or a module of the program's own, goes first.
 """

@@ -16,7 +16,7 @@ from penstock._src.ops.registry import get
 
 def saveable(resource: Any, name: str, initializer: Any = None,
              policy: ExternalStatePolicy = ExternalStatePolicy.IGNORE) -> Any:
-    """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to go on in."""
+    """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to continue in."""
     from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
 
     class IteratorSaveable(SaveableObject):

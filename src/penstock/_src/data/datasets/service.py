@@ -1,6 +1,6 @@
 """tf.data.experimental.service: datasets computed by other processes.
 
-Dispatcher and workers are servers of the distributed runtime, each a cluster of its own. The dispatcher has two tables: who
+Dispatcher and workers are servers of the distributed runtime, each its own cluster. The dispatcher has two tables: who
 works, and which datasets were registered. A client builds the ops of its dataset again (`ops/data/dataset_recipe.py`) in the
 graph of a session with each worker, and takes elements from all of them as they come. Consumers of one job share its iterators,
 which belong to the workers; a job without a name belongs to its session, and ends with it.
@@ -31,7 +31,7 @@ from penstock._src.ops.data.dataset_recipe import rebuilt
 from penstock._src.ops.registry import get
 from penstock.compat import v1 as tf
 
-_AHEAD = 16                 # elements that a client takes from a worker before they are asked for
+_AHEAD = 16                 # elements that a client takes from a worker before they are requested
 _SECONDS = 60               # that a consumer waits for the first worker
 
 
@@ -219,7 +219,7 @@ def _stage(dataset: Any) -> Any:
 
 
 def _part(index: int, count: int) -> Callable:
-    """What is put in the place of a source: every `count`th of its elements."""
+    """What is put in place of a source: every `count`th of its elements."""
     def shard(variant: Any, attrs: dict[str, Any]) -> Any:
         types = attrs.get("output_types") or attrs.get("Toutput_types") or [tf.string]
         shapes = attrs.get("output_shapes") or [tf.TensorShape([])] * len(types)

@@ -1,4 +1,4 @@
-"""Stages that work ahead on threads of their own: prefetch, parallel map, parallel interleave.
+"""Stages that work ahead on their own threads: prefetch, parallel map, parallel interleave.
 
 A thread holds the cursor it reads and a buffer, never the cursor that hands out what it made: when that one goes, so
 does the thread. Waiting ends with the step that waits, or with the iterator.
@@ -22,7 +22,7 @@ _MOST_THREADS = 64                  # of one stage
 
 
 class Failed:
-    """An exception in the place of an element."""
+    """An exception in place of an element."""
 
     __slots__ = ("error",)
 
@@ -54,7 +54,7 @@ class Prefetch(Stage):
 
 
 class _Buffer:
-    """What a thread and a cursor share: items in order, and whether to go on."""
+    """What a thread and a cursor share: items in order, and whether to continue."""
 
     def __init__(self, size: int):
         self.size, self.items = size, collections.deque()  # type: ignore[var-annotated]
@@ -389,7 +389,7 @@ class _ParallelCursor(Cursor):
 
 
 class ParallelInterleave(Stage):
-    """The elements of `cycle_length` datasets at a time, each read on a thread of its own.
+    """The elements of `cycle_length` datasets at a time, each read on its own thread.
 
     In order, they come as from `Interleave`; sloppily, whatever is there first.
     """

@@ -5,7 +5,7 @@ can tell when they were computed, they travel many at a time: `Cursor.block` ret
 `values`) with between 1 and `limit` rows, or None at the end. Both may be called in turns. `Cursor.blocks` says whether
 blocks are cheaper than elements; it may turn False on the way, and `block` works all the same.
 
-Errors count as elements: after an exception, the next call goes on behind it.
+Errors count as elements: after an exception, the next call continues behind it.
 """
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BlockCursor(Cursor):
     blocks = True
 
     def __init__(self) -> None:
-        self._columns: tuple = ()               # the block that is being given out, its rows once they are asked for,
+        self._columns: tuple = ()               # the block that is being given out, its rows once they are requested,
         self._rows: list | None = None
         self._at = self._count = 0              # and what was given out of how many
         self._size, self._most = 1, MOST_ROWS
@@ -146,5 +146,5 @@ class BlockCursor(Cursor):
         raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
 
     def go_to(self, position: Any, ctx: Any) -> None:
-        """Makes `produce` go on from a position."""
+        """Makes `produce` continue from a position."""
         raise NotImplementedError(f"The position of {type(self).__name__} cannot be restored.")

@@ -156,7 +156,7 @@ class _Records:
             if self._stage.quotes and b'"' in line:
                 fields = self._quoted()
                 if fields is None:
-                    continue                               # a quoted field goes on behind what was read
+                    continue                               # a quoted field continues behind what was read
                 return fields
             self._at = stop if end is None else end.end()
             return line.split(self._stage.delimiter)

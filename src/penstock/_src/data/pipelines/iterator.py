@@ -104,7 +104,7 @@ class IteratorResource:
             old.close()
 
     def close(self) -> None:
-        """Ends what the iterator has going on."""
+        """Ends the background work of the iterator."""
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
             cursor.close()

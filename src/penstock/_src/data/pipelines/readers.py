@@ -1,6 +1,6 @@
 """Stages that read files: lines of text, records, records of a fixed length, and databases.
 
-All of them read large pieces and return blocks. After an error in a file, reading goes on with the next file.
+All of them read large pieces and return blocks. After an error in a file, reading continues with the next file.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Shuffling through a buffer, many elements at a time where the input comes in blocks.
 
-Places are drawn in chunks, so that the order depends on the seeds alone and not on how elements are asked for. One round of
+Places are drawn in chunks, so that the order depends on the seeds alone and not on how elements are requested. One round of
 `k` draws from a full buffer with `k` new elements is two gathers and a scatter: a draw returns what the last draw of the same
 place left there, or what the buffer had.
 """

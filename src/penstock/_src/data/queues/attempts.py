@@ -1,6 +1,6 @@
 """Operations that wait for their turn.
 
-An operation on a queue (or barrier, accumulator, staging area) is an *attempt*. Attempts of one kind stand in line and
+An operation on a queue (or barrier, accumulator, staging area) is an *attempt*. Attempts of one kind queue and
 are carried out first come, first served; a thread that changes the state also executes the attempts that the change made
 possible, and wakes only the finished ones. So no thread polls, and a waiting thread wakes up once.
 

@@ -44,7 +44,7 @@ def assigned(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _comprehension_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names that only comprehensions bind, which are scopes of their own."""
+    """Names that only comprehensions bind, which are their own scopes."""
     inside: set[str] = set()
     outside: set[str] = set()
     for node in nodes:

@@ -131,7 +131,7 @@ class _Branches:
                 raise ValueError(f"the {branch} branch must also have a return statement.")
             if missing is None:
                 raise ValueError(f"'{name}' is None at the end of the {branch} branch.")
-        # a function that returns in one of the branches: what the other one has is never looked at
+        # a function that returns in one of the branches: what the other one has is never inspected
         if a is UNDEFINED:
             a = self._unused(0, b)
         elif b is UNDEFINED:

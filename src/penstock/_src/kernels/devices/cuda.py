@@ -81,7 +81,7 @@ class Cuda(Device):
         return f"device: {self.physical}, name: {p.name}, compute capability: {p.major}.{p.minor}"
 
     def put(self, value: Any) -> Any:
-        """A value on this GPU; a copy from the host runs on while the host goes on."""
+        """A value on this GPU; a copy from the host runs on while the host continues."""
         if not isinstance(value, torch.Tensor) or value.device == self.torch:
             return value
         if value.is_cpu and torch.cuda.is_current_stream_capturing():

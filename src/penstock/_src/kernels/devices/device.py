@@ -1,7 +1,7 @@
 """Device: where values are kept and kernels run.
 
 A kind of device is one class in one file (`cpu.py`, `cuda.py`), listed in KINDS of `devices.py`. A Device is *logical*: several
-may stand on one physical device, with names and memory limits of their own. It
+may stand on one physical device, with names and memory their own limits. It
 
 - allocates (`allocate`) and takes values in (`put`), from the host or from another device;
 - returns them to another device in two halves, so that no thread waits earlier than necessary: `start` begins the transfer

@@ -60,7 +60,7 @@ def _device(kind: type[Device], index: int, physical: int, memory: int, task: st
 
 
 def local_devices(config: Any = None, task: str = PREFIX) -> list[Device]:
-    """The logical devices that a ConfigProto asks for; one CPU and all GPUs without one. `task` is what they belong to."""
+    """The logical devices that a ConfigProto requests; one CPU and all GPUs without one. `task` is what they belong to."""
     counts = dict(config.device_count) if config is not None else {}
     cpus = counts.get("CPU", 1) or 1
     out: list[Device] = [_device(Cpu, i, 0, Cpu.memory(0), task) for i in range(cpus)]

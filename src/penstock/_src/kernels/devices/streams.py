@@ -1,7 +1,7 @@
 """Logical GPUs that share a physical one: each has a CUDA stream, so that their kernels may run at the same time.
 
 A program over several logical GPUs *forks*: the first of them stays on the stream that the caller is on, each of the others
-begins a stream of its own there. At the end the streams *join*: the caller's waits for the others. From outside (eager
+begins its own stream there. At the end the streams *join*: the caller's waits for the others. From outside (eager
 operations, fetches, the next step) a program is on one stream, as every other program is, and captured as a CUDA graph its
 streams are branches of the graph. The host waits for none of this.
 

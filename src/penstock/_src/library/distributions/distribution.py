@@ -265,7 +265,7 @@ class Distribution:
 
     @staticmethod
     def _as_vector(x: Tensor) -> tuple[Tensor, Tensor]:
-        """A sample shape as a vector, and how many samples it asks for."""
+        """A sample shape as a vector, and how many samples it requests."""
         static = tf.get_static_value(x)
         count = tf.reduce_prod(x) if static is None else tf.constant(int(np.prod(static)), tf.int32)
         if x.shape.ndims is None:

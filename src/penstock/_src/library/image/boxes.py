@@ -37,7 +37,7 @@ def non_max_suppression_padded(boxes: Any, scores: Any, max_output_size: Any, io
                                score_threshold: float = float("-inf"), pad_to_max_output_size: bool = False,
                                name: str | None = None, sorted_input: bool = False, canonicalized_coordinates: bool = False,
                                tile_size: int = 512) -> tuple:
-    """(indices, number of valid ones), the indices padded with zeros if asked for."""
+    """(indices, number of valid ones), the indices padded with zeros if requested."""
     with tf.name_scope(name, "non_max_suppression_padded"):
         return tuple(tf.raw_ops.NonMaxSuppressionV4(
             boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,

@@ -22,7 +22,7 @@ def _at_k_name(name: str, k: int | None = None, class_id: int | None = None) -> 
 
 # -- sets of ids -----------------------------------------------------------------------------------------------------
 def _expanded(labels: Any, predictions: Any) -> Any:
-    """Labels with a last axis of their own where there is one per example."""
+    """Labels with a last axis where there is one per example."""
     with tf.name_scope(None, "expand_labels", (predictions,)) as scope:
         labels = convert_to_tensor_or_sparse_tensor(labels)
         thin = isinstance(labels, SparseTensor)

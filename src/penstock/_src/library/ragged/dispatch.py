@@ -1,6 +1,6 @@
 """Which public functions take ragged tensors, and how.
 
-Functions of one or two operands act on the innermost values; the others have ragged versions of their own. The table is
+Functions of one or two operands act on the innermost values; the others have their own ragged versions. The table is
 keyed by public name; functions are found through the export tables (see ops/composite.py for the calling side).
 """
 from __future__ import annotations

@@ -237,7 +237,7 @@ class CapturedWrites:
 
 
 class EagerSession:
-    """Stands where a test asks for a session but executes eagerly: `run` returns the values."""
+    """Stands where a test requests a session but executes eagerly: `run` returns the values."""
 
     def __init__(self, case: TestCase):
         self._case = case

@@ -85,7 +85,7 @@ def is_built_with_xla() -> bool:
 
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
-    """Whether ops can run on a GPU; on one of NVIDIA's, and of a capability at least, where that is asked for."""
+    """Whether ops can run on a GPU; on one of NVIDIA's, and of a capability at least, where that is requested."""
     if (cuda_only and not is_built_with_cuda()) or not gpu_device_name():
         return False
     if min_cuda_compute_capability is None:

@@ -23,7 +23,7 @@ class CollectiveCommunication(enum.Enum):
 @export(v2=["distribute.experimental.CommunicationOptions"])
 class CommunicationOptions:
     """How values are reduced between workers: in packs of about `bytes_per_pack` (0: all in one), for at most
-    `timeout_seconds`, by an implementation. With `overlap`, packs of gradients travel while the backward pass goes on, in the
+    `timeout_seconds`, by an implementation. With `overlap`, packs of gradients travel while the backward pass continues, in the
     order in which they are there; with `prioritize`, those of the first layers, which the next forward pass needs first,
     before others that are there.
 

@@ -2,11 +2,11 @@
 
 This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (lane.py). An op
 under `tf.device("/job:worker/task:1")` is a step of that session, made once for each kind of call: its inputs go there, and
-its results come back. Resources stay where they were made, and ops that use them run there, wherever they were asked for. A
+its results come back. Resources stay where they were made, and ops that use them run there, wherever they were requested. A
 function runs as a whole on the task of its resources; where they are on several, each of its ops runs where it belongs.
 
 ParameterServerStrategy connects otherwise (`spread`): there is a lane to the parameter servers, and one to each worker beside
-them, so that the loss of a worker ends nothing but its own lane; functions run in this process unless a worker is asked for.
+them, so that the loss of a worker ends nothing but its own lane; functions run in this process unless a worker is requested.
 """
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def divided(value: Any, count: int) -> Any:
 
 
 def finished(value: Any, op: ReduceOp, count: int) -> Any:
-    """A sum as what was asked for."""
+    """A sum as what was requested."""
     return divided(value, count) if op is ReduceOp.MEAN and count > 1 else value
 
 

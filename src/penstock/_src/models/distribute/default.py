@@ -1,4 +1,4 @@
-"""The default strategy: what code that asks for a strategy finds where none was entered. It has one replica, here."""
+"""The default strategy: what code that requests a strategy finds where none was entered. It has one replica, here."""
 from __future__ import annotations
 
 import functools

@@ -23,7 +23,7 @@ _LOST = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, er
 
 @export(v2=["distribute.experimental.ElasticJob"])
 class ElasticJob:
-    """Training that goes on when workers come back.
+    """Training that continues when workers come back.
 
     >>> job = tf.distribute.experimental.ElasticJob(strategy)
     >>> with job.scope():

@@ -31,7 +31,7 @@ def is_call(opdef: Any) -> bool:
 
 
 def used_inputs(function: GraphFunction) -> list[bool]:
-    """Which inputs of a function it looks at."""
+    """Which inputs of a function it inspects."""
     ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
     used = {id(t) for op in ops for t in op._inputs} | {id(t) for t in function.outputs}
     return [id(t) in used for t in function.inputs]
@@ -167,7 +167,7 @@ def _group(ops: list[Operation]) -> Operation:
 
 
 def _device(op: Operation) -> Any:
-    """The scope of what an op asks for, less the name of a task that stood for whichever runs it."""
+    """The scope of what an op requests, less the name of a task that stood for whichever runs it."""
     if not op.device:
         return contextlib.nullcontext()
     job, _, _, kind, index = parts_of(op.device)

@@ -34,7 +34,7 @@ class InputOptions(NamedTuple):
 
     @property
     def per_replica(self) -> bool:
-        """Whether each replica has a dataset of its own."""
+        """Whether each replica has its own dataset."""
         return self.experimental_replication_mode == InputReplicationMode.PER_REPLICA
 
 

@@ -20,7 +20,7 @@ class ReduceOp(enum.Enum):
 
     @staticmethod
     def from_variable_aggregation(aggregation: Any) -> ReduceOp:
-        """The reduction that a variable's aggregation asks for; ValueError if it asks for none."""
+        """The reduction that a variable's aggregation requests; ValueError if it requests none."""
         for mode, op in ((VariableAggregation.SUM, ReduceOp.SUM), (VariableAggregation.MEAN, ReduceOp.MEAN)):
             if aggregation == mode:
                 return op

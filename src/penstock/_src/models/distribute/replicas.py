@@ -1,4 +1,4 @@
-"""Running a function for several replicas: each on a thread of its own, one at a time, meeting at merge calls.
+"""Running a function for several replicas: each on its own thread, one at a time, meeting at merge calls.
 
 The replicas take turns in their order: the first runs until it waits in a `merge_call` or is done, then the second, and so
 on. When all wait, the calling thread runs the merge function once, and hands every replica its part of the result. No two of
@@ -81,7 +81,7 @@ class _SharedVariables:
 
 
 class MergingContext(ReplicaContext):
-    """A replica that meets the others: its merge calls hand over to the calling thread."""
+    """A replica that meets the others: its merge calls pass on to the calling thread."""
 
     def __init__(self, strategy: Any, replica_id: int, turn: _Replica):
         super().__init__(strategy, replica_id)
@@ -142,7 +142,7 @@ class _Replica:
             self._paused.set()
 
     def check_graph(self) -> None:
-        """RuntimeError where a merge is asked for inside of a function that is being traced in one replica alone."""
+        """RuntimeError where a merge is requested inside of a function that is being traced in one replica alone."""
         now = None if context.executing_eagerly() else context.current_graph()
         if now is not self._graph:
             raise RuntimeError(

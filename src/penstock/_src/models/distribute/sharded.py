@@ -116,7 +116,7 @@ class ShardedVariable(PartitionedVariable, Trackable):
         return found[0] if len(found) == 1 else get("ConcatV2")(found, 0)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
-        """Rows of the whole, in the order that is asked for."""
+        """Rows of the whole, in the order that is requested."""
         from penstock._src.ops.nn.embedding import lookup
         each, extra = divmod(self._offsets[-1], len(self._variable_list))
         if any(v.shape.as_list()[0] != each + (i < extra) for i, v in enumerate(self._variable_list)):

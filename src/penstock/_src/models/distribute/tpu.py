@@ -35,7 +35,7 @@ class TPUStrategyV1(TPUStrategy):
 
 @export("distribute.cluster_resolver.TPUClusterResolver")
 class TPUClusterResolver:
-    """The tasks of a TPU. Making one raises ValueError, which programs take for "no TPU": they go on without."""
+    """The tasks of a TPU. Making one raises ValueError, which programs take for "no TPU": they continue without."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         raise ValueError(_NONE)

@@ -132,7 +132,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
 
     # -- writing ------------------------------------------------------------------------------------------------------
     def _changed(self, change: Callable, value: Any, how: str) -> Any:
-        """Applies `change(copy, value)` to the copies, as the kind of variable asks for."""
+        """Applies `change(copy, value)` to the copies, as the kind of variable requests."""
         raise NotImplementedError
 
     def assign(self, value: Any, use_locking: bool | None = None, name: str | None = None, read_value: bool = True) -> Any:
@@ -152,7 +152,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         raise NotImplementedError(f"count_up_to is not supported by {type(self).__name__}.")
 
     def _scattered(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:
-        """What tf.scatter_add and its kin do."""
+        """What tf.scatter_add and related functions do."""
         if kind.startswith("nd_"):
             return getattr(self, f"scatter_{kind}")(indices, updates, name)
         from penstock._src.graph.indexed_slices import IndexedSlices

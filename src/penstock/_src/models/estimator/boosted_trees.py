@@ -239,7 +239,7 @@ class BoostedTreesRegressor(_BoostedTrees):
 
 @export("estimator.BoostedTreesEstimator")
 class BoostedTreesEstimator(_BoostedTrees):
-    """Boosted trees with a head of one's own."""
+    """Boosted trees with a custom head."""
 
     def __init__(self, feature_columns: Any, n_batches_per_layer: int, head: Any, model_dir: Any = None,
                  weight_column: Any = None, n_trees: int = 100, max_depth: int = 6, learning_rate: float = 0.1,

@@ -76,7 +76,7 @@ def _summarize(value: Any, name: str) -> None:
 # -- linear ------------------------------------------------------------------------------------------------------------
 @export(v1=["estimator.LinearEstimator"])
 class LinearEstimator(Estimator):
-    """A linear model with a head of one's own."""
+    """A linear model with a custom head."""
 
     def __init__(self, head: Any, feature_columns: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None,
                  partitioner: Any = None, sparse_combiner: str = "sum", warm_start_from: Any = None):
@@ -119,7 +119,7 @@ class LinearRegressor(LinearEstimator):
 # -- networks ----------------------------------------------------------------------------------------------------------
 @export(v1=["estimator.DNNEstimator"])
 class DNNEstimator(Estimator):
-    """A network of dense layers with a head of one's own."""
+    """A network of dense layers with a custom head."""
 
     def __init__(self, head: Any, hidden_units: Any, feature_columns: Any, model_dir: Any = None, optimizer: Any = "Adagrad",
                  activation_fn: Any = tf.nn.relu, dropout: float | None = None, input_layer_partitioner: Any = None,
@@ -168,7 +168,7 @@ class DNNRegressor(DNNEstimator):
 # -- both together -----------------------------------------------------------------------------------------------------
 @export(v1=["estimator.DNNLinearCombinedEstimator"])
 class DNNLinearCombinedEstimator(Estimator):
-    """A linear model and a network, added up ("wide and deep"), with a head of one's own."""
+    """A linear model and a network, added up ("wide and deep"), with a custom head."""
 
     def __init__(self, head: Any, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = "Ftrl",
                  dnn_feature_columns: Any = None, dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Any = None,
@@ -243,7 +243,7 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
 # -- baselines ---------------------------------------------------------------------------------------------------------
 @export("estimator.BaselineEstimator")
 class BaselineEstimator(Estimator):
-    """A model that looks at labels alone, with a head of one's own."""
+    """A model that inspects labels alone, with a custom head."""
 
     def __init__(self, head: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None):
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:

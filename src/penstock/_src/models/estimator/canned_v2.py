@@ -14,7 +14,7 @@ _MEAN = "sum_over_batch_size"
 
 @export(v2=["estimator.LinearEstimator"])
 class LinearEstimatorV2(canned.LinearEstimator):
-    """A linear model with a head of one's own."""
+    """A linear model with a custom head."""
 
     def __init__(self, head: Any, feature_columns: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None,
                  sparse_combiner: str = "sum"):
@@ -45,7 +45,7 @@ class LinearRegressorV2(canned.LinearEstimator):
 
 @export(v2=["estimator.DNNEstimator"])
 class DNNEstimatorV2(canned.DNNEstimator):
-    """A network of dense layers with a head of one's own."""
+    """A network of dense layers with a custom head."""
 
     def __init__(self, head: Any, hidden_units: Any, feature_columns: Any, model_dir: Any = None, optimizer: Any = "Adagrad",
                  activation_fn: Any = tf.nn.relu, dropout: float | None = None, config: Any = None,
@@ -81,7 +81,7 @@ class DNNRegressorV2(canned.DNNEstimator):
 
 @export(v2=["estimator.DNNLinearCombinedEstimator"])
 class DNNLinearCombinedEstimatorV2(canned.DNNLinearCombinedEstimator):
-    """A linear model and a network, added up, with a head of one's own."""
+    """A linear model and a network, added up, with a custom head."""
 
     def __init__(self, head: Any, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = "Ftrl",
                  dnn_feature_columns: Any = None, dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Any = None,

@@ -1,6 +1,6 @@
 """tf.estimator.experimental: hooks that end training when the evaluations say so, in all tasks of a cluster.
 
-The chief looks at the summaries that evaluations have written, and sets a variable; the workers look at that.
+The chief inspects the summaries that evaluations have written, and sets a variable; the workers look at that.
 """
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class _Stop(tf.train.SessionRunHook):
         self._stop, self._go = tf.assign(variable, True), tf.assign(variable, False)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Training that ended early in another run goes on in this one."""
+        """Training that ended early in another run continues in this one."""
         session.run(self._go)
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the step."""
+        """Requests the step."""
         return tf.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -67,14 +67,14 @@ class _Stop(tf.train.SessionRunHook):
 
 
 class _FollowStop(tf.train.SessionRunHook):
-    """A worker's: looks at the variable."""
+    """A worker's: inspects the variable."""
 
     def begin(self) -> None:
         """Finds the variable."""
         self._variable = _stop_variable()
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for it."""
+        """Requests it."""
         return tf.train.SessionRunArgs(self._variable)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -182,7 +182,7 @@ class _StopWhenSaved(tf.train.SessionRunHook):
         self._step = tf.train.get_global_step()
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the step."""
+        """Requests the step."""
         return tf.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

@@ -1,7 +1,7 @@
 """tf.estimator.Estimator: trains, evaluates, predicts and exports the model that a function builds.
 
 Each of these builds the graph again: input function, model function, then a monitored session on the checkpoints of
-`model_dir`. So training goes on where it stopped, and an evaluation sees the newest checkpoint.
+`model_dir`. So training continues where it stopped, and an evaluation sees the newest checkpoint.
 """
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _compile(copy: Any, model: Any, optimizer: Any) -> None:
 
 
 def _fresh(given: Any) -> Any:
-    """Metrics as compile was given them; those that are objects, with variables of their own, newly made."""
+    """Metrics as compile was given them; those that are objects, with their own variables, newly made."""
     return tf.nest.map_structure(lambda m: type(m).from_config(m.get_config()) if isinstance(m, tf.keras.metrics.Metric) else m,
                                  given)
 

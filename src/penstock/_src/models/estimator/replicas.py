@@ -30,7 +30,7 @@ def scope(strategy: Any) -> Iterator[None]:
 
 
 def own_copies(strategy: Any) -> bool:
-    """Whether the workers of a strategy have a copy of the variables each, in sessions of their own, and train in step."""
+    """Whether the workers of a strategy have a copy of the variables each, in their own sessions, and train in step."""
     return strategy is not None and strategy.extended._own_copies
 
 

@@ -130,7 +130,7 @@ class VocabularyListCategoricalColumn(_Keyed, collections.namedtuple(
 @export("feature_column.categorical_column_with_vocabulary_list")
 def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Any, dtype: Any = None, default_value: int = -1,
                                             num_oov_buckets: int = 0) -> VocabularyListCategoricalColumn:
-    """Categories of a list; others are the default, or in buckets of their own.
+    """Categories of a list; others are the default, or in their own buckets.
 
     >>> tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green", "blue"])
     """
@@ -197,7 +197,7 @@ def _from_file(key: str, vocabulary_file: str, vocabulary_size: int | None, num_
 def categorical_column_with_vocabulary_file(key: str, vocabulary_file: str, vocabulary_size: int | None = None,
                                             num_oov_buckets: int = 0, default_value: int | None = None,
                                             dtype: Any = tf.string) -> VocabularyFileCategoricalColumn:
-    """Categories of the lines of a file; others are the default, or in buckets of their own.
+    """Categories of the lines of a file; others are the default, or in their own buckets.
 
     >>> tf.feature_column.categorical_column_with_vocabulary_file("state", "states.txt", num_oov_buckets=5)
     """

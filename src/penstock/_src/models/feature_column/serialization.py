@@ -1,6 +1,6 @@
 """Feature columns as plain values, for the configuration of the Keras layers that are made of them, and back.
 
-A column is a named tuple, so its configuration is its fields: columns among them become configurations of their own, dtypes
+A column is a named tuple, so its configuration is its fields: columns among them become their own configurations, dtypes
 their names, functions and initializers what Keras makes of them.
 """
 from __future__ import annotations

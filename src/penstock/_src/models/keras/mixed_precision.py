@@ -88,13 +88,13 @@ _casting = _Casting()
 
 
 def v2_dtype_behavior_enabled() -> bool:
-    """Whether layers have a dtype of their own, and cast their inputs to it; else it is that of the first input."""
+    """Whether layers have their own dtype, and cast their inputs to it; else it is that of the first input."""
     return context.process.eager if _global.v2_dtypes is None else _global.v2_dtypes
 
 
 @export(v1=["keras.layers.enable_v2_dtype_behavior"])
 def enable_v2_dtype_behavior() -> None:
-    """Gives layers a dtype of their own, floatx by default, to which they cast their inputs."""
+    """Gives layers their own dtype, floatx by default, to which they cast their inputs."""
     _global.v2_dtypes = True
 
 

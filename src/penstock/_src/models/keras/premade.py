@@ -63,7 +63,7 @@ class LinearModel(Model):
 
 @export("keras.experimental.WideDeepModel", "keras.models.WideDeepModel")
 class WideDeepModel(Model):
-    """A linear model and a deep one, added up; each may have an optimizer of its own.
+    """A linear model and a deep one, added up; each may have its own optimizer.
 
     >>> model = tf.keras.experimental.WideDeepModel(tf.keras.experimental.LinearModel(), deep)
     >>> model.compile(["ftrl", "adam"], "mse"); model.fit([x_linear, x_deep], y)

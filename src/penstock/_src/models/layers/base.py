@@ -33,7 +33,7 @@ _style = {"keras": False}
 @export(v1=["layers.experimental.keras_style_scope"])
 @contextlib.contextmanager
 def keras_style_scope() -> Iterator[None]:
-    """Layers made inside have variables of their own, as Keras layers do, whatever variable scope they are called in."""
+    """Layers made inside have their own variables, as Keras layers do, whatever variable scope they are called in."""
     before = _style["keras"]
     _style["keras"] = True
     try:
@@ -44,7 +44,7 @@ def keras_style_scope() -> Iterator[None]:
 
 @export(v1=["layers.experimental.set_keras_style"])
 def set_keras_style() -> None:
-    """Gives layers that are made from now on variables of their own, as Keras layers have."""
+    """Gives layers that are made from now on their own variables, as Keras layers have."""
     _style["keras"] = True
 
 

@@ -127,7 +127,7 @@ class RNNCell(base.Layer):
         """Nothing: `call` may still make variables."""
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
-        """The state to begin with, for a batch like `inputs`."""
+        """The initial state, for a batch like `inputs`."""
         if inputs is not None:
             inputs = tf.convert_to_tensor(inputs, name="inputs")
             static = inputs.shape.dims[0].value

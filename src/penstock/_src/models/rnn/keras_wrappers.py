@@ -40,7 +40,7 @@ class _Wrapper(AbstractRNNCell):
         return self._around(inputs, state, self.cell.call, **kwargs)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """The state to begin with."""
+        """The initial state."""
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             if hasattr(self.cell, "zero_state"):
                 return self.cell.zero_state(batch_size, dtype)

@@ -1,4 +1,4 @@
-"""Running a cell over a list of inputs, unrolled: static_rnn and its relatives."""
+"""Running a cell over a list of inputs, unrolled: static_rnn and related functions."""
 from __future__ import annotations
 
 from typing import Any

@@ -37,7 +37,7 @@ def batch_size_of(flat_input: Any) -> Any:
 
 
 def state_dtype(dtype: Any, state: Any) -> Any:
-    """The type of outputs: what was asked for, else that of the state."""
+    """The type of outputs: what was requested, else that of the state."""
     if dtype is not None:
         return dtype
     if not nest.is_nested(state):

@@ -1,7 +1,7 @@
 """Wrappers around a cell: dropout, residual connections, a device.
 
 They are for the cells of TensorFlow 1: the wrapped cell is called, and finds its variables in scopes. What each of them does
-stands in a class of its own, which those of TensorFlow 2 share (`keras_wrappers.py`).
+stands in its own class, which those of TensorFlow 2 share (`keras_wrappers.py`).
 """
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def _reshape_prepare(known):
 
 
 def _missing_size(source: tuple, dims: list[int]) -> int:
-    """The size that -1 stands for. Where sizes of 0 are asked for, the other sizes are matched without them."""
+    """The size that -1 stands for. Where sizes of 0 are requested, the other sizes are matched without them."""
     empty = 0 in dims
     rest = math.prod(d for d in dims if d > 0)
     total = math.prod(d for d in source if d > 0 or not empty)
@@ -497,7 +497,7 @@ def _conjugate_transpose_gradient(op, grad):
 @export(v1=["transpose"])
 @dispatched
 def transpose(a: Any, perm: Any = None, name: str | None = "transpose", conjugate: bool = False) -> Tensor:
-    """`a` with its axes in the order `perm`, or in reverse; conjugated if asked for.
+    """`a` with its axes in the order `perm`, or in reverse; conjugated if requested.
 
     >>> tf.transpose([[1, 2], [3, 4]])    # [[1, 3], [2, 4]]
     """
@@ -517,7 +517,7 @@ def _reversed_axes(a: Tensor) -> Tensor:
 @export(v2=["transpose"])
 @dispatched
 def transpose_v2(a: Any, perm: Any = None, conjugate: bool = False, name: str | None = "transpose") -> Tensor:
-    """`a` with its axes in the order `perm`, or in reverse; conjugated if asked for.
+    """`a` with its axes in the order `perm`, or in reverse; conjugated if requested.
 
     >>> tf.transpose([[1, 2], [3, 4]])    # [[1, 3], [2, 4]]
     """

@@ -192,7 +192,7 @@ for _made in (matrix_diag_op, batch_matrix_diag):
 
 
 def _matrix_size(longest: int, lower: int, upper: int, rows: int, cols: int) -> tuple[int, int]:
-    """The size of the matrix that a band of a width belongs to; -1 asks for it to be worked out."""
+    """The size of the matrix that a band of a width belongs to; -1 if it is to be inferred."""
     least_rows, least_cols = longest - min(upper, 0), longest + max(lower, 0)
     if rows != -1 and rows < least_rows:
         raise errors.invalid("The number of rows is too small.")

@@ -45,7 +45,7 @@ def _top_k_shape(input, k, *, c):
     return _top_dims(input, None if known is None else int(known))
 
 
-_SORTED = 1 << 20                # elements on a GPU that are sorted, rather than looked at for equal ones, which stops the host
+_SORTED = 1 << 20                # elements on a GPU that are sorted, rather than inspected for equal ones, which stops the host
 
 
 def _top(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

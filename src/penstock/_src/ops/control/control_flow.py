@@ -268,7 +268,7 @@ def _case_arguments(pairs: Any, exclusive: bool) -> tuple:
 
 
 def _default_action(predicates: tuple, actions: tuple) -> tuple:
-    """Without a default, the last action is it, and has to have been asked for."""
+    """Without a default, the last action is it, and has to have been requested."""
     *others, last = predicates
     action = actions[-1]
 
@@ -393,7 +393,7 @@ def cut_loop(cond: Callable, body: Callable, loop_vars: list, shapes: list) -> l
 
 def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any, parallel_iterations: int,
                 back_prop: bool, swap_memory: bool, maximum_iterations: Any, return_same_structure: bool) -> Any:
-    """A loop of Enter, Merge, Switch, NextIteration and Exit. With a limit, it counts in a variable of its own."""
+    """A loop of Enter, Merge, Switch, NextIteration and Exit. With a limit, it counts in its own variable."""
     limited = maximum_iterations is not None
     if limited:
         maximum_iterations = convert(maximum_iterations, name="maximum_iterations")

@@ -107,7 +107,7 @@ def _while_kernel(input, *, cond, body, ctx, node):
 
 
 def _run_loop(condition: Any, step: Any, ctx: Any, input: Any) -> Any:
-    """A loop whose test and body are programs of their own."""
+    """A loop whose test and body are their own programs."""
     test, run = condition.run, step.run
     values: Any = input
     try:

@@ -130,7 +130,7 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
              return_same_structure: bool = True) -> Any:
     """tf.while_loop as a While op. Without `cond`, it runs maximum_iterations times.
 
-    The loop counts its iterations in a variable of its own, the first: its gradient runs as often.
+    The loop counts its iterations in its own variable, the first: its gradient runs as often.
     """
     flat = [_loop_tensor(v) for v in nest.flatten(loop_vars, expand_composites=True)]
     shapes = [t._dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)

@@ -54,7 +54,7 @@ class _Calls:
 
 
 def _among_first(ctx: Any, node: Any, limit: int) -> bool:
-    if getattr(node, "graph", None) is None:           # executed eagerly: each call is an op of its own
+    if getattr(node, "graph", None) is None:           # executed eagerly: each call is its own op
         return limit > 0
     return ctx.resources.get_or_create("", node.name, _Calls, _Calls).take(limit)
 

@@ -251,7 +251,7 @@ def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
 
     def run(data, segment_ids, num_segments):
         rows, ids, n = _unsorted_ids(data, segment_ids, num_segments)
-        if ids.is_cuda:                             # looking for bad ids would stop the host: they get a segment of their own
+        if ids.is_cuda:                             # looking for bad ids would stop the host: they get their own segment
             out = reduce(rows, torch.where((ids >= 0) & (ids < n), ids, n), n + 1)[:n]
         else:
             out = reduce(rows, ids, n)

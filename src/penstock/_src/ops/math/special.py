@@ -1,4 +1,4 @@
-"""Special functions: gamma and its relatives, the zeta and beta functions, Bessel functions, polynomials.
+"""Special functions: gamma and related functions, the zeta and beta functions, Bessel functions, polynomials.
 
 ATen has most of them. The incomplete beta function and the derivative of the incomplete gamma function by its
 parameter are computed here, for all elements at once, by their series and continued fractions in double precision.

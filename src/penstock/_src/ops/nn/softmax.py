@@ -219,7 +219,7 @@ def _sparse_xent_kernel(features, labels):
         return _loss_without_waiting(log_p, labels)
     index = labels.unsqueeze(1)
     try:
-        loss = log_p.gather(1, index).squeeze(1).neg_()          # looks at the labels
+        loss = log_p.gather(1, index).squeeze(1).neg_()          # inspects the labels
     except (IndexError, RuntimeError):
         raise _wrong_label(labels, features.shape[1]) from None
     return loss, log_p.exp_().scatter_(1, index, -1.0, reduce="add")
@@ -428,7 +428,7 @@ def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, p
 @export("nn.log_poisson_loss")
 @dispatched
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
-    """exp(log_input) - log_input * targets, with Stirling's approximation of log(targets!) if asked for."""
+    """exp(log_input) - log_input * targets, with Stirling's approximation of log(targets!) if requested."""
     with name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert(log_input, name="log_input")
         targets = convert(targets, name="targets")

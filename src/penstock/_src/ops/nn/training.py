@@ -284,7 +284,7 @@ def _less_ratio(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, rate: Any) ->
 
 
 def _used(number: Any) -> bool:
-    """Whether a number may be other than zero; one on a GPU is not looked at."""
+    """Whether a number may be other than zero; one on a GPU is not inspected."""
     return isinstance(number, torch.Tensor) or number != 0
 
 
@@ -331,7 +331,7 @@ def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref
 
 
 class _OfShape:
-    """A gradient of which only the shape is looked at."""
+    """A gradient of which only the shape is inspected."""
 
     __slots__ = ("shape",)
 

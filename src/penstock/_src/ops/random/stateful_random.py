@@ -183,7 +183,7 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
 
 @export("random.Generator", "random.experimental.Generator")
 class Generator:
-    """Random numbers with a state of their own, kept in a variable.
+    """Random numbers with their own state, kept in a variable.
 
     >>> g = tf.random.Generator.from_seed(1234)
     >>> g.normal([2, 3])
@@ -242,7 +242,7 @@ class Generator:
         self._state.assign(_key_counter(key, counter))
 
     def skip(self, delta: Any) -> Tensor:
-        """Goes on as if `delta` numbers had been drawn; returns the state from before."""
+        """Continues as if `delta` numbers had been drawn; returns the state from before."""
         return rng_read_and_skip(self._state.handle, self._alg, tf.cast(delta, dtypes.uint64))
 
     def _draw(self, opdef: Any, shape: Any, dtype: Any, *bounds: Any, name: str | None = None) -> Tensor:

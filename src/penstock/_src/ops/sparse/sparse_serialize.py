@@ -193,7 +193,7 @@ def serialize_many_sparse_v2(sp_input: Any, out_type: Any = dtypes.string, name:
 
 
 def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor of serialized ones: those of a batch get axes of their own, before the others."""
+    """A sparse tensor of serialized ones: those of a batch get their own axes, before the others."""
     return of_rank(deserialize_op(serialized_sparse, dtype=dtype, name=name), rank)
 
 

@@ -175,7 +175,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return self._op(apply_gradient)(self._accumulator_ref, cast(convert(local_step), dtypes.int64), grad, name=name)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
-        """The mean of the gradients, waiting until there are `num_required`; the time step goes on by one."""
+        """The mean of the gradients, waiting until there are `num_required`; the time step continues by one."""
         out = self._op(take_gradient)(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
         if not context.executing_eagerly():
             out.set_shape(self._shape)

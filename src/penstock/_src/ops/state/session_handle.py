@@ -1,4 +1,4 @@
-"""Values that stay in a session between steps, under handles: tf.get_session_handle and its kin.
+"""Values that stay in a session between steps, under handles: tf.get_session_handle and related functions.
 
 GetSessionHandle keeps its input as a resource of the session and returns a name for it. A fetch of that name is a
 TensorHandle, which can be fed in place of a value, evaluated, or used by name with `get_session_tensor`. The value goes

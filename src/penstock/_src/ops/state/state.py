@@ -512,7 +512,7 @@ def _resource_gather_gradient(op, grad):
 
 
 def _batch_gather_gradient(handle: Any, indices: Any, grad: Any, batch: int) -> Tensor:
-    """Every row of a batch has a number of its own once the batch dimensions are merged with the gathered one."""
+    """Every row of a batch has its own number once the batch dimensions are merged with the gathered one."""
     shape = variable_shape(handle)
     zero, one = get("Cast")(0, DstT=indices.dtype.base_dtype), get("Cast")(1, DstT=indices.dtype.base_dtype)
     count = get("Prod")(get("Cast")(shape[:batch], DstT=indices.dtype.base_dtype), [0])

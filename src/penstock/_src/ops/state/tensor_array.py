@@ -32,7 +32,7 @@ class TensorArray:
     >>> ta = ta.write(0, 1.).write(1, 2.)
     >>> ta.stack()
 
-    Every method that changes the array returns a new object to go on with.
+    Every method that changes the array returns a new object to continue with.
     """
 
     _is_tensor_array = True

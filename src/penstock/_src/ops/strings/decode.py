@@ -214,7 +214,7 @@ def _check_selection(select: list[int], count: int) -> None:
 
 
 def _selected(fields: Iterator[bytes], select: list[int]) -> list[bytes]:
-    """The fields in the selected columns; what comes after the last of them is not looked at."""
+    """The fields in the selected columns; what comes after the last of them is not inspected."""
     if not select:
         return list(fields)
     wanted, last, out = set(select), select[-1], []

@@ -70,7 +70,7 @@ def _parse_single_shape(serialized, dense_defaults, *, sparse_types, dense_shape
     return [*[(None, 1)] * n, *[(None,)] * n, *[(1,)] * n, *(_dense_shape((), s) for s in dense_shapes)]
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------
+# -- what is requested ------------------------------------------------------------------------------------------------
 class Dense(NamedTuple):
     """A dense feature: the shape of its values, of which the first dimension may vary (then `size` is of a stride)."""
     key: bytes
@@ -293,7 +293,7 @@ def _parse_example_v2_kernel(serialized, names, sparse_keys, dense_keys, ragged_
 
 def _wanted_once(sparse_keys: Sequence, dense_keys: Sequence, sparse_types: Sequence, types: Sequence, given: Sequence,
                  defaults: list) -> tuple[list, list[Dense], Request]:
-    """What ParseSingleExample asks for: lists, dense features, and the request."""
+    """What ParseSingleExample requests: lists, dense features, and the request."""
     lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
     dense = [dense_feature(strings.raw(k), t, s._dims) for k, t, s in zip(dense_keys, types, given, strict=True)]
     check_defaults(dense, defaults)

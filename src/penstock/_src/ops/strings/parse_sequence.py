@@ -79,7 +79,7 @@ def _parse_single_sequence_shape(serialized, feature_list_dense_missing_assumed_
 
 
 class _Wanted(NamedTuple):
-    """What an op asks for."""
+    """What an op requests."""
     context_lists: list[tuple[bytes, Any]]
     context_dense: list[examples.Dense]
     defaults: list

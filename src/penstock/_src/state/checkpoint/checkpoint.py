@@ -316,7 +316,7 @@ class CheckpointManager:
             self._take_over(known, now)
 
     def _take_over(self, known: Any, now: float) -> None:
-        """Goes on with the checkpoints of an earlier manager."""
+        """Continues with the checkpoints of an earlier manager."""
         self._latest_checkpoint = known.model_checkpoint_path
         self._last_preserved_timestamp = known.last_preserved_timestamp
         if now < self._last_preserved_timestamp:

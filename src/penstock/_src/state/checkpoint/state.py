@@ -58,7 +58,7 @@ def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model
 
 def write_state(save_dir: Any, newest: str, kept: Any = None, latest_filename: str | None = None, relative: bool = False,
                 timestamps: Any = None, last_preserved: float | None = None) -> None:
-    """Writes the state file, with relative paths if asked for."""
+    """Writes the state file, with relative paths if requested."""
     save_dir = paths.as_text(save_dir)
     file = _state_file(save_dir, latest_filename)
     named, kept = newest, list(kept or ())

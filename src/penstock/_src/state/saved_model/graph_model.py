@@ -84,7 +84,7 @@ def _initialize_by(restored: Any, lifted: list[tuple[Any, Any]], wrapped: Any, p
 
 
 def _lifted(graph: Any) -> list[tuple[Any, Any]]:
-    """Variables of their own for the resource variables of an imported graph: what used the old handles captures the new ones.
+    """their own Variables for the resource variables of an imported graph: what used the old handles captures the new ones.
 
     Reference variables stay in the graph, and are found by their names while the process runs.
     """

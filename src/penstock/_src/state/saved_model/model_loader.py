@@ -92,7 +92,7 @@ class SavedModelLoader:
                            f"available_tags: {available}")
 
     def load_graph(self, graph: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> tuple:
-        """Adds the graph with these tags to `graph`; returns its saver, and the elements that were asked for."""
+        """Adds the graph with these tags to `graph`; returns its saver, and the elements that were requested."""
         with graph.as_default():
             return import_meta_graph_with_return_elements(self.get_meta_graph_def_from_tags(tags), import_scope=import_scope,
                                                           **saver_kwargs)

@@ -180,7 +180,7 @@ class _Loader:
 
     # -- functions ---------------------------------------------------------------------------------------------------
     def _name_resources(self) -> None:
-        """Gives every table a name of its own, so that loaded models do not share them."""
+        """Gives every table its own name, so that loaded models do not share them."""
         creators = {c for node in self._proto.nodes for child in node.children if child.local_name == "_create_resource"
                     for c in self._proto.nodes[child.node_id].function.concrete_functions}
         for f in self._meta_graph.graph_def.library.function:
@@ -384,7 +384,7 @@ def _set_child(parent: Any, name: str, child: Any) -> None:
 
 
 def _make_callable(parent: Any, function: Any) -> None:
-    """Gives one object a class of its own, because Python looks `__call__` up in the class."""
+    """Gives one object its own class, because Python looks `__call__` up in the class."""
     parent.__class__ = type(type(parent).__name__, (type(parent),), {"__call__": lambda self, *a, **k: function(*a, **k)})
 
 

@@ -460,7 +460,7 @@ def _input_signature(c: ConcreteFunction) -> tuple:
 
 
 def _specs(structure: Any) -> Any:
-    """Specs in the place of the tensors of a structure."""
+    """Specs in place of the tensors of a structure."""
     flat = []
     for x in nest.flatten(structure):
         if isinstance(x, Tensor):

@@ -53,7 +53,7 @@ class RestoredConcreteFunction(ConcreteFunction):
 
 
 def _with_tensors(structure: Any, tensors: list) -> Any:
-    """Tensors in the place of the specs of a structure."""
+    """Tensors in place of the specs of a structure."""
     flat, rest = [], iter(tensors)
     for x in nest.flatten(structure, expand_composites=True):
         flat.append(next(rest) if isinstance(x, TypeSpec) else x)

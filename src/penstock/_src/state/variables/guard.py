@@ -1,7 +1,7 @@
 """Initial values that depend on other reference variables.
 
 `tf.Variable(2 * w)` must be initialized from w's initial value when w has no value yet. The part of the graph between
-such a w and the initial value is built again, with `w.initialized_value()` in the place of w.
+such a w and the initial value is built again, with `w.initialized_value()` in place of w.
 """
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def check_outside_control_flow(initial_value: Any, name: str) -> None:
 
 
 class RefVariable(VariableV1):
-    """A variable that is a reference; made by tf.Variable unless resource variables are asked for."""
+    """A variable that is a reference; made by tf.Variable unless resource variables are requested."""
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None, collections: Any = None,
                  validate_shape: bool = True, caching_device: Any = None, name: str | None = None,

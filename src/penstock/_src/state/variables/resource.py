@@ -312,7 +312,7 @@ def _rebuild(value: Any, trainable: bool, name: str, dtype: Any) -> Any:
 
 
 class ResourceVariable(BaseResourceVariable):
-    """A variable behind a handle; made by tf.Variable in eager mode, or when resource variables are asked for."""
+    """A variable behind a handle; made by tf.Variable in eager mode, or when resource variables are requested."""
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None, collections: Any = None,
                  validate_shape: bool = True, caching_device: Any = None, name: str | None = None, dtype: Any = None,

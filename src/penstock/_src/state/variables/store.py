@@ -144,7 +144,7 @@ class VariableStore:
         return found
 
     def _keep(self, name: str, made: Any, settings: dict[str, Any]) -> None:
-        """Remembers a new variable; eager ones only when a store asks for it, since that keeps them alive."""
+        """Remembers a new variable; eager ones only when a store requests it, since that keeps them alive."""
         if context.executing_eagerly():
             if not self._store_eager_variables:
                 return

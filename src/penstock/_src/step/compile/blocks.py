@@ -92,7 +92,7 @@ class BlockWriter(Writer):
             self._text("del _")
 
     def _drop_after_last_use(self, results: str) -> None:
-        """Lets go of each value behind the last statement that uses it, in the block around all its uses."""
+        """Releases each value behind the last statement that uses it, in the block around all its uses."""
         self._resolve_taken()
         depths = [_depth(line) for line in self.body]
         kept = set(_NAME.findall(results))

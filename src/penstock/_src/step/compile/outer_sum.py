@@ -68,7 +68,7 @@ class OuterSum:
 
 
 class RowSum:
-    """A sum over the rows of matrices; `before` is called before it is looked at."""
+    """A sum over the rows of matrices; `before` is called before it is inspected."""
 
     __slots__ = ("_b", "_rows", "_bytes", "_sum", "_before")
 
@@ -120,7 +120,7 @@ class Found(NamedTuple):
 
 def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes_on: Callable[[Operation], bool],
          inside: Iterable[Operation]) -> Found | None:
-    """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else looks at them.
+    """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else inspects them.
 
     `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it passes its first input on.
     """

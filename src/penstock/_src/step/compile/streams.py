@@ -1,11 +1,11 @@
-"""Programs over logical GPUs that share a physical one: each GPU's statements go to a stream of its own
+"""Programs over logical GPUs that share a physical one: each GPU's statements go to its own stream
 (kernels/devices/streams.py).
 
     def step(ctx, gpu, f0):
         t1 = k1(f0)                      # on GPU:0, on the caller's stream
         p2 = gpu.sent(t1, 0)             # a copy for GPU:1, and an event
         gpu.on(1)
-        t3 = k3(gpu.received(p2, 1))     # on GPU:1, which waits for the event; GPU:0 goes on beside it
+        t3 = k3(gpu.received(p2, 1))     # on GPU:1, which waits for the event; GPU:0 continues beside it
 
 What stays right, whatever runs at the same time:
 

@@ -412,7 +412,7 @@ class _Structured(BlockWriter):
         return out
 
     def _write_sum(self, op: Operation) -> None:
-        """An op of a sum of products: the addition hands over what the product is made of."""
+        """An op of a sum of products: the addition passes on what the product is made of."""
         noted = self.sums[op]
         if noted is not None:
             name, variable, found = noted

@@ -1,6 +1,6 @@
 """Constant folding: an op whose inputs are constants is computed once, when the step is compiled.
 
-What looks at nothing but the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape
+What inspects nothing but the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape
 is known. A result
 that is much larger than what it is made from stays an op, so that graphs do not keep large fills in memory.
 """
@@ -73,7 +73,7 @@ def constant(step: StepGraph, value: np.ndarray, t: Tensor, waits: list[Operatio
 
 
 class _OfShape:
-    """What a kernel that looks at shapes alone is given for a value."""
+    """What a kernel that inspects shapes alone is given for a value."""
 
     __slots__ = ("shape",)
 

@@ -63,7 +63,7 @@ class Fusing:
         return [self.now(u) for u in self._users.get(id(t), ())]
 
     def now(self, op: Operation) -> Operation:
-        """The op that stands in the place of `op` now."""
+        """The op that stands in place of `op` now."""
         while op in self.instead:
             op = self.instead[op]
         return op

@@ -1,6 +1,6 @@
 """Calls of functions: the ops of a called function take the place of the call, where passes can look through it.
 
-A training step that calls a model, whose layers are functions of their own, whose gradients are functions too, is one list
+A training step that calls a model, whose layers are their own functions, whose gradients are functions too, is one list
 of ops then. A call waits for its control inputs, and others wait for the call: so the ops of its body with an effect wait for
 the same, and others wait for them.
 """
@@ -29,7 +29,7 @@ def function_body(function: GraphFunction) -> StepGraph:
 
 
 def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:
-    """Puts the ops of called functions in the place of the calls; `place` gives them devices where a step has several.
+    """Puts the ops of called functions in place of the calls; `place` gives them devices where a step has several.
 
     Between Switch and Merge, calls stay: of a body, ops without inputs would not know that their branch is not taken.
     """

@@ -1,10 +1,10 @@
 """What is the same in all iterations of a loop is computed once, before it.
 
 An op whose inputs stay the same returns the same result in every iteration: it moves in front of the loop, and the loop gets
-its result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are looked at.
+its result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are inspected.
 
-What enters a loop as a constant is there in every iteration, whether the loop goes on or not. So an op that takes nothing else
-waits for its iteration, as what was moved did: else the loop would go round forever.
+What enters a loop as a constant is there in every iteration, whether the loop continues or not. So an op that takes nothing
+else waits for its iteration, as what was moved did: else the loop would go round forever.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Loop:
         self.wanted = {id(t) for t in step.fetches}
 
     def move(self, by: dict[int, Tensor]) -> None:
-        """Notes in `by` what the loop gets in the place of its own results."""
+        """Notes in `by` what the loop gets in place of its own results."""
         moved = []
         for op in self.step.ops:
             if op in self.ops and self._stays(op):
@@ -55,7 +55,7 @@ class _Loop:
                     by[id(t)] = self._entered(t, op, [] if all(map(self._waits_itself, users[id(t)])) else waits[op])
 
     def _entered(self, t: Tensor, op: Operation, waits: list[Operation]) -> Tensor:
-        """What the loop gets in the place of `t`, which `op` made; after `waits` in each iteration."""
+        """What the loop gets in place of `t`, which `op` made; after `waits` in each iteration."""
         like = self.frame.enters[0]
         attrs = {**like.attrs, "T": t._dtype, "is_constant": True}
         made = self.step.make(like.opdef, [self.outer[id(t)]], attrs, like, [t._dims], [t._dtype], [])

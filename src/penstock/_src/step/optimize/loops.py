@@ -8,7 +8,7 @@
   for all iterations, and the loop reads its rows. More of it can be found by moving factors: where `d` is a derivative,
   `d(y, g * a)` is `g * d(y, a)`, and `d(y, a)` is made of saved values; products side by side are one product.
 
-Only loops that stand alone are looked at: no loops and no conditionals inside of them.
+Only loops that stand alone are inspected: no loops and no conditionals inside of them.
 """
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Looping:
         return _enter(self.step, made.outputs[0], enter)
 
     def instead(self, t: Tensor, other: Tensor) -> None:
-        """`other` is used in the place of `t`."""
+        """`other` is used in place of `t`."""
         self._by[id(t)] = other
 
     def finish(self) -> None:

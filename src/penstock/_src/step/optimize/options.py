@@ -32,11 +32,11 @@ class Options:
 
 jit_everywhere = [False]                           # tf.config.optimizer.set_jit
 ALL, NONE = Options(), Options(*[False] * len(dataclasses.fields(Options)))
-UNFUSED = Options(remapping=False, recording=False)    # every op is a call of its own: for a compiler that fuses by itself
+UNFUSED = Options(remapping=False, recording=False)    # every op is its own call: for a compiler that fuses by itself
 
 
 def options_of(config: Any) -> Options:
-    """The passes that a ConfigProto (or None) asks for."""
+    """The passes that a ConfigProto (or None) requests."""
     if config is None or not config.HasField("graph_options"):
         return dataclasses.replace(ALL, jit=jit_everywhere[0])
     rewrite, old = config.graph_options.rewrite_options, config.graph_options.optimizer_options
@@ -44,7 +44,7 @@ def options_of(config: Any) -> Options:
         return NONE
     chosen = {f.name: getattr(rewrite, f.name, rewrite.DEFAULT) != rewrite.OFF for f in dataclasses.fields(Options)}
     chosen["jit"] = old.global_jit_level > 0 or old.global_jit_level == 0 and jit_everywhere[0]
-    if old.opt_level == old.L0:                    # nothing but what is asked for by name
+    if old.opt_level == old.L0:                    # nothing but what is requested by name
         chosen["constant_folding"] &= old.do_constant_folding
         chosen["common_subexpressions"] = old.do_common_subexpression_elimination
         chosen["recording"] = False

@@ -3,7 +3,7 @@
 Where shapes are left open, a loop saves them for its gradient. When they are known after all (shapes.py), the gradient takes
 them as constants.
 
-A joined op (pointwise.py) returns several arrays of one shape for the gradient to use, each on a stack of its own. Where one
+A joined op (pointwise.py) returns several arrays of one shape for the gradient to use, each on its own stack. Where one
 joined op of the gradient takes them all, they are parts of one array from the start: one allocation, one push and one pop.
 """
 from __future__ import annotations

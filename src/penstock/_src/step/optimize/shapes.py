@@ -1,6 +1,6 @@
 """Shapes: what the fed values say of the shapes of everything that is made from them.
 
-A step that is run again and again with feeds of the same shapes gets a program of its own for them (see `Session`): its static
+A step that is run again and again with feeds of the same shapes gets its own program for them (see `Session`): its static
 shapes are inferred again, by the ops' shape rules, from the shapes that were fed. The passes behind this one then fold what
 was computed from shapes, and kernels are prepared for them.
 

@@ -25,11 +25,11 @@ _LARGEST = 1024              # elements of a result
 _LEAST = 4                   # ops of a region, more than values that go in and out
 _GROUP = 8                   # ops with constants that are done at once
 _TYPES = (dtypes.float32, dtypes.float64)
-_EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
+_EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are inspected
 
 
 def join_small(step: StepGraph) -> None:
-    """Puts regions of small ops into functions of their own."""
+    """Puts regions of small ops into their own functions."""
     if step.placed is not None or step.has_control_flow or _EVERY_OP or \
             sum(1 for op in step.ops if op.opdef.small) < _LEAST:
         return

@@ -95,11 +95,11 @@ class StepGraph:
         return users
 
     def kept(self) -> set[Operation]:
-        """The ops that were asked for: a pass may not drop them."""
+        """The ops that were requested: a pass may not drop them."""
         return {*self.targets, *(t._op for t in self.fetches)}
 
     def substitute(self, by: dict[int, Tensor]) -> None:
-        """Puts other tensors in the place of some: in the inputs of all ops, and in the fetches."""
+        """Puts other tensors in place of some: in the inputs of all ops, and in the fetches."""
         if not by:
             return
         for old in by:

@@ -2,7 +2,7 @@
 
 Kernels of a GPU run asynchronously: one thread, the caller's, drives the host and all GPUs, and loses no time as long as
 it launches all it can before it waits. So ops that wait for a value from a GPU come behind those that do not, and what waits
-for a queue comes last of all. Every further logical CPU has a thread of its own: that is what several CPUs are for. A step that
+for a queue comes last of all. Every further logical CPU has its own thread: that is what several CPUs are for. A step that
 needs no second thread is not cut (`joined.py`).
 """
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Constraints: which ops must share a device, and which devices a group of them may be on.
 
 Ops are grouped by reference edges, by resource handles (a variable with all that touch it), and by `_class: loc:@name`. A
-group may be on the devices that fit everything its members ask for and that have kernels for all of them. Where an op asks for
+group may be on the devices that fit everything its members ask for and that have kernels for all of them. Where an op requests
 another device than the resource that it uses, the resource decides; other contradictions are refused, with both names.
 """
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Group:
 
     @property
     def asked(self) -> str:
-        """The device that the group asks for."""
+        """The device that the group requests."""
         return name_of(self.parts)
 
     @property
     def asker(self) -> Any:
-        """The op that asks for the most exact part."""
+        """The op that requests the most exact part."""
         return next((a for a in reversed(self.askers) if a is not None), None)
 
 

@@ -42,7 +42,7 @@ class Placer:
 
     def extend(self, ops: list[Any]) -> None:
         """Takes in ops of the graph, whether they are run or not: they bind others. What they ask for must be there."""
-        if len(self.devices) == 1:                  # whatever asks for this device may share it: no groups are needed
+        if len(self.devices) == 1:                  # whatever requests this device may share it: no groups are needed
             ops = [op for op in ops if op._device and not self.devices.fitting(parts_of(op._device))]
         self.constraints.extend(ops)
         for op in ops:

@@ -5,5 +5,5 @@ import torch
 
 
 def use_kernels(graph: torch.fx.GraphModule) -> int:
-    """Puts fused kernels in the place of attention that is written out; gives how many places."""
+    """Puts fused kernels in place of attention that is written out; gives how many places."""
     return 0

@@ -6,7 +6,7 @@ compiled version runs once beside the present one, on copies of the variables; i
 
 What a tier refuses stays as it was. The reason is logged once, counted in `refused`, and not tried again for the same shapes.
 PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True` does. On
-the host, where compiling takes long, steps are compiled only where one of these asks for it.
+the host, where compiling takes long, steps are compiled only where one of these requests it.
 """
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Tiered(Program):
         self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
         self._fixed = [c for c in program.scope.values() if is_variable(c)]
         self._slots: dict[tuple, Slot] = {}
-        self._left = 0 if device.type == "cuda" or self.wait else _OFTEN      # runs in which nothing is looked at
+        self._left = 0 if device.type == "cuda" or self.wait else _OFTEN      # runs in which nothing is inspected
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step."""

@@ -10,7 +10,7 @@ from typing import Any
 from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
 
-_PAUSE = 0.05            # seconds between looks at threads that may end without a request to stop
+_PAUSE = 0.05            # seconds between inspects threads that may end without a request to stop
 
 
 @export("train.Coordinator")
@@ -64,7 +64,7 @@ class Coordinator:
 
     @contextlib.contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """`with coord.stop_on_exception():` requests a stop when an exception comes out of the block, and goes on."""
+        """`with coord.stop_on_exception():` requests a stop when an exception comes out of the block, and continues."""
         try:
             yield
         except BaseException as e:

@@ -1,4 +1,4 @@
-"""The position in the input data, kept beside the model, so that a restarted worker goes on where it was.
+"""The position in the input data, kept beside the model, so that a restarted worker continues where it was.
 
 `InputPositionHook` writes the positions of a worker's iterators after every step, with the global step. A worker that
 begins again goes to the newest position; when the model went back to a checkpoint, it goes back to the position of that
@@ -28,7 +28,7 @@ _HEAD = struct.Struct("<qI")        # the step, the number of positions
 
 
 def _iterators() -> list:
-    """The iterators of the graph that have a position of their own."""
+    """The iterators of the graph that have their own position."""
     found = {t.op.name: t for t in context.current_graph().get_collection(ITERATORS) if not t.op.inputs}
     if not found:
         raise ValueError("The graph has no iterators whose position could be kept.")
@@ -152,7 +152,7 @@ class CheckpointInputPipelineHook(SessionRunHook):
         config, prefix = estimator._config, "input"
         if config.num_worker_replicas > 1:
             prefix += f"_{config.task_type}_{config.task_id}"
-        # Not a subclass: estimators add a CheckpointSaverHook of their own unless they are given one.
+        # Not a subclass: estimators add their own CheckpointSaverHook unless they are given one.
         self._checkpoint_saver_hook = CheckpointSaverHook(
             estimator.model_dir, save_secs=config.save_checkpoints_secs, save_steps=config.save_checkpoints_steps,
             checkpoint_basename=prefix + ".ckpt")
@@ -165,7 +165,7 @@ class CheckpointInputPipelineHook(SessionRunHook):
         latest = self._latest_filename
 
         class _Positions(Saver):
-            """A Saver with a state file of its own."""
+            """A Saver with its own state file."""
 
             def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
                      **options: Any) -> Any:

@@ -22,7 +22,7 @@ _NOT_EAGER = "QueueRunners are not supported when eager execution is enabled. In
 
 @export(v1=["train.queue_runner.QueueRunner", "train.QueueRunner"])
 class QueueRunner:
-    """Runs each enqueue op of a queue on a thread of its own.
+    """Runs each enqueue op of a queue on its own thread.
 
     When all of them are at the end of their input (one of `queue_closed_exception_types`), the queue is closed; when the
     coordinator stops, pending enqueues are cancelled.

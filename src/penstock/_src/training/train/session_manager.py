@@ -11,7 +11,7 @@ from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 
-FIRST_WAIT = 0.25                   # seconds before a model is looked at again; then twice as many, up to recovery_wait_secs
+FIRST_WAIT = 0.25                   # seconds before a model is inspected again; then twice as many, up to recovery_wait_secs
 
 
 @export(v1=["train.SessionManager"])

@@ -252,7 +252,7 @@ class Supervisor:
         return self._coord.should_stop()
 
     def stop_on_exception(self) -> Any:
-        """A `with` that asks for a stop when something is raised in it."""
+        """A `with` that requests a stop when something is raised in it."""
         return self._coord.stop_on_exception()
 
     def wait_for_stop(self) -> None:

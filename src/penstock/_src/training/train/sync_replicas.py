@@ -9,7 +9,7 @@ replicas_to_aggregate` workers do not delay the others.
 What a slow worker leaves must not cost the others time: unused tokens are discarded when those of the next step
 come, and no worker takes a second token of a step to which it has given its gradients. Otherwise it would compute gradients
 that are stale before they are done. A worker that ends notifies the accumulators, and its gradients are not waited for any
-more; the chief goes on applying gradients until the others have ended too.
+more; the chief continues applying gradients until the others have ended too.
 """
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class SyncReplicasOptimizer(OptimizerAround):
 class SyncReplicasHook(SessionRunHook):
     """Begins and ends a worker's part in synchronous training."""
 
-    ends_first = True                       # before the last checkpoint is written: others may go on for a while
+    ends_first = True                       # before the last checkpoint is written: others may continue for a while
 
     def __init__(self, sync_optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int):
         self._sync_optimizer, self._is_chief, self._num_tokens = sync_optimizer, is_chief, num_tokens

@@ -72,7 +72,7 @@ def convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1
 
 
 def _of_rank(dims: int, *names: str) -> Any:
-    """`convolution` for inputs of one rank: a layer of its own, whose arguments have a scope of their own."""
+    """`convolution` for inputs of one rank: its own layer, whose arguments have their own scope."""
     def made(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
              data_format: str | None = None, rate: Any = 1, activation_fn: Any = tf.nn.relu, normalizer_fn: Any = None,
              normalizer_params: Any = None, weights_initializer: Any = _XAVIER, weights_regularizer: Any = None,

@@ -62,7 +62,7 @@ class _Classifier(_Ready):
 
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,
                 as_iterable: bool = True, iterate_batches: bool = False) -> Any:
-        """The class of each row; with `outputs`, a table of what is asked for."""
+        """The class of each row; with `outputs`, a table of what is requested."""
         if outputs:
             return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
         return self.predict_classes(x, input_fn, batch_size, as_iterable)
@@ -87,7 +87,7 @@ class _Regressor(_Ready):
 
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,
                 as_iterable: bool = True, iterate_batches: bool = False) -> Any:
-        """The number of each row; with `outputs`, a table of what is asked for."""
+        """The number of each row; with `outputs`, a table of what is requested."""
         if outputs:
             return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
         return self.predict_scores(x, input_fn, batch_size, as_iterable)

@@ -16,7 +16,7 @@ _TOP = ("contrib.learn.datasets", "contrib.learn.python.learn.datasets")
 
 
 def _later(module: str, *names: str) -> None:
-    """Names of a module of the tutorials' data sets, which is loaded when one of them is asked for."""
+    """Names of a module of the tutorials' data sets, which is loaded when one of them is requested."""
     for name in names:
         source = f"penstock._src.compat.programs.tutorials.{module}"
         export.later(lambda name=name, source=source: getattr(importlib.import_module(source), name),

@@ -123,7 +123,7 @@ class BaseEstimator:
 
     def fit(self, x: Any = None, y: Any = None, input_fn: Any = None, steps: int | None = None, batch_size: int | None = None,
             monitors: Any = None, max_steps: int | None = None) -> Any:
-        """Trains; a second call goes on where the first ended."""
+        """Trains; a second call continues where the first ended."""
         self._core.train(self._input(_from(x, y, input_fn, batch_size, True)), monitors, steps, max_steps)
         return self
 

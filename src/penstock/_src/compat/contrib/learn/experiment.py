@@ -53,7 +53,7 @@ class Experiment:
         self._hooks.extend(additional_hooks)
 
     def reset_export_strategies(self, new_export_strategies: Any = None) -> Any:
-        """Puts other exports in the place of those that were given, which are returned."""
+        """Puts other exports in place of those that were given, which are returned."""
         old, self._strategies = self._strategies, list(new_export_strategies or ())
         return old
 
@@ -74,7 +74,7 @@ class Experiment:
                                         **more)
 
     def train_and_evaluate(self) -> tuple[Any, list]:
-        """Trains, with an evaluation every so many steps if that was asked for, and one at the end; then exports."""
+        """Trains, with an evaluation every so many steps if that was requested, and one at the end; then exports."""
         done, found = self._step(), None
         while self._every and (self._train_steps is None or done < self._train_steps):
             goal = done + self._every if self._train_steps is None else min(done + self._every, self._train_steps)

@@ -45,7 +45,7 @@ def _end(name: str, value: float, shape: list, collection: str) -> Any:
 
 
 def _range(inputs: Any, axes: list[int] | None, bits: int, narrow: bool, symmetric: bool) -> tuple[Any, Any]:
-    """The range of values, which has zero in it; symmetric around zero if asked for."""
+    """The range of values, which has zero in it; symmetric around zero if requested."""
     low, high = tf.reduce_min(inputs, axes, name="BatchMin"), tf.reduce_max(inputs, axes, name="BatchMax")
     if not symmetric:
         return tf.minimum(low, 0.0), tf.maximum(high, 0.0)

@@ -262,7 +262,7 @@ class IntersectionRNNCell(_OneState):
 
 @_export
 class PhasedLSTMCell(_Lstm):
-    """An LSTM whose units open at times of their own (https://arxiv.org/abs/1610.09513); inputs are `(time, x)`."""
+    """An LSTM whose units open at their own times (https://arxiv.org/abs/1610.09513); inputs are `(time, x)`."""
 
     def __init__(self, num_units: int, use_peepholes: bool = False, leak: float = 0.001, ratio_on: float = 0.1,
                  trainable_ratio_on: bool = True, period_init_min: float = 1.0, period_init_max: float = 1000.0,
@@ -430,7 +430,7 @@ class SRUCell(LayerRNNCell):
 
 @_export
 class WeightNormLSTMCell(_Lstm):
-    """An LSTM whose weights have a direction and a length of their own (https://arxiv.org/abs/1602.07868)."""
+    """An LSTM whose weights have a direction and their own length (https://arxiv.org/abs/1602.07868)."""
 
     def __init__(self, num_units: int, norm: bool = True, use_peepholes: bool = False, cell_clip: float | None = None,
                  initializer: Any = None, num_proj: int | None = None, proj_clip: float | None = None, forget_bias: float = 1,

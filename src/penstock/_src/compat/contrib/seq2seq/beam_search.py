@@ -176,7 +176,7 @@ class BeamSearchDecoder(Decoder):
         """The best continuations of all beams together."""
         width, vocabulary = self._beam_width, logits.shape.as_list()[-1] or tf.shape(logits)[-1]
         ended = state.finished
-        # A beam that has ended goes on with the end token alone, at no cost.
+        # A beam that has ended continues with the end token alone, at no cost.
         only_end = tf.one_hot(tf.fill([self._batch_size, width], self._end_token), vocabulary, on_value=tf.constant(0.0,
                                                                                                                     logits.dtype),
                               off_value=tf.constant(logits.dtype.min, logits.dtype), dtype=logits.dtype)

@@ -47,7 +47,7 @@ class Decoder(metaclass=abc.ABCMeta):
 
     @property
     def tracks_own_finished(self) -> bool:
-        """Whether a sequence that has ended may go on in another place, as beams do."""
+        """Whether a sequence that has ended may continue in another place, as beams do."""
         return False
 
 

@@ -36,7 +36,7 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
         self._done = updated_eval_step
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the number of evaluations."""
+        """Requests the number of evaluations."""
         return tf.train.SessionRunArgs({"evals_completed": self._done})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

@@ -199,7 +199,7 @@ def make_all(module_name: str, *args: Any, **kwargs: Any) -> list[str]:
 
 
 class LazyLoader:
-    """A module that is loaded when something of it is asked for."""
+    """A module that is loaded when something of it is requested."""
 
     def __init__(self, local_name: str, parent_module_globals: dict[str, Any], name: str, *args: Any):
         self._name = name

@@ -29,7 +29,7 @@ def eager_mode() -> Iterator[None]:
 
 @contextlib.contextmanager
 def graph_mode() -> Iterator[None]:
-    """Inside of it, operations build a graph of its own."""
+    """Inside of it, operations build its own graph."""
     with tf.Graph().as_default():
         yield
 

@@ -23,7 +23,7 @@ def _graph_mode() -> Iterator[None]:
 
 
 def run_deprecated_v1(func: Callable) -> Callable:
-    """Runs a test, or every test of a class, in a graph of its own."""
+    """Runs a test, or every test of a class, in its own graph."""
     if isinstance(func, type):
         return _decorate_class(func, run_deprecated_v1)
 

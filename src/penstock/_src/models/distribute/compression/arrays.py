@@ -31,7 +31,7 @@ class ArrayCodec:
         self._compiled: dict[torch.dtype, tuple[Callable, Callable]] = {}
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """What travels in the place of a tensor of floating-point numbers."""
+        """What travels in place of a tensor of floating-point numbers."""
         return self._run(self._programs(x.dtype)[0], x.reshape(-1))
 
     def decode(self, parts: list[torch.Tensor], size: int, dtype: torch.dtype) -> torch.Tensor:
@@ -64,7 +64,7 @@ class RememberingCodec(ArrayCodec):
         self.rest: torch.Tensor | None = None
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """What travels in the place of `x` and of what earlier calls have left out."""
+        """What travels in place of `x` and of what earlier calls have left out."""
         total = x.reshape(-1) if self.rest is None else x.reshape(-1) + self.rest
         parts = super().encode(total)
         if self.codec.lossy:

@@ -28,7 +28,7 @@ class Codec:
         KINDS[cls.kind] = cls
 
     def encode(self, x: Any) -> list:
-        """The tensors that travel in the place of a vector of floating-point numbers."""
+        """The tensors that travel in place of a vector of floating-point numbers."""
         raise NotImplementedError
 
     def decode(self, parts: list, size: Any, dtype: Any) -> Any:

@@ -100,7 +100,7 @@ class ClosureQueue:
         waited, before = Wait(self._described), None
         while not true():
             now = len(self._waiting), set(self._running)
-            if now != before:                            # it goes on
+            if now != before:                            # it continues
                 waited, before = Wait(self._described), now
             if self._ended:
                 raise errors.CancelledError(None, None, "The ClusterCoordinator has ended.")

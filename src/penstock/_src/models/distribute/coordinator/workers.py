@@ -2,7 +2,7 @@
 
 When the worker is lost, its function goes back to the queue, and the thread waits until the worker answers again: then there
 is a new lane to it, and what it has for itself (datasets) is rebuilt when it is next used. When a parameter server is lost,
-or comes back without its variables, nothing can go on: the error says so, for good.
+or comes back without its variables, nothing can continue: the error says so, for good.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOPS = (*_LOSS, errors.CancelledError)                    # and what is said b
 _TRIES = 3                          # of a function that fails like this, though no task is lost
 _SOON = 2.0                         # seconds in which the loss of a task is known to all
 _AGAIN = 0.5                        # seconds between two attempts to reach a worker
-_LOOK = 5.0                         # seconds between two looks at the parameter servers while there are functions
+_LOOK = 5.0                         # seconds between two checks of the parameter servers while there are functions
 _SAY = 30.0                         # seconds after which it is said that a worker is missing
 
 

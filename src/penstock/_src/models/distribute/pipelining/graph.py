@@ -1,7 +1,7 @@
 """Pipelines in plain graphs: stages as functions, each on a device; micro-batches one after the other.
 
 Every micro-batch gets its own ops in every stage. Control dependencies put the tasks of a stage in the order of the schedule; a
-session runs each device's ops on a thread of its own, so that stages overlap. The gradients are those of the whole batch.
+session runs each device's ops on its own thread, so that stages overlap. The gradients are those of the whole batch.
 
     grads_and_vars, loss = pipelined_gradients([encoder, decoder], cross_entropy, x, y, micro_batches=8,
                                                devices=["/cpu:0", "/cpu:1"])

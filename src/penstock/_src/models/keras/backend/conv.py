@@ -173,7 +173,7 @@ def pool3d(x: Any, pool_size: Any, strides: Any = (1, 1, 1), padding: str = "val
 # -- convolutions whose kernel differs from place to place ----------------------------------------------------------------
 @export("keras.backend.local_conv")
 def local_conv(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_shape: Any, data_format: Any = None) -> Any:
-    """A convolution with a kernel of its own at each place: [places, window * channels, filters]."""
+    """A convolution with a separate kernel at each place: [places, window * channels, filters]."""
     first = checked_data_format(data_format) == "channels_first"
     _, features, filters = int_shape(kernel)
     rank, places = len(output_shape), tuple(int(d) for d in output_shape)
@@ -199,11 +199,11 @@ def _windows(space: tuple, kernel_size: Any, strides: Any, places: tuple) -> Any
 
 @export("keras.backend.local_conv1d")
 def local_conv1d(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, data_format: Any = None) -> Any:
-    """A convolution over one axis with a kernel of its own at each place."""
+    """A convolution over one axis with a separate kernel at each place."""
     return local_conv(inputs, kernel, kernel_size, strides, (int_shape(kernel)[0],), data_format)
 
 
 @export("keras.backend.local_conv2d")
 def local_conv2d(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_shape: Any, data_format: Any = None) -> Any:
-    """A convolution over two axes with a kernel of its own at each place."""
+    """A convolution over two axes with a separate kernel at each place."""
     return local_conv(inputs, kernel, kernel_size, strides, output_shape, data_format)

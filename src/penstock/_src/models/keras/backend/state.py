@@ -71,7 +71,7 @@ def _uids(graph: Any) -> Any:
 
 @export("keras.backend.get_uid")
 def get_uid(prefix: str = "") -> int:
-    """A number that counts how often a prefix was asked for in this graph.
+    """A number that counts how often a prefix was requested in this graph.
 
     >>> tf.keras.backend.get_uid("dense"), tf.keras.backend.get_uid("dense")
     (1, 2)

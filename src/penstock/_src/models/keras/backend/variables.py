@@ -152,7 +152,7 @@ def get_value(x: Any) -> Any:
 
 
 def _lives_eagerly(v: Any) -> bool:
-    """Whether a variable holds a value of its own, outside of sessions."""
+    """Whether a variable holds its own value, outside of sessions."""
     return hasattr(getattr(v, "handle", None), "_value")
 
 

@@ -262,7 +262,7 @@ class TerminateOnNaN(Callback):
     """Ends training when the loss is not a number, or infinite."""
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Looks at the loss."""
+        """Inspects the loss."""
         loss = (logs or {}).get("loss")
         if loss is not None and not np.isfinite(loss):
             print(f"Batch {batch}: Invalid loss, terminating training")

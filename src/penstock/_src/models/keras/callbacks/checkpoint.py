@@ -1,4 +1,4 @@
-"""Callbacks that keep the model in files: ModelCheckpoint, and BackupAndRestore, which goes on where training was cut off."""
+"""Callbacks that keep the model in files: ModelCheckpoint, and BackupAndRestore, which continues where training was cut off."""
 from __future__ import annotations
 
 import os
@@ -115,7 +115,7 @@ class ModelCheckpoint(Callback):
 
 @export("keras.callbacks.BackupAndRestore", "keras.callbacks.experimental.BackupAndRestore")
 class BackupAndRestore(Callback):
-    """Backs up model, optimizer and epoch, so that the same program, started again, goes on after the last epoch.
+    """Backs up model, optimizer and epoch, so that the same program, started again, continues after the last epoch.
 
     >>> model.fit(x, y, epochs=100, callbacks=[tf.keras.callbacks.BackupAndRestore("/tmp/backup")])
 
@@ -133,7 +133,7 @@ class BackupAndRestore(Callback):
         self._manager: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Restores the last backup; training goes on with the epoch after it."""
+        """Restores the last backup; training continues with the epoch after it."""
         if not context.executing_eagerly():
             raise errors.UnimplementedError(None, None, "BackupAndRestore works in eager mode; in a graph, use "
                                                         "ModelCheckpoint and initial_epoch.")

@@ -54,7 +54,7 @@ class EarlyStopping(Callback):
         self.best_weights = None
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Looks at the metric."""
+        """Inspects the metric."""
         current = self.get_monitor_value(logs)
         if current is None or epoch < self.start_from_epoch:
             return
@@ -118,7 +118,7 @@ class ReduceLROnPlateau(Callback):
         self._reset()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Looks at the metric."""
+        """Inspects the metric."""
         logs = {} if logs is None else logs
         name = rate_of(self.model.optimizer)
         logs["lr"] = K.get_value(getattr(self.model.optimizer, name))

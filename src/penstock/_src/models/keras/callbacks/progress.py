@@ -47,7 +47,7 @@ class ProgbarLogger(Callback):
         return self.progbar
 
     def _count(self, logs: Any) -> None:
-        """Draws after a batch; the metrics are looked at only when it is time to draw."""
+        """Draws after a batch; the metrics are inspected only when it is time to draw."""
         if not self.verbose:
             return
         size = self.params.get("batch_size") or 1

@@ -109,7 +109,7 @@ def metric_name(metric: Any, weighted: bool) -> str:
 
 
 def metrics_by_output(given: Any, names: list[str]) -> list[list]:
-    """The metrics that were asked for, for each output."""
+    """The metrics that were requested, for each output."""
     if not given:
         return [[] for _ in names]
     if isinstance(given, Mapping):
@@ -223,7 +223,7 @@ class Compiled:
 
     @property
     def metrics(self) -> list:
-        """The metrics that were asked for."""
+        """The metrics that were requested."""
         return [m for a, b in zip(self.unweighted, self.weighted) for m in (*a, *b)]
 
     def loss(self, y: list, y_pred: list, sample_weights: list, extra: Any = (), follow: bool = True) -> Any:

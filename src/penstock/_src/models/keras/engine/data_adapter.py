@@ -403,7 +403,7 @@ class DatasetSource(Source):
         return batch
 
     def epoch(self) -> Iterator[Batch]:
-        """The batches of one epoch. With a number of steps, the next epoch goes on where this one stopped."""
+        """The batches of one epoch. With a number of steps, the next epoch continues where this one stopped."""
         if self._running is None or self._given_steps is None:
             self._running = self._elements()
         for i in itertools.count():
@@ -428,7 +428,7 @@ class DatasetSource(Source):
             yield self._made(item)
 
     def restart(self) -> None:
-        """Begins the dataset again; an iterator goes on."""
+        """Begins the dataset again; an iterator continues."""
         if not is_iterator(self._data):
             self._running = None
 

@@ -1,4 +1,4 @@
-"""Ops between layers: a model may contain plain ops, `Dense(1)(x) + 1.0`, which become layers of their own.
+"""Ops between layers: a model may contain plain ops, `Dense(1)(x) + 1.0`, which become their own layers.
 
 When a layer is called on a tensor that did not come out of a layer, `create_keras_history` walks back to the tensors that
 did, and makes each op on the way a `TensorFlowOpLayer`. Inputs of such ops that no model input leads to are constants of it.

@@ -51,7 +51,7 @@ def share_of_rows(replica: Any) -> Any:
 
 
 def check_batch_size(model: Any, batch_size: int | None) -> None:
-    """ValueError where a batch size that was asked for does not divide among the replicas."""
+    """ValueError where a batch size that was requested does not divide among the replicas."""
     strategy = model._distribution_strategy
     if strategy is None or batch_size is None:
         return

@@ -143,7 +143,7 @@ def _weighted(make: Any, class_weight: dict[int, float]) -> Any:
 
 
 class WorkerSource(Source):
-    """A dataset that each worker makes for itself. The next epoch goes on where this one stopped; a test starts again."""
+    """A dataset that each worker makes for itself. The next epoch continues where this one stopped; a test starts again."""
 
     def __init__(self, model: Any, data: Any, steps: int | None, class_weight: Any, steps_name: str):
         if steps is None:

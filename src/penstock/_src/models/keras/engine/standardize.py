@@ -1,4 +1,4 @@
-"""Data as users hand it over, made into lists of arrays for a model's inputs and outputs, and checked."""
+"""User data, made into lists of arrays for a model's inputs and outputs, and checked."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -49,7 +49,7 @@ class FunctionStep:
         return step
 
     def __call__(self, flat: list) -> Any:
-        """Runs the step; what it returns are tensors, or nothing where metrics are asked for later."""
+        """Runs the step; what it returns are tensors, or nothing where metrics are requested later."""
         if self._function is None:
             return self._step(*flat)
         try:

@@ -205,7 +205,7 @@ class Model(Saved, Network):
 
     # -- one step, in eager mode -------------------------------------------------------------------------------------
     def train_step(self, data: Any) -> dict[str, Any]:
-        """Trains on a batch; what a subclass replaces for a training of its own. Gives results by name."""
+        """Trains on a batch; what a subclass replaces for its own training. Gives results by name."""
         self._quiet_step("train", data)
         return self.get_metrics_result()
 
@@ -519,7 +519,7 @@ class Model(Saved, Network):
 
 
 def _need_steps(data: Any, steps: int | None, name: str) -> None:
-    """Generators of 1.x go on forever: nothing but a number of steps ends them."""
+    """Generators of 1.x continue forever: nothing but a number of steps ends them."""
     if steps is None and is_generator(data):
         raise ValueError(f"`{name}=None` is only valid for a generator based on the `keras.utils.Sequence` class. Please "
                          f"specify `{name}` or use the `keras.utils.Sequence` class.")

@@ -1,4 +1,4 @@
-"""Locally connected layers: convolutions with a kernel of its own at each place."""
+"""Locally connected layers: convolutions with a separate kernel at each place."""
 from __future__ import annotations
 
 import itertools
@@ -137,7 +137,7 @@ class _LocallyConnected(Layer):
 
 @export("keras.layers.LocallyConnected1D")
 class LocallyConnected1D(_LocallyConnected):
-    """A convolution over time with a kernel of its own at each place."""
+    """A convolution over time with a separate kernel at each place."""
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: Any = None,
                  activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform",
@@ -149,7 +149,7 @@ class LocallyConnected1D(_LocallyConnected):
 
 @export("keras.layers.LocallyConnected2D")
 class LocallyConnected2D(_LocallyConnected):
-    """A convolution over images with a kernel of its own at each place."""
+    """A convolution over images with a separate kernel at each place."""
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
                  activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform",

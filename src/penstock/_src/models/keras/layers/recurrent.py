@@ -91,7 +91,7 @@ def _check_cell(cell: Any) -> None:
 
 @export("keras.layers.AbstractRNNCell")
 class AbstractRNNCell(Layer):
-    """The base of cells of one's own: `state_size`, `output_size` and `call` are to be defined."""
+    """The base of custom cells: `state_size`, `output_size` and `call` are to be defined."""
 
     def call(self, inputs: Any, states: Any) -> Any:
         """The output and the new states."""

@@ -24,7 +24,7 @@ class SpectralNormalization(Wrapper):
         self.power_iterations = power_iterations
 
     def build(self, input_shape: Any = None) -> None:
-        """Builds the layer inside, and the vector that power iteration goes on from."""
+        """Builds the layer inside, and the vector that power iteration continues from."""
         super().build(input_shape)
         kernel = getattr(self.layer, "kernel", None)
         self.kernel = getattr(self.layer, "embeddings", None) if kernel is None else kernel

@@ -1,7 +1,7 @@
 """The base of Keras' metrics: a layer whose variables collect what batches say, and whose result is computed from them.
 
 A subclass has `update_state` and `result`. Around an instance's own two methods stands what graphs need: an update is
-remembered as one of the layer's updates, and a result is a tensor of its own. `update_state` of a user's class may change
+remembered as one of the layer's updates, and a result is its own tensor. `update_state` of a user's class may change
 variables and return nothing; in a graph it is therefore traced as a function, which keeps its order.
 """
 from __future__ import annotations

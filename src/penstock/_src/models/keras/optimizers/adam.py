@@ -14,7 +14,7 @@ from penstock._src.training.train.optimizer import cast
 
 
 class BetaOptimizer(Optimizer):
-    """What Adam and its kin share: two decays, a small number, and slots for moments."""
+    """What the Adam family shares: two decays, a small number, and slots for moments."""
 
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
     _config_fields: tuple[str, ...] = ("epsilon",)

@@ -46,7 +46,7 @@ Adamax = modern(AdamaxV1, "Adamax")
 
 @export(v1=["keras.optimizers.Nadam"], v2=["keras.optimizers.legacy.Nadam"])
 class NadamV1(BetaOptimizer):
-    """Adam with Nesterov's momentum, whose momentum follows a schedule of its own."""
+    """Adam with Nesterov's momentum, whose momentum follows its own schedule."""
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,
                  name: str | None = "Nadam", **kwargs: Any):

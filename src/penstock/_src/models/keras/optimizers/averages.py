@@ -56,7 +56,7 @@ class MovingAverages:
         return [] if done is None else [done]
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Puts the averages in the place of the variables, as at the end of training."""
+        """Puts the averages in place of the variables, as at the end of training."""
         if self.use_ema:
             for v in var_list:
                 v.assign(self.get_slot(v, "average").value())  # type: ignore[attr-defined]

@@ -177,7 +177,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         return [self.apply_gradients(pairs)]
 
     def _clip(self, grads: list) -> list:
-        """The gradients cut to the sizes that were asked for."""
+        """The gradients cut to the sizes that were requested."""
         if hasattr(self, "clipvalue"):
             grads = [g if g is None else clip.clip_by_value(g, -self.clipvalue, self.clipvalue) for g in grads]
         if hasattr(self, "clipnorm"):

@@ -86,7 +86,7 @@ def save_img(path: Any, x: Any, data_format: str | None = None, file_format: str
 @export("keras.preprocessing.image.load_img", v2=["keras.utils.load_img"])
 def load_img(path: Any, grayscale: bool = False, color_mode: str = "rgb", target_size: Any = None,
              interpolation: str = "nearest") -> Any:
-    """An image file as a PIL image, in `grayscale`, `rgb` or `rgba`, resized if asked for."""
+    """An image file as a PIL image, in `grayscale`, `rgb` or `rgba`, resized if requested."""
     image = _pil()
     with open(path, "rb") as f:
         img = image.open(io.BytesIO(f.read()))

@@ -2,7 +2,7 @@
 
 In eager mode a model is saved as an object (`state/saved_model/object_saving.py`): its description is the metadata of the
 object, its weights are the checkpoint of the objects. In graphs it is a graph with a signature; description and weights
-stand beside it, in `assets.extra/keras`. tf.keras of TensorFlow 2.4 to 2.15 has the descriptions in a file of their own,
+stand beside it, in `assets.extra/keras`. tf.keras of TensorFlow 2.4 to 2.15 has the descriptions in their own file,
 `keras_metadata.pb`.
 """
 from __future__ import annotations

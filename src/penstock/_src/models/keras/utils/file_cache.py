@@ -76,7 +76,7 @@ def fetch(origin: str | None, path: str, checksum: str | None = None) -> None:
 
 
 def _is_current(path: str, file_hash: str | None, algorithm: str, origin: str | None) -> bool:
-    """Whether a file of the cache has the hash that is asked for; without a way to get another one, a wrong hash raises."""
+    """Whether a file of the cache has the hash that is requested; without a way to get another one, a wrong hash raises."""
     if file_hash is None or validate_file(path, file_hash, algorithm):
         return True
     if offline() or not origin:

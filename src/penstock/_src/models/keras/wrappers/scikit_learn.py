@@ -36,7 +36,7 @@ class BaseWrapper:
                 raise ValueError(f"{name} is not a legal parameter")
 
     def get_params(self, **params: Any) -> dict[str, Any]:
-        """The parameters, as scikit-learn asks for them."""
+        """The parameters, as scikit-learn requests them."""
         return {**copy.deepcopy(self.sk_params), "build_fn": self.build_fn}
 
     def set_params(self, **params: Any) -> Any:

@@ -51,7 +51,7 @@ class SessionRunContext:
         return self._stop_requested
 
     def request_stop(self) -> None:
-        """Asks for the loop to end after this step."""
+        """Requests the loop to end after this step."""
         self._stop_requested = True
 
 

@@ -1,4 +1,4 @@
-"""Saving checkpoints while training goes on."""
+"""Saving checkpoints while training continues."""
 from __future__ import annotations
 
 import os
@@ -75,7 +75,7 @@ class CheckpointSaverHook(SessionRunHook):
         write_graph(graph.as_graph_def(add_shapes=True), self._checkpoint_dir, "graph.pbtxt")
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the global step."""
+        """Requests the global step."""
         return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

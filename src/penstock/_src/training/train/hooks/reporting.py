@@ -58,7 +58,7 @@ class LoggingTensorHook(SessionRunHook):
         self._current_tensors = {tag: graph_element(t) for tag, t in self._tensors.items()}
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the tensors when it is time."""
+        """Requests the tensors when it is time."""
         self._should_trigger = self._timer.should_trigger_for_step(self._iter_count)
         return SessionRunArgs(self._current_tensors) if self._should_trigger else None
 
@@ -107,7 +107,7 @@ class StepCounterHook(SessionRunHook):
         self._summary_tag = f"{self._global_step_tensor.op.name}/sec"
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the global step."""
+        """Requests the global step."""
         return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -161,7 +161,7 @@ class SummarySaverHook(SessionRunHook):
         self._global_step_tensor = step_tensor("SummarySaverHook")
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the summaries when it is time."""
+        """Requests the summaries when it is time."""
         self._request_summary = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
         requests = {"global_step": self._global_step_tensor}
         if self._request_summary and self._get_summary_op() is not None:
@@ -212,7 +212,7 @@ class ProfilerHook(SessionRunHook):
         self._global_step_tensor = step_tensor("ProfilerHook")
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for a trace when it is time."""
+        """Requests a trace when it is time."""
         self._request_summary = self._next_step is not None and self._timer.should_trigger_for_step(self._next_step)
         options = messages.RunOptions(trace_level=messages.RunOptions.FULL_TRACE) if self._request_summary else None
         return SessionRunArgs({"global_step": self._global_step_tensor}, options=options)

@@ -41,7 +41,7 @@ class StopAtStepHook(SessionRunHook):
             self._last_step = int(session.run(self._global_step)) + self._num_steps  # type: ignore[operator]
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the global step."""
+        """Requests the global step."""
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -68,11 +68,11 @@ class NanTensorHook(SessionRunHook):
         self._loss_tensor, self._fail_on_nan_loss = loss_tensor, fail_on_nan_loss
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the tensor."""
+        """Requests the tensor."""
         return SessionRunArgs(self._loss_tensor)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Looks at it."""
+        """Inspects it."""
         if np.isnan(run_values.results):
             message = "Model diverged with loss = NaN."
             if self._fail_on_nan_loss:

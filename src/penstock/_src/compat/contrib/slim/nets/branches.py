@@ -23,7 +23,7 @@ def conv(label: str, outputs: int, kernel: str, stride: int = 1, stddev: float |
 
 
 def named(name: str, outputs: int, kernel: list, stride: int = 1, stddev: float | None = None) -> tuple:
-    """A convolution with a name of its own."""
+    """A convolution with its own name."""
     return "conv", name, outputs, kernel, stride, stddev
 
 
@@ -65,7 +65,7 @@ def joined(x: Tensor, branches: list, depth: Any = same, shrink: str = "VALID", 
 
 
 def mixed(x: Tensor, name: str, branches: list, depth: Any = same, shrink: str = "VALID") -> Tensor:
-    """A block of branches in a scope of its own."""
+    """A block of branches in its own scope."""
     with tf.variable_scope(name):
         return joined(x, branches, depth, shrink)
 
