@@ -6,7 +6,7 @@ attributes of each other, the variables are restored, and tables and other resou
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
@@ -27,6 +27,7 @@ from penstock._src.io import paths
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper, wrap
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+from penstock._src.state.saved_model import revived_types
 from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
 from penstock._src.state.saved_model.model_loader import SavedModelLoader, asset_files, parse_saved_model
 from penstock._src.state.saved_model.restored_function import RestoredConcreteFunction, RestoredFunction, SignatureFunction
@@ -163,6 +164,7 @@ class _Loader:
         self._definitions = {f.signature.name: f for f in meta_graph.graph_def.library.function}
         self._functions: dict[str, RestoredConcreteFunction] = {}
         self._nodes: list[Any] = [None] * len(self._proto.nodes)
+        self._setters: dict[int, Callable] = {}                # of objects whose types libraries have registered
         self._load_functions()
         self._make_all()
         self._connect()
@@ -222,17 +224,24 @@ class _Loader:
     # -- objects -----------------------------------------------------------------------------------------------------
     def _make_all(self) -> None:
         for number, node in enumerate(self._proto.nodes):
-            self._nodes[number] = self._made(node)
+            self._nodes[number] = self._made(number, node)
         for number, node in enumerate(self._proto.nodes):
             for slot in node.slot_variables:
                 if isinstance(self._nodes[number], RestoredOptimizer):
                     variable = self._nodes[slot.original_variable_node_id]
                     self._nodes[number]._slots[id(variable), slot.slot_name] = self._nodes[slot.slot_variable_node_id]
 
-    def _made(self, node: Any) -> Any:
+    def _user_object(self, number: int, saved: Any) -> Any:
+        revived = revived_types.deserialize(saved)
+        if revived is None:
+            return _user_object(saved)
+        self._setters[number] = revived[1]
+        return revived[0]
+
+    def _made(self, number: int, node: Any) -> Any:
         kind = node.WhichOneof("kind")
         if kind == "user_object":
-            return _user_object(node.user_object)
+            return self._user_object(number, node.user_object)
         if kind == "variable":
             return _variable(node.variable)
         if kind == "asset":
@@ -266,7 +275,8 @@ class _Loader:
     def _connect(self) -> None:
         for number, saved in enumerate(self._proto.nodes):
             for child in saved.children:
-                _set_child(self._nodes[number], child.local_name, self._nodes[child.node_id])
+                setter = self._setters.get(number, _set_child)
+                setter(self._nodes[number], child.local_name, self._nodes[child.node_id])
         for number, saved in enumerate(self._proto.nodes):
             if saved.WhichOneof("kind") == "user_object" and saved.user_object.identifier == "trackable_tuple_wrapper":
                 self._replace_tuple(number)

@@ -33,7 +33,7 @@ from penstock._src.state.checkpoint.builder import BulkSaverBuilder
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper, _Tuple
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
-from penstock._src.state.saved_model import names
+from penstock._src.state.saved_model import names, revived_types
 from penstock._src.state.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
 from penstock._src.state.saved_model.object_loading import Asset, RestoredResource, SignatureMap
 from penstock._src.state.saved_model.signatures import build_signature_def, op_signature_def
@@ -400,6 +400,10 @@ class _Saving:
         elif "_create_resource" in self._functions.get(id(obj), ()):
             node.resource.SetInParent()
         else:
+            revived = revived_types.serialize(obj)
+            if revived is not None:
+                node.user_object.CopyFrom(revived)
+                return
             node.user_object.identifier = "optimizer" if id(obj) in self._slot_references else _identifier(obj)
             node.user_object.metadata = getattr(obj, "_tracking_metadata", "")
             node.user_object.version.producer = node.user_object.version.min_consumer = 1
