@@ -130,6 +130,7 @@ _attach(__name__, "v2", "", {
     "identity_n": "ops.core",
     "import_graph_def": "graph.importer",
     "init_scope": "graph.scopes",
+    "inside_function": "graph.context",
     "install": "compat.programs",
     "int16": "base.dtypes",
     "int32": "base.dtypes",
@@ -264,6 +265,7 @@ _attach(__name__, "v2", "", {
     "zeros_like": "ops.array.fill",
 }, (
     "__internal__",
+    "__operators__",
     "audio",
     "autodiff",
     "autograph",
@@ -291,6 +293,7 @@ _attach(__name__, "v2", "", {
     "nest",
     "nn",
     "optimizers",
+    "profiler",
     "quantization",
     "queue",
     "ragged",

@@ -105,3 +105,122 @@ def test_tracking_of_libraries():
     assert type(holder.plain) is list
     holder.parts = [tf.Variable(1.0)]
     assert type(holder.parts) is not list and len(holder._checkpoint_dependencies) == 1
+
+
+class Symbol:
+    """A symbolic tensor of a library: it has the operators of tf.Tensor, and a dispatcher records what is done with it."""
+
+    def __init__(self, *made_by):
+        self.made_by = made_by
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("a symbol has no value")
+
+
+for _operator in tf.Tensor.OVERLOADABLE_OPERATORS - {"__eq__", "__ne__"}:
+    setattr(Symbol, _operator, getattr(tf.Tensor, _operator))
+
+
+class Recorder(tf.__internal__.dispatch.GlobalOpDispatcher):
+    """Computes every function of symbols: a symbol that says how it was made."""
+
+    def handle(self, op, args, kwargs):
+        if any(isinstance(x, Symbol) for x in tf.nest.flatten([args, kwargs])):
+            return Symbol(op, args)
+        return self.NOT_SUPPORTED
+
+
+@pytest.fixture
+def recorder():
+    from penstock._src.base import dispatch
+    Recorder().register()
+    yield
+    dispatch._GLOBAL.pop()
+
+
+def test_dispatchers_get_public_functions_and_operators(recorder):
+    x = Symbol()
+    for made, op in ((tf.nn.relu(x), tf.nn.relu), (x + 1, tf.__operators__.add), (2 * x, tf.math.multiply),
+                     (x @ x, tf.linalg.matmul), (-x, tf.math.negative), (x < 1, tf.math.less),
+                     (x[:, 0], tf.__operators__.getitem), (tf.concat([x, x], 0), tf.concat),
+                     (tf.constant(1.0) - x, tf.math.subtract)):
+        assert made.made_by[0] is op
+    assert (2 - x).made_by[1] == (2, x)
+    with pytest.raises((TypeError, ValueError)):
+        tf.nn.relu(object())
+
+
+def test_a_dispatcher_of_one_function():
+    @tf.__internal__.dispatch.add_dispatch_support
+    def half(x):
+        return tf.convert_to_tensor(x) / 2
+
+    class Halves(tf.__internal__.dispatch.OpDispatcher):
+        def handle(self, args, kwargs):
+            return "half" if isinstance(args[0], Symbol) else self.NOT_SUPPORTED
+    Halves().register(half)
+    assert half(Symbol()) == "half" and half(3.0) == 1.5
+    with pytest.raises((TypeError, ValueError)):
+        half(object())
+
+
+def test_types_of_libraries_come_back_from_saved_models(tmp_path):
+    class Revived(tf.__internal__.tracking.AutoTrackable):
+        pass
+    load = tf.__internal__.saved_model.load
+    load.register_revived_type("penstock_test_type", lambda obj: isinstance(obj, Revived), versions=[
+        load.VersionedTypeRegistration(lambda proto: Revived(), version=1, min_producer_version=1, min_consumer_version=1)])
+    root, root_part = tf.Module(), Revived()
+    root_part.v = tf.Variable(4.0)
+    root.part = root_part
+    tf.saved_model.save(root, str(tmp_path / "model"))
+    again = tf.saved_model.load(str(tmp_path / "model"))
+    assert type(again.part) is Revived and again.part.v.numpy() == 4.0
+    assert "penstock_test_type" in load.registered_identifiers()
+
+
+def test_children_that_a_class_gives_itself_are_saved(tmp_path):
+    class Given(tf.__internal__.tracking.AutoTrackable):
+        def _trackable_children(self, save_type="checkpoint", **kwargs):
+            return {**super()._trackable_children(save_type, **kwargs), "extra": self.hidden[0]}
+
+        @tf.__internal__.tracking.no_automatic_dependency_tracking
+        def __init__(self, value):
+            self.hidden = [tf.Variable(value)]
+    path = tf.train.Checkpoint(root=Given(3.0)).save(str(tmp_path / "ckpt"))
+    assert "extra/.ATTRIBUTES/VARIABLE_VALUE" in dict(tf.train.list_variables(path))
+    given = Given(1.0)
+    assert tf.train.TrackableView(given).descendants() == [given, given.hidden[0]]
+
+
+def test_none_is_an_element_of_datasets():
+    dataset = tf.data.Dataset.from_tensor_slices(([1, 2, 3], [4, 5, 6])).map(lambda a, b: (a, None, b)).batch(2)
+    assert [(x.numpy().tolist(), none, y.numpy().tolist()) for x, none, y in dataset] == [
+        ([1, 2], None, [4, 5]), ([3], None, [6])]
+
+
+def test_ranges_of_floats_are_divided_in_their_precision():
+    assert tf.range(0.1, 1.1, 0.1).shape == [10]
+    assert tf.range(0.1, 1.1, 0.1, dtype=tf.float64).shape == np.arange(0.1, 1.1, 0.1).shape
+
+
+def test_inside_function():
+    assert not tf.inside_function()
+    assert tf.function(lambda: tf.constant(tf.inside_function()))().numpy()
+
+
+def test_names_of_type_specs():
+    from penstock._src.graph import type_registry
+    assert type_registry.lookup(type_registry.get_name(tf.TensorSpec)) is tf.TensorSpec
+    with pytest.raises(ValueError, match="project_name"):
+        type_registry.register("nodots")
+    with pytest.raises(ValueError, match="No TypeSpec"):
+        type_registry.lookup("absent.Spec")
+
+
+def test_profiles_name_blocks(tmp_path):
+    with tf.profiler.experimental.Profile(str(tmp_path)), tf.profiler.experimental.Trace("train", step_num=1):
+        tf.ones([2]).numpy()
+    assert list(tmp_path.rglob("*.trace.json.gz"))
+    with pytest.raises(tf.errors.UnavailableError):
+        tf.profiler.experimental.stop()

@@ -4,5 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "__internal__.train.", {
     "assign_moving_average": "training.train.moving_averages",
+    "is_mixed_precision_graph_rewrite_enabled": "compat.internal.hooks",
+    "set_using_mixed_precision_policy": "compat.internal.hooks",
     "update_checkpoint_state": "state.checkpoint.state",
 })

@@ -16,6 +16,7 @@ _attach(__name__, "v2", "experimental.", {
     "function_executor_type": "eager.function",
     "unregister_dispatch_for": "ops.composite",
 }, (
+    "dtensor",
     "extension_type",
     "numpy",
 ))

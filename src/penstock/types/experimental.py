@@ -5,4 +5,5 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "types.experimental.", {
     "ConcreteFunction": "eager.function",
     "PolymorphicFunction": "eager.function",
+    "TraceType": "graph.trace_type",
 })

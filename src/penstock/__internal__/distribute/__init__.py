@@ -5,6 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "__internal__.distribute.", {
     "ShardedVariable": "models.distribute.sharded",
     "strategy_supports_no_merge_call": "models.distribute.merging",
+    "variable_sync_on_read_context": "models.distribute.merging",
 }, (
     "interim",
 ))

@@ -30,6 +30,52 @@ def _first(targets: list[Target], args: tuple, kwargs: dict) -> Any:
     return NotImplemented
 
 
+class OpDispatcher:
+    """A library's way to compute one function for its own types: `handle(args, kwargs)` computes it or gives NOT_SUPPORTED."""
+
+    NOT_SUPPORTED = NotImplemented
+
+    def handle(self, args: tuple, kwargs: dict) -> Any:
+        """The result, or NOT_SUPPORTED."""
+        return self.NOT_SUPPORTED
+
+    def register(self, op: Callable) -> None:
+        """Asks this dispatcher where `op` refuses its arguments."""
+        if not hasattr(op, "_dispatchers"):
+            raise AssertionError(f"Dispatching not enabled for {op}")
+        op._dispatchers.append(self)
+
+
+class GlobalOpDispatcher:
+    """As OpDispatcher, for every function: `handle(op, args, kwargs)`."""
+
+    NOT_SUPPORTED = NotImplemented
+
+    def handle(self, op: Callable, args: tuple, kwargs: dict) -> Any:
+        """The result, or NOT_SUPPORTED."""
+        return self.NOT_SUPPORTED
+
+    def register(self) -> None:
+        """Asks this dispatcher where a function refuses its arguments."""
+        _GLOBAL.append(self)
+
+
+_GLOBAL: list[GlobalOpDispatcher] = []
+
+
+def by_dispatchers(op: Callable, args: tuple, kwargs: dict) -> Any:
+    """What the first dispatcher of libraries that knows the arguments computes, or NotImplemented."""
+    for own in getattr(op, "_dispatchers", ()):
+        out = own.handle(args, kwargs)
+        if out is not NotImplemented:
+            return out
+    for other in _GLOBAL:
+        out = other.handle(op, args, kwargs)
+        if out is not NotImplemented:
+            return out
+    return NotImplemented
+
+
 def dispatched(fn: Callable) -> Callable:
     """Lets a public function take values that are not plain tensors, where their class or a program knows how to."""
     targets: list[Target] = []
@@ -48,10 +94,17 @@ def dispatched(fn: Callable) -> Callable:
                     return out
         try:
             return fn(*args, **kwargs)
+        except (TypeError, ValueError) as e:
+            out = by_dispatchers(call, args, kwargs)
+            if out is NotImplemented:
+                shorten(e)
+                raise
+            return out
         except Exception as e:
             shorten(e)
             raise
     call._dispatch_targets = targets  # type: ignore[attr-defined]
+    call._dispatchers = []  # type: ignore[attr-defined]
     return call
 
 

@@ -60,6 +60,11 @@ class DType:
     size: int  # bytes of one element
     _twin: "DType"
 
+    @property
+    def is_numeric(self) -> builtins.bool:
+        """Whether it is a number: real, complex or quantized; not a boolean, a string or a handle."""
+        return self.is_floating or self.is_integer or self.is_complex or self.is_quantized
+
     def __new__(cls, type_enum: builtins.int):
         found = _BY_ENUM.get(int(type_enum))
         if found is None:

@@ -247,6 +247,12 @@ class Function:
             self.get_concrete_function()
         return self._list_all_concrete_functions
 
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, ConcreteFunction]:
+        """The traces, which only SavedModels keep."""
+        if save_type == "checkpoint":
+            return {}
+        return {f"trace_{i}": c for i, c in enumerate(self._list_all_concrete_functions_for_serialization())}
+
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""
         return self._trace_count
@@ -428,7 +434,7 @@ class Function:
         return f"<penstock.eager.function.Function {self._name}>"
 
 
-export.value(Function, "__internal__.Function", v2=["types.experimental.PolymorphicFunction"])
+export.value(Function, "__internal__.Function", "__internal__.function.Function", v2=["types.experimental.PolymorphicFunction"])
 
 
 def _without_first(function: Callable) -> Any:

@@ -42,12 +42,24 @@ def executing_eagerly() -> bool:
     return stack[-1] is None if stack else process.eager
 
 
+@export(v1=["executing_eagerly_outside_functions"])
 def eager_outside_functions() -> bool:
     """True when ops execute at once, or would outside of the functions that are being traced."""
     for graph in reversed(state.graphs):
         if graph is None or not graph.building_function:
             return graph is None
     return process.eager
+
+
+@export("inside_function")
+def inside_function() -> bool:
+    """Whether a tf.function is being traced.
+
+    >>> tf.function(tf.inside_function)()
+    True
+    """
+    graph = state.graphs[-1] if state.graphs else None
+    return graph is not None and bool(graph.building_function)
 
 
 @export("executing_eagerly")

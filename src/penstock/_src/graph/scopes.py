@@ -132,7 +132,7 @@ def _flatten(values: Any) -> Iterator[Any]:
             yield v
 
 
-@export("get_current_name_scope")
+@export("get_current_name_scope", "__internal__.get_name_scope")
 def get_current_name_scope() -> str:
     """The name of the open scope, without a "/" at its end.
 

@@ -100,6 +100,11 @@ class Trackable:
         self._maybe_initialize_trackable()
         return self._self_dependencies
 
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        """The dependencies by name, which libraries override; with `save_type="savedmodel"`, functions too."""
+        found = {d.name: d.ref for d in self._checkpoint_dependencies}
+        return found if save_type == "checkpoint" else {**found, **self._list_functions_for_serialization(kwargs.get("cache"))}
+
     @property
     def _deferred_dependencies(self) -> dict[str, list]:
         """What restores have for names that are not there yet."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes
+from penstock._src.base.api import export, resolve
+from penstock._src.base.dispatch import by_dispatchers, dispatched
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
@@ -40,12 +42,32 @@ def _override_operator(operator: str, func: Callable) -> None:
 Tensor._override_operator = staticmethod(_override_operator)  # type: ignore[attr-defined]
 
 
+# The public functions that operators stand for, under which dispatchers of libraries know them.
+_PUBLIC = {"add": "__operators__.add", "sub": "math.subtract", "mul": "math.multiply", "div": "math.divide",
+           "truediv": "math.truediv", "floordiv": "math.floordiv", "mod": "math.floormod", "pow": "math.pow",
+           "matmul": "linalg.matmul", "and": "math.logical_and", "or": "math.logical_or", "xor": "math.logical_xor"}
+
+
+def _of_library(public: str, *args: Any) -> Any:
+    """An operator of a symbolic tensor of a library, which has taken it over from Tensor."""
+    return by_dispatchers(resolve("v2", public), args, {})
+
+
+def _for_libraries(public: str, method: Callable) -> Callable:
+    """The operator; symbolic tensors of libraries may take it over."""
+    def call(*args: Any) -> Any:
+        return method(*args) if isinstance(args[0], Tensor) else _of_library(public, *args)
+    return call
+
+
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 def _binary(name: str, call: Callable) -> None:
     """Defines __name__ and __rname__; call(x, y, name) takes tensors or Python scalars."""
     reflected = f"__r{name}__"
 
     def forward(x: Any, y: Any) -> Any:
+        if not isinstance(x, Tensor):                   # a symbolic tensor of a library that has taken this operator over
+            return _of_library(_PUBLIC[name], x, y)
         if isinstance(y, Tensor) or type(y) in _SCALARS and not (type(y) is float and x._dtype.is_integer):
             return call(x, y, name)
         if getattr(y, "_is_sparse", False) or hasattr(y, "with_values"):
@@ -60,6 +82,8 @@ def _binary(name: str, call: Callable) -> None:
             return call(x, y, scope)
 
     def backward(y: Any, x: Any) -> Any:
+        if not isinstance(y, Tensor):
+            return _of_library(_PUBLIC[name], x, y)
         if type(x) in _SCALARS:
             return call(x, y, name)
         with name_scope(None, name, [y]) as scope:
@@ -104,6 +128,14 @@ def _matmul(x: Any, y: Any, name: str) -> Tensor:
     return matmul(x, y, name=name)
 
 
+@export("__operators__.add")
+@dispatched
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x + y, as the operator computes it: of text too."""
+    x = x if isinstance(x, Tensor) else convert(x, name="x")
+    return _add(x, convert(y, x.dtype.base_dtype, "y"), name or "add")
+
+
 _binary("add", _add)
 _binary("sub", lambda x, y, name: math.sub(x, y, name=name))
 _binary("mul", lambda x, y, name: math.mul(x, y, name=name))
@@ -131,13 +163,13 @@ def _comparison(definition: Any) -> Callable:
     return method
 
 
-_override_operator("__neg__", lambda x: neg(x))
-_override_operator("__abs__", lambda x: abs_function(x))
-_override_operator("__invert__", _invert)
-_override_operator("__lt__", _comparison(compare.less))
-_override_operator("__le__", _comparison(compare.less_equal))
-_override_operator("__gt__", _comparison(compare.greater))
-_override_operator("__ge__", _comparison(compare.greater_equal))
+_override_operator("__neg__", _for_libraries("math.negative", lambda x: neg(x)))
+_override_operator("__abs__", _for_libraries("math.abs", lambda x: abs_function(x)))
+_override_operator("__invert__", _for_libraries("math.logical_not", _invert))
+_override_operator("__lt__", _for_libraries("math.less", _comparison(compare.less)))
+_override_operator("__le__", _for_libraries("math.less_equal", _comparison(compare.less_equal)))
+_override_operator("__gt__", _for_libraries("math.greater", _comparison(compare.greater)))
+_override_operator("__ge__", _for_libraries("math.greater_equal", _comparison(compare.greater_equal)))
 
 
 def _by_value(x: Any) -> bool:
@@ -158,5 +190,5 @@ def _equality(definition: Any, unequal: bool) -> Callable:
     return method
 
 
-_override_operator("__eq__", _equality(compare.equal_op, False))
-_override_operator("__ne__", _equality(compare.not_equal_op, True))
+_override_operator("__eq__", _for_libraries("math.equal", _equality(compare.equal_op, False)))
+_override_operator("__ne__", _for_libraries("math.not_equal", _equality(compare.not_equal_op, True)))

@@ -230,6 +230,7 @@ _attach(__name__, "v1", "", {
     "erf": "ops.math.elementwise",
     "erfc": "ops.math.elementwise",
     "executing_eagerly": "graph.context",
+    "executing_eagerly_outside_functions": "graph.context",
     "exp": "ops.math.elementwise",
     "expand_dims": "ops.array.array",
     "expm1": "ops.math.elementwise",
@@ -302,6 +303,7 @@ _attach(__name__, "v1", "", {
     "initialize_all_variables": "state.variables.collections",
     "initialize_local_variables": "state.variables.collections",
     "initialize_variables": "state.variables.collections",
+    "inside_function": "graph.context",
     "int16": "base.dtypes",
     "int32": "base.dtypes",
     "int64": "base.dtypes",
@@ -595,6 +597,7 @@ _attach(__name__, "v1", "", {
     "zeta": "ops.math.special",
 }, (
     "__internal__",
+    "__operators__",
     "app",
     "audio",
     "autodiff",

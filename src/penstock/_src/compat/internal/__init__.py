@@ -2,4 +2,3 @@
 
 Most of these names are exported beside what they name. The modules of this folder have what only libraries ask for.
 """
-from penstock._src.compat.internal import decorators, modes  # noqa: F401

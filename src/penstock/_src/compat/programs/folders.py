@@ -56,6 +56,13 @@ sparse .: framework.sparse_tensor
 test @compat.programs.inside.test_util @library.testing.graphs: framework.test_util
 version .: framework.versions
 config config.experimental @kernels.devices.device_config: framework.config
+.: saved_model.model_utils
+@compat.programs.inside.datasets: data.ops.from_generator_op data.ops.range_op data.ops.from_tensors_op
+    data.ops.from_tensor_slices_op data.ops.from_sparse_tensor_slices_op
+@state.saved_model.object_loading: trackable.resource
+@compat.programs.inside.pywrap: pywrap_tfe
+@compat.programs.inside.mode_keys: saved_model.model_utils.mode_keys
+@graph.type_registry: framework.type_spec_registry
 @graph.composite_tensor: framework.composite_tensor
 @graph.node @graph.type_spec: framework.tensor
 @compat.programs.inside.types: types.core
@@ -135,7 +142,8 @@ logging: platform.tf_logging
 compat: util.compat
 nest @base.nest: util.nest data.util.nest
 @compat.programs.inside.decorators: util.deprecation util.tf_export util.tf_decorator util.tf_contextlib util.keyword_args
-    util.tf_should_use util.function_utils util.all_util util.lazy_loader util.object_identity util.dispatch
+    util.tf_should_use util.function_utils util.all_util util.lazy_loader util.object_identity
+@compat.internal.dispatch: util.dispatch
 @compat.programs.inside.inspection: util.tf_inspect
 @library.testing.graphs: util.protobuf.compare
 @kernels.devices.device_lib: client.device_lib
@@ -162,7 +170,8 @@ compat.v1 .: eager.wrap_function
 @compat.programs.inside.checkpoints: tools.inspect_checkpoint
 profiler @training.profiler: profiler.model_analyzer profiler.option_builder
 @training.profiler: profiler.profile_context
-data.experimental: data.experimental data.experimental.ops data.ops.optional_ops data.util.structure
+data.experimental: data.experimental data.experimental.ops data.ops.optional_ops
+@data.datasets.structure data.experimental: data.util.structure
 user_ops: user_ops.user_ops
 distribute.experimental: distribute.parameter_server_strategy
 distribute.cluster_resolver: distribute.cluster_resolver

@@ -23,7 +23,7 @@ ROOTS = ("tensorflow", "tensorflow_core")
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
 KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}
 DUNDERS = {"__version__", "__git_version__", "__compiler_version__", "__internal__", "__operators__"}    # names of the API
-OWN = {"python", "core", "examples"}              # folders of TensorFlow that are no part of its public API
+OWN = {"python", "core", "examples", "tools"}           # folders of TensorFlow that are no part of its public API
 
 
 class PublicModule(types.ModuleType):

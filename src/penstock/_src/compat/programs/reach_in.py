@@ -37,6 +37,7 @@ OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a 
     "core.util.test_log_pb2": "penstock._src.compat.programs.inside.test_log",
     "examples.saved_model.integration_tests.mnist_util": "penstock._src.compat.programs.tutorials.mnist_util",
     "examples.speech_commands.models": "penstock._src.compat.programs.tutorials.speech_models",
+    "tools.docs.doc_controls": "penstock._src.compat.programs.inside.doc_controls",
     "python.debug": "penstock._src.compat.programs.inside.debugger",
     "python.debug.wrappers.local_cli_wrapper": "penstock._src.compat.programs.inside.debugger",
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.data.datasets.none_spec import NoneTensorSpec  # noqa: F401  (the type of None)
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorSpec, SparseTensorValue
@@ -118,7 +119,7 @@ def normalize(element: Any) -> Any:
             return convert_to_tensor_or_ragged_tensor(x)
         if isinstance(x, list) and x and all(_is_dataset(d) for d in x):
             return x[0]._stacked(x)
-        return x if _is_composite(x) else convert(x)
+        return x if x is None or _is_composite(x) else convert(x)
     return pack(element, [leaf(x) for x in flatten(element)])
 
 

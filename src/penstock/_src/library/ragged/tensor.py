@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.dispatch import dispatched
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.convert import convert
@@ -120,12 +121,14 @@ class RaggedTensor(CompositeTensor):
             return cls._from_row_partition(values, partition, validate=validate)
 
     @classmethod
+    @dispatched
     def from_row_splits(cls, values: Any, row_splits: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
         """From where each row begins, and the end of the last."""
         return cls._factory(values, "RaggedFromRowSplits", name, lambda hint: RowPartition.from_row_splits(
             row_splits, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
+    @dispatched
     def from_row_lengths(cls, values: Any, row_lengths: Any, name: str | None = None,
                          validate: bool = True) -> RaggedTensor:
         """From the length of each row."""
@@ -133,6 +136,7 @@ class RaggedTensor(CompositeTensor):
             row_lengths, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
+    @dispatched
     def from_row_starts(cls, values: Any, row_starts: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
         """From where each row begins."""
         with tf.name_scope(name, "RaggedFromRowStarts", [values, row_starts]):
@@ -141,12 +145,14 @@ class RaggedTensor(CompositeTensor):
                 row_starts, _nvals(values, dtypes.int64), validate=validate, dtype_hint=hint), validate)
 
     @classmethod
+    @dispatched
     def from_row_limits(cls, values: Any, row_limits: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
         """From where each row ends."""
         return cls._factory(values, "RaggedFromRowLimits", name, lambda hint: RowPartition.from_row_limits(
             row_limits, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
+    @dispatched
     def from_value_rowids(cls, values: Any, value_rowids: Any, nrows: Any = None, name: str | None = None,
                           validate: bool = True) -> RaggedTensor:
         """From the number of the row that each value belongs to."""
@@ -154,6 +160,7 @@ class RaggedTensor(CompositeTensor):
             value_rowids, nrows, validate=validate, dtype_hint=hint), validate)
 
     @classmethod
+    @dispatched
     def from_uniform_row_length(cls, values: Any, uniform_row_length: Any, nrows: Any = None, validate: bool = True,
                                 name: str | None = None) -> RaggedTensor:
         """Rows of one length; `nrows` is needed where that is zero."""
@@ -175,18 +182,21 @@ class RaggedTensor(CompositeTensor):
             return out
 
     @classmethod
+    @dispatched
     def from_nested_row_splits(cls, flat_values: Any, nested_row_splits: Any, name: str | None = None,
                                validate: bool = True) -> Any:
         """From row splits of several dimensions, outermost first."""
         return cls._nested(cls.from_row_splits, flat_values, nested_row_splits, "nested_row_splits", name, validate)
 
     @classmethod
+    @dispatched
     def from_nested_row_lengths(cls, flat_values: Any, nested_row_lengths: Any, name: str | None = None,
                                 validate: bool = True) -> Any:
         """From row lengths of several dimensions, outermost first."""
         return cls._nested(cls.from_row_lengths, flat_values, nested_row_lengths, "nested_row_lengths", name, validate)
 
     @classmethod
+    @dispatched
     def from_nested_value_rowids(cls, flat_values: Any, nested_value_rowids: Any, nested_nrows: Any = None,
                                  name: str | None = None, validate: bool = True) -> Any:
         """From row ids of several dimensions, outermost first."""
@@ -450,6 +460,7 @@ class RaggedTensor(CompositeTensor):
 
     # -- conversions ----------------------------------------------------------------------------------------------------
     @classmethod
+    @dispatched
     def from_tensor(cls, tensor: Any, lengths: Any = None, padding: Any = None, ragged_rank: int = 1,
                     name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
         """A dense tensor as ragged; padding at the ends of rows, or what is beyond `lengths`, is left out."""
@@ -462,6 +473,7 @@ class RaggedTensor(CompositeTensor):
         return to_tensor(self, default_value, name, shape)
 
     @classmethod
+    @dispatched
     def from_sparse(cls, st_input: Any, name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
         """A sparse matrix whose rows are filled from the left, as ragged."""
         from penstock._src.library.ragged.conversion import from_sparse

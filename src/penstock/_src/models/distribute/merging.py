@@ -1,7 +1,8 @@
 """Merge calls that are left out where the strategy does not need them."""
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock._src.base.api import export
@@ -21,3 +22,13 @@ def maybe_merge_call(fn: Callable, strategy: Any, *args: Any, **kwargs: Any) -> 
     if strategy_supports_no_merge_call():
         return fn(strategy, *args, **kwargs)
     return contexts.get_replica_context().merge_call(fn, args=args, kwargs=kwargs)
+
+
+@export("__internal__.distribute.variable_sync_on_read_context")
+@contextlib.contextmanager
+def variable_sync_on_read_context() -> Iterator[None]:
+    """Reads of variables inside sum up over replicas. Only replicas that need no merge calls enter it, which have plain
+    variables (`strategy_supports_no_merge_call`): there is nothing to sum up."""
+    if not strategy_supports_no_merge_call():
+        raise NotImplementedError("variable_sync_on_read_context is for strategies that need no merge calls")
+    yield

@@ -194,6 +194,7 @@ class ParameterServerStrategy(Strategy):
         if coordinates and cluster.jobs:
             from penstock._src.models.distribute.coordinated import CoordinatedExtended
             super().__init__(CoordinatedExtended(self, cluster, resolver, variable_partitioner))
+            self._should_use_with_coordinator = True
             return
         if variable_partitioner is not None:
             raise NotImplementedError("variable_partitioner is for the chief of a cluster, in eager execution. In graphs, use "

@@ -106,6 +106,8 @@ class Strategy:
     >>> model.fit(dataset)
     """
 
+    _should_use_with_coordinator = False          # whether a ClusterCoordinator schedules the functions
+
     def __init__(self, extended: Any):
         self._extended = extended
         self._scale_loss_for_estimator = False

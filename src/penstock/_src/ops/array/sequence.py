@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors
@@ -22,7 +23,9 @@ range_op = op("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx",
 
 
 def _length(start: Any, limit: Any, delta: Any, error: Any) -> int:
-    """How many numbers a range has."""
+    """How many numbers a range has; of scalars of the range's type, in whose precision they are divided."""
+    ratio = (limit - start) / delta if delta != 0 else delta
+    start, limit, delta = start.item(), limit.item(), delta.item()
     if delta == 0:
         raise error(f"Requires delta != 0: {delta}")
     if delta > 0 and start > limit:
@@ -31,7 +34,7 @@ def _length(start: Any, limit: Any, delta: Any, error: Any) -> int:
         raise error(f"Requires start >= limit when delta < 0: {start}/{limit}")
     if isinstance(start, int):
         return -((start - limit) // delta)
-    exact = (limit - start) / delta
+    exact = float(ratio)
     if not math.isfinite(exact):
         raise error(f"Requires finite start, limit and delta: {start}/{limit}/{delta}")
     return math.ceil(exact)
@@ -45,7 +48,8 @@ def _range_shape(start, limit, delta, *, c):
     known = [c.const(n) for n in ("start", "limit", "delta")]
     if any(k is None for k in known):
         return (None,)
-    return (_length(*(k.item() for k in known), ValueError),)
+    with np.errstate(all="ignore"):
+        return (_length(*(k[()] for k in known), ValueError),)
 
 
 @range_op.kernel
@@ -54,7 +58,7 @@ def _range_kernel(start, limit, delta):
         if t.ndim:
             raise errors.invalid(f"{name} must be a scalar, not shape {list(t.shape)}")
     first, step = start.item(), delta.item()
-    n = _length(first, limit.item(), step, errors.invalid)
+    n = _length(start, limit, delta, errors.invalid)
     if n > _MOST:
         raise errors.ResourceExhaustedError(None, None, f"OOM when making a range of {n} numbers")
     if start.dtype.is_floating_point:

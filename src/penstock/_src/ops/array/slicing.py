@@ -10,6 +10,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
+from penstock._src.base.dispatch import by_dispatchers
 from penstock._src.base.static_shape import Dimension, Dims, rank_is
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value, partial_values
@@ -365,8 +366,13 @@ def _typed(x: Any, dtype: Any) -> Any:
     return int(x)
 
 
+@export("__operators__.getitem")
 def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
     """tensor[slice_spec]; for a variable, the result also has `assign`."""
+    if not isinstance(tensor, Tensor) and var is None:        # perhaps a symbolic tensor of a library
+        out = by_dispatchers(slice_helper, (tensor, slice_spec), {})
+        if out is not NotImplemented:
+            return out
     if isinstance(slice_spec, bool) or isinstance(slice_spec, (Tensor, np.ndarray)) and slice_spec.dtype == bool:
         from penstock._src.ops.array.select import boolean_mask
         return boolean_mask(tensor, slice_spec)
@@ -377,5 +383,6 @@ def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
         return strided_slice(tensor, *packed, var=var, name=scope, **masks)
 
 
+slice_helper._dispatchers = []  # type: ignore[attr-defined]
 Tensor.__getitem__ = slice_helper  # type: ignore[method-assign]
 Tensor.OVERLOADABLE_OPERATORS.add("__getitem__")

@@ -33,10 +33,6 @@ from penstock._src.state.checkpoint.restore import (
 from penstock._src.state.variables.variable import VariableV1
 
 
-def _inside_function() -> bool:
-    return not context.executing_eagerly() and context.current_graph().building_function
-
-
 def default_getter(name: str, shape: Any, dtype: Any, initializer: Any = None, partition_info: Any = None,
                    **kwargs: Any) -> Any:
     """A new resource variable, from a value or an initializer."""
@@ -83,7 +79,7 @@ class TrackableSaver:
             file_prefix = f"{file_prefix}-{checkpoint_number}"
         if os.path.dirname(file_prefix):
             paths.makedirs(os.path.dirname(file_prefix))
-        if context.executing_eagerly() or _inside_function():
+        if context.executing_eagerly() or context.inside_function():
             saveables, graph, _ = self._graph_view.serialize_object_graph()
             return self._save_op(saveables, constant(graph.SerializeToString()), constant(file_prefix))
         if self._feeds is None:
@@ -182,7 +178,7 @@ class _Checkpoint(AutoTrackable):
 
     def _save(self, file_prefix: Any, session: Any, options: Any = None) -> str:
         file_prefix = paths.as_text(file_prefix)
-        if _inside_function():
+        if context.inside_function():
             raise NotImplementedError("Calling tf.train.Checkpoint.save() from a function is not supported, as save() modifies "
                                       "saving metadata in ways not supported by TensorFlow Operations. Consider using "
                                       "tf.train.Checkpoint.write(), a lower-level API which does not update metadata. "
@@ -249,12 +245,13 @@ class Checkpoint(_Checkpoint):
     >>> path = checkpoint.save("/tmp/model/ckpt")
     >>> checkpoint.restore(path).assert_consumed()
 
-    With `root`, the checkpoint is of that object itself, with the other objects as further parts.
+    With `root`, perhaps a weak reference, the checkpoint is of that object itself, with the other objects as further parts.
     """
 
     def __init__(self, root: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
         if root is not None:
+            held, root = root, root() if isinstance(root, weakref.ref) else root
             if not isinstance(root, Trackable):
                 raise ValueError(f"Expected root to be a Trackable. Got {root} (type: {type(root)}).")
             for name, value in sorted(kwargs.items()):
@@ -263,11 +260,12 @@ class Checkpoint(_Checkpoint):
                     root._track_trackable(getattr(self, name), name)
                 elif known is not value:
                     raise ValueError(f"Cannot create a Checkpoint with keyword argument {name} if root.{name} already exists.")
-            self._root = NoDependency(root)
-            self._saver = NoDependency(TrackableSaver(ObjectGraphView(root, cached=not context.executing_eagerly())))
+            self._root = NoDependency(held)
+            self._saver = NoDependency(TrackableSaver(ObjectGraphView(held, cached=not context.executing_eagerly())))
 
     def _maybe_create_save_counter(self) -> None:
         root = getattr(self, "_root", None)
+        root = root() if isinstance(root, weakref.ref) else root
         if root is None:
             super()._maybe_create_save_counter()
         elif self._save_counter is None:

@@ -16,8 +16,9 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import device, init_scope
-from penstock._src.graph.trackable import NotTrackable, Trackable
+from penstock._src.graph.trackable import NotTrackable, Trackable, TrackableReference
 from penstock._src.ops.registry import get
+from penstock._src.state.checkpoint.containers import wrap
 from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec, op_list_to_dict, saveable_objects_for_op
 
 _ATTRIBUTES = ".ATTRIBUTES"
@@ -87,6 +88,11 @@ class PythonStringStateSaveable(PythonStateSaveable):
         return None if context.executing_eagerly() else get("NoOp")()
 
 
+def children(obj: Any, save_type: str, **kwargs: Any) -> dict[str, Any]:
+    """What a class of a library gives as the children of an object, lists and dictionaries in their tracking form."""
+    return {n: wrap(c) for n, c in obj._trackable_children(save_type, **kwargs).items()}
+
+
 class ObjectGraphView:
     """The objects that are reached from a root."""
 
@@ -104,7 +110,9 @@ class ObjectGraphView:
     def list_dependencies(self, obj: Any) -> list:
         """The named dependencies of an object."""
         obj._maybe_initialize_trackable()
-        return obj._checkpoint_dependencies
+        if type(obj)._trackable_children is Trackable._trackable_children:
+            return obj._checkpoint_dependencies
+        return [TrackableReference(n, c) for n, c in children(obj, "checkpoint").items()]
 
     def walk(self) -> tuple[list, dict[int, str]]:
         """The objects breadth first, and by id the way to each."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph.trackable import Trackable
+from penstock._src.state.checkpoint.object_graph import children
 from penstock._src.state.checkpoint.reader import object_graph_of
 
 
@@ -63,7 +64,7 @@ class TrackableView:
     def children(cls, obj: Any, save_type: Any = "checkpoint", **kwargs: Any) -> dict:
         """The direct dependencies of an object, by name."""
         obj._maybe_initialize_trackable()
-        return {ref.name: ref.ref for ref in obj._checkpoint_dependencies}
+        return children(obj, save_type, **kwargs)
 
     def descendants(self) -> list:
         """All objects, breadth first, the root first."""

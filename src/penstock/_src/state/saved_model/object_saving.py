@@ -33,6 +33,7 @@ from penstock._src.state.checkpoint.builder import BulkSaverBuilder
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper, _Tuple
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+from penstock._src.state.checkpoint.object_graph import children as children_of
 from penstock._src.state.saved_model import names, revived_types
 from penstock._src.state.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
 from penstock._src.state.saved_model.object_loading import Asset, RestoredResource, SignatureMap
@@ -194,8 +195,7 @@ class _Saving:
             obj = self._nodes[at]
             found: list[tuple[str, Any]] = []
             if isinstance(obj, Trackable) and not isinstance(obj, Variable):
-                view = ObjectGraphView(obj)
-                found = [(d.name, d.ref) for d in view.list_dependencies(obj)]
+                found = self._children_of(obj)
                 if id(obj) not in self._functions:
                     self._functions[id(obj)] = obj._list_functions_for_serialization(None)
                 functions = self._functions[id(obj)]
@@ -210,6 +210,15 @@ class _Saving:
             for _, child in found:
                 self._add(child)
             at += 1
+
+    def _children_of(self, obj: Trackable) -> list[tuple[str, Any]]:
+        """The dependencies of an object; of a library's class, those that it gives for SavedModels."""
+        if type(obj)._trackable_children is Trackable._trackable_children:
+            return [(d.name, d.ref) for d in ObjectGraphView(obj).list_dependencies(obj)]
+        given = children_of(obj, "savedmodel")
+        functions = {n: c for n, c in given.items() if isinstance(c, (Function, ConcreteFunction))}
+        self._functions.setdefault(id(obj), functions)
+        return [(n, c) for n, c in given.items() if n not in functions]
 
     def _concrete_functions(self) -> list[ConcreteFunction]:
         """All concrete functions, each once; what they capture becomes nodes."""

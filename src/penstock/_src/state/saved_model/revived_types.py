@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tensorboard.compat.proto.saved_object_graph_pb2 import SavedUserObject
+
 from penstock._src.base.api import export
-from penstock._src.graph.messages import SavedUserObject
 
 
 @export("__internal__.saved_model.load.VersionedTypeRegistration")

@@ -7,6 +7,7 @@ from typing import Any
 from tensorboard.compat.proto.struct_pb2 import StructuredValue, TypeSpecProto
 
 from penstock._src.base import dtypes
+from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.convert import constant
 from penstock._src.graph.node import Tensor
@@ -81,6 +82,7 @@ def _encode_spec(out: Any, spec: Any) -> None:
     out.type_spec_value.num_flat_components = len(nest.flatten(spec, expand_composites=True))
 
 
+@export("__internal__.saved_model.decode_proto")
 def decode(message: Any) -> Any:
     """The structure that a message describes."""
     kind = message.WhichOneof("kind")

@@ -100,16 +100,22 @@ def _v1_arguments(initial_value: Any = None, trainable: bool | None = None, coll
                   variable_def: Any = None, dtype: Any = None, expected_shape: Any = None, import_scope: Any = None,
                   constraint: Any = None, use_resource: bool | None = None,
                   synchronization: Any = VariableSynchronization.AUTO,
-                  aggregation: Any = VariableAggregation.NONE, shape: Any = None) -> dict[str, Any]:
-    return dict(locals())
+                  aggregation: Any = VariableAggregation.NONE, shape: Any = None,
+                  experimental_enable_variable_lifting: bool | None = None) -> dict[str, Any]:
+    given = dict(locals())
+    del given["experimental_enable_variable_lifting"]      # variables of a first trace are always lifted out of it
+    return given
 
 
 def _v2_arguments(initial_value: Any = None, trainable: bool | None = None, validate_shape: bool = True,
                   caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None,
                   import_scope: Any = None, constraint: Any = None,
                   synchronization: Any = VariableSynchronization.AUTO,
-                  aggregation: Any = VariableAggregation.NONE, shape: Any = None) -> dict[str, Any]:
-    return dict(locals())
+                  aggregation: Any = VariableAggregation.NONE, shape: Any = None,
+                  experimental_enable_variable_lifting: bool | None = None) -> dict[str, Any]:
+    given = dict(locals())
+    del given["experimental_enable_variable_lifting"]      # variables of a first trace are always lifted out of it
+    return given
 
 
 # -- the class --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import TABLES, resolve
 
 _said: set[str] = set()
 
@@ -24,6 +25,12 @@ def _say(function: Callable, text: str, once: bool = True) -> None:
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable:
     """Marks a function or class as deprecated: the first call logs a warning with the instructions."""
     def decorate(function: Callable) -> Callable:
+        if isinstance(function, type):
+            made = function.__init__
+            function.__init__ = functools.wraps(made)(  # type: ignore[misc]
+                lambda self, *args, **kwargs: (_say(function, instructions, warn_once), made(self, *args, **kwargs))[1])
+            return function
+
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             _say(function, instructions, warn_once)
@@ -93,12 +100,45 @@ def silence() -> Any:
         logging.set_verbosity(level)
 
 
+def get_canonical_name_for_symbol(symbol: Any, api_name: str = "tensorflow", add_prefix_to_v1_names: bool = False) -> Any:
+    """The shortest public name of an object, or None: `math.add` of 2.x, `compat.v1.` before those that only 1.x has."""
+    for api, prefix in (("v2", ""), ("v1", "compat.v1." if add_prefix_to_v1_names else "")):
+        found = sorted((n for n, v in list(TABLES[api].items()) if v is symbol), key=lambda n: (len(n), n))
+        if found:
+            return prefix + found[0]
+    return None
+
+
+def get_symbol_from_name(name: str) -> Any:
+    """The object with a public name, or None."""
+    api, full = ("v1", name.removeprefix("compat.v1.")) if name.startswith("compat.v1.") else ("v2", name)
+    try:
+        return resolve(api, full)
+    except AttributeError:
+        return None
+
+
 def tf_export(*names: str, **kwargs: Any) -> Callable:
     """Public names of TensorFlow's own functions: a program's functions have none."""
     return lambda function: function
 
 
-keras_export = estimator_export = tf_export
+class keras_export:  # noqa: N801
+    """A decorator that notes the names under which Keras, in a package of its own, exports an object."""
+
+    def __init__(self, *names: str, v1: Any = None, **kwargs: Any):
+        self._names, self._v1 = names, names if v1 is None else tuple(v1)
+
+    def __call__(self, obj: Any) -> Any:
+        with contextlib.suppress(AttributeError, TypeError):        # objects that take no attributes
+            obj._keras_api_names, obj._keras_api_names_v1 = self._names, self._v1
+        return obj
+
+    def export_constant(self, module_name: str, name: str) -> None:
+        """Constants carry no names."""
+
+
+estimator_export = tf_export
 contextmanager = contextlib.contextmanager
 
 
@@ -172,11 +212,6 @@ def should_use_result(function: Callable, *args: Any, **kwargs: Any) -> Callable
 
 
 must_use_result_or_fatal = should_use_result
-
-
-def add_dispatch_support(target: Callable) -> Callable:
-    """The function as it is."""
-    return target
 
 
 def fn_args(fn: Callable) -> tuple[str, ...]:

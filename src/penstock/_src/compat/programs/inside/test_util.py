@@ -88,3 +88,25 @@ def _same(func: Callable | None = None, *args: Any, **kwargs: Any) -> Callable:
 
 disable_xla = enable_xla = disable_all_xla = disable_mlir_bridge = enable_control_flow_v2 = run_cuda_only = _same
 assert_no_new_tensors = assert_no_garbage_created = enable_eager_op_as_function = disable_tfrt = _same
+disable_cudnn_autotune = disable_eager_op_as_function = disable_xla_jit = with_eager_op_as_function = _same
+
+
+def InstallStackTraceHandler() -> None:  # noqa: N802
+    """Prints the stacks of all threads when the process gets a deadly signal."""
+    import faulthandler
+    faulthandler.enable()
+
+
+def run_v2_only(func: Callable | None = None, reason: str | None = None) -> Callable:
+    """Runs a test only where operations run at once."""
+    if func is None:
+        return run_v2_only
+    if isinstance(func, type):
+        return _decorate_class(func, run_v2_only)
+
+    @functools.wraps(func)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not context.executing_eagerly():
+            self.skipTest("Test is only compatible with v2")
+        return func(self, *args, **kwargs)
+    return run

@@ -3,5 +3,8 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "__internal__.saved_model.", {
+    "decode_proto": "state.saved_model.structures",
     "parse_saved_model": "state.saved_model.model_loader",
-})
+}, (
+    "load",
+))

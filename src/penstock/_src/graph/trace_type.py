@@ -1,0 +1,32 @@
+"""TraceType: what a class of a program's own tells tf.function about its objects, by `__tf_tracing_type__`."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock._src.base.api import export
+
+
+@export(v2=["types.experimental.TraceType"])
+class TraceType:
+    """The type of an argument: calls whose arguments have equal types share a trace."""
+
+    def is_subtype_of(self, other: TraceType) -> bool:
+        """Whether a trace for `other` can be used for arguments of this type."""
+        raise NotImplementedError
+
+    def most_specific_common_supertype(self, others: Sequence[TraceType]) -> TraceType | None:
+        """The narrowest type that covers this one and others, or None."""
+        raise NotImplementedError
+
+    def placeholder_value(self, placeholder_context: Any = None) -> Any:
+        """What stands for the argument while the function is traced."""
+        raise NotImplementedError
+
+    def to_tensors(self, value: Any) -> list:
+        """The tensors of a value of this type."""
+        return []
+
+    def cast(self, value: Any, cast_context: Any = None) -> Any:
+        """A value as one of this type."""
+        return value

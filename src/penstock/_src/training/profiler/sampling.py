@@ -1,0 +1,96 @@
+"""tf.profiler.experimental: the time of what a program does, as a trace that Chrome and TensorBoard show."""
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any, NamedTuple
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base.api import export
+
+
+class ProfilerOptions(NamedTuple):
+    """What is recorded: `python_tracer_level=1` adds the stacks of Python; the other levels have no effect."""
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    delay_ms: int | None = None
+
+
+export.value(ProfilerOptions, v2=["profiler.experimental.ProfilerOptions"])
+
+
+class _Running:
+    profile: Any = None
+    logdir = ""
+
+
+@export(v2=["profiler.experimental.start"])
+def start(logdir: Any, options: Any = None) -> None:
+    """Starts to record; AlreadyExistsError while another recording runs.
+
+    >>> tf.profiler.experimental.start("/tmp/logs"); train(); tf.profiler.experimental.stop()
+    """
+    if _Running.profile is not None:
+        raise errors.AlreadyExistsError(None, None, "Another profiler is running.")
+    _Running.profile = torch.profiler.profile(with_stack=bool(getattr(options, "python_tracer_level", 0)))
+    _Running.logdir = os.fspath(logdir)
+    _Running.profile.__enter__()
+
+
+@export(v2=["profiler.experimental.stop"])
+def stop(save: bool = True) -> None:
+    """Stops the recording, and writes it below the folder; UnavailableError if none runs."""
+    if _Running.profile is None:
+        raise errors.UnavailableError(None, None, "Cannot export profiling results. No profiler is running.")
+    profile, _Running.profile = _Running.profile, None
+    profile.__exit__(None, None, None)
+    if save:
+        folder = os.path.join(_Running.logdir, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
+        os.makedirs(folder, exist_ok=True)
+        profile.export_chrome_trace(os.path.join(folder, f"{socket.gethostname()}.trace.json.gz"))
+
+
+@export(v2=["profiler.experimental.Profile"])
+class Profile:
+    """A block that is recorded."""
+
+    def __init__(self, logdir: Any, options: Any = None):
+        self._logdir, self._options = logdir, options
+
+    def __enter__(self) -> None:
+        start(self._logdir, self._options)
+
+    def __exit__(self, *exc: Any) -> None:
+        stop()
+
+
+@export(v2=["profiler.experimental.Trace"])
+class Trace:
+    """A block that has a name in recordings.
+
+    >>> with tf.profiler.experimental.Trace("train", step_num=step): train_step()
+    """
+
+    def __init__(self, name: str, **kwargs: Any):
+        self._metadata = dict(kwargs)
+        self._name, self._block = name, None
+
+    def set_metadata(self, **kwargs: Any) -> None:
+        """Adds to what the recording says of the block."""
+        self._metadata.update(kwargs)
+
+    def __enter__(self) -> Trace:
+        if _Running.profile is not None:
+            text = ",".join(f"{k}={v}" for k, v in self._metadata.items())
+            self._block = torch.profiler.record_function(f"{self._name}#{text}#" if text else self._name)
+            self._block.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._block is not None:
+            self._block.__exit__(*exc)
+            self._block = None
