@@ -465,3 +465,82 @@ def test_many_sets_of_variables_share_one_program():
         out, = call(function, [tf.constant([1.0]), v.handle])
         assert float(out[0]) == i + 1
     assert len(function._called._steps) <= 9
+
+
+# -- random programs ------------------------------------------------------------------------------------------------------
+def random_program(draw, count):
+    """Statements over three variables and a growing list of values: (kind, numbers)."""
+    kinds = ["read", "assign", "assign_add", "assign_sub", "product", "sum", "scale", "momentum"]
+    return [(kinds[draw.randint(len(kinds))], *draw.randint(0, 1000, 3)) for _ in range(count)]
+
+
+def interpreted(program, x, variables, ops):
+    """Runs a program with the ops of a module: numpy's, or penstock's."""
+    values = [x]
+    for kind, a, b, c in program:
+        v, p, q = a % 3, values[b % len(values)], values[c % len(values)]
+        if kind == "read":
+            values.append(ops.read(variables, v) * 0.5)
+        elif kind == "product":
+            values.append(ops.matmul(p, q) * 0.1)
+        elif kind == "sum":
+            values.append(ops.add_n([p, q, p]) * 0.25)
+        elif kind == "scale":
+            values.append(ops.tanh(p))
+        elif kind == "momentum":
+            ops.momentum(variables, v, (v + 1) % 3, p)
+        else:
+            ops.write(variables, v, kind, p)
+    return values[-1]
+
+
+class Numpy:
+    matmul, tanh = staticmethod(np.matmul), staticmethod(np.tanh)
+    add_n = staticmethod(sum)
+
+    @staticmethod
+    def read(variables, v):
+        return variables[v]
+
+    @staticmethod
+    def write(variables, v, kind, p):
+        variables[v] = {"assign": p * 1.0, "assign_add": variables[v] + 0.1 * p, "assign_sub": variables[v] - 0.1 * p}[kind]
+
+    @staticmethod
+    def momentum(variables, v, slot, grad):
+        variables[slot] = variables[slot] * 0.5 + grad
+        variables[v] = variables[v] - 0.1 * variables[slot]
+
+
+class Penstock:
+    matmul, tanh, add_n = staticmethod(tf.matmul), staticmethod(tf.tanh), staticmethod(tf.add_n)
+
+    @staticmethod
+    def read(variables, v):
+        return variables[v].read_value()
+
+    @staticmethod
+    def write(variables, v, kind, p):
+        getattr(variables[v], kind)(p if kind == "assign" else 0.1 * p)
+
+    @staticmethod
+    def momentum(variables, v, slot, grad):
+        tf.raw_ops.ResourceApplyMomentum(var=variables[v].handle, accum=variables[slot].handle, lr=0.1, grad=grad, momentum=0.5)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_orders_of_reads_and_writes(seed):
+    draw = np.random.RandomState(seed)
+    program, start = random_program(draw, 14), [draw.randn(3, 3).astype("f") for _ in range(3)]
+    variables, expected = [tf.Variable(s) for s in start], [s.astype(np.float64) for s in start]
+    f = tf.function(lambda x: interpreted(program, x, variables, Penstock))
+    for i in range(6):
+        x = np.tanh(draw.randn(3, 3)).astype("f") * (0.5 if i % 2 else 1.0)
+        want = interpreted(program, x.astype(np.float64), expected, Numpy)
+        np.testing.assert_allclose(f(tf.constant(x)), want, rtol=1e-3, atol=1e-4)
+        for v, e in zip(variables, expected, strict=True):
+            np.testing.assert_allclose(v, e, rtol=1e-3, atol=1e-4)
+            v.assign(np.tanh(e))
+        expected = [np.tanh(e) for e in expected]
+    on_host = any(op.type == "_Small" for p in programs(f) for op in p.sequence)   # which numpy computes
+    assert recordings(f) or on_host

@@ -181,7 +181,8 @@ class Recorded(Program):
             with recorder:
                 results = step(ctx, *traced)
             separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
-            replays = [Replay(items, traced, results, self._variables).program() for items in (recorder.items, separate)]
+            replays = [Replay(items, traced, results, self._variables, alone).program()
+                       for items, alone in ((recorder.items, True), (separate, False))]
             for replay in replays:
                 copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}
                 with _as_written():

@@ -149,3 +149,14 @@ def _wrapped(value: Any, same: dict[int, Traced]) -> Any:
     if value is not None:
         raise Refused("a call returns a number")
     return value
+
+
+def changed_by(call: Call) -> list[torch.Tensor]:
+    """The tensors that a call writes into."""
+    return [t for a, value in zip(call.function._schema.arguments, call.args, strict=True)
+            if a.alias_info is not None and a.alias_info.is_write for t in tensors(value)]
+
+
+def memory(t: torch.Tensor) -> int:
+    """Where the memory of a tensor of a recorded run begins: views of each other share it."""
+    return inner(t).untyped_storage().data_ptr()

@@ -20,16 +20,19 @@ from typing import Any
 import torch
 
 from penstock._src.step.compile.program import Program
-from penstock._src.step.compile.recorder import Call, Event, Traced, inner, tensors
+from penstock._src.step.compile.recorder import Call, Event, Traced, changed_by, inner, memory, tensors
 from penstock._src.step.compile.script import script
 
 _SCRIPT = 3                  # calls that are worth a script
 
 
 class Replay:
-    """Writes the program of a recording: its items, feeds and results, and the variables by their names in the program."""
+    """Writes the program of a recording: its items, feeds and results, and the variables by their names in the program.
 
-    def __init__(self, items: list, feeds: list, results: tuple, variables: dict):
+    `alone`: for a step that no other step runs beside, which may hold the locks of several variables at once.
+    """
+
+    def __init__(self, items: list, feeds: list, results: tuple, variables: dict, alone: bool = False):
         self.feeds, self.results = feeds, results
         self.scope: dict[str, Any] = dict(variables)
         self.names: dict[int, str] = {id(f): f"f{i}" for i, f in enumerate(feeds)}
@@ -39,6 +42,8 @@ class Replay:
         self.depth = 1
         self.spent: set[str] = set()                 # names that are of no use after the last line
         self.blocks = _blocks(items, results)
+        if alone:
+            self.blocks = _updated_together(self.blocks)
         self.last_use = {id(t): i for i, block in enumerate(self.blocks) for t in _used(block)}
         self.own = _used_once(items, results)
         self.last_use |= {id(t): len(self.blocks) for t in tensors(results)}
@@ -61,7 +66,10 @@ class Replay:
     def _event(self, event: Event) -> list[Traced]:
         """A line for an event; returns the tensors that it makes."""
         if event.kind == "lock":
-            self._line(f"with {event.variable}.lock:")
+            lock = f"{event.variable}.lock" if event.variable else f"locks{next(self.counter)}"
+            if not event.variable:
+                self.scope[lock] = Locks([self.scope[name] for name in event.args])
+            self._line(f"with {lock}:")
             self.depth += 1
         elif event.kind == "unlock":
             self.depth -= 1
@@ -188,7 +196,7 @@ def product_first(item: Call | Event) -> list:
 class _Blocks:
     """Puts calls together, so that there are few scripts, and long ones.
 
-    Calls outside of locks that could have come before the last events, do so. Unused reads are dropped.
+    Calls and reads outside of locks that could have come before the last events, do so. Unused reads are dropped.
     """
 
     def __init__(self, used: set[int]):
@@ -196,39 +204,107 @@ class _Blocks:
         self.all: list[Event | list[Call]] = []
         self.home: list[Call] | None = None          # the last calls outside of locks
         self.late: set[int] = set()                  # tensors that came after them
+        self.written: set[int] = set()               # memory that was written to after them
+        self.taken: set[int] = set()                 # memory that was read after them
+        self.touched: set[str] = set()               # variables that were changed after them
         self.locks = 0
 
     def call(self, call: Call) -> None:
         """Puts a call where it belongs."""
-        taken = {id(t) for t in tensors(call.args)}
+        changed = changed_by(call)
         if self.locks:
             last = self.all[-1] if self.all else None
             if isinstance(last, list):
                 last.append(call)
             else:
                 self.all.append([call])
-            if _changed(call) - self.late:
-                self.home = None                     # what it changes may be part of anything
+            self.written |= set(map(memory, changed))
+            self.taken |= set(map(memory, tensors(call.args)))
             self.late |= set(map(id, call.results))
             return
-        if self.home is None or self.late & taken or self.home is not self.all[-1] and _changed(call):
+        taken = list(tensors(call.args))
+        if self.home is None or not self.late.isdisjoint(map(id, taken)) or \
+                not self.taken.isdisjoint(map(memory, changed)) or not self.written.isdisjoint(map(memory, taken)):
             self.home = []
             self.all.append(self.home)
-            self.late.clear()
+            for seen in (self.late, self.written, self.taken, self.touched):
+                seen.clear()                         # type: ignore[attr-defined]
         self.home.append(call)
 
     def event(self, event: Event) -> None:
-        """Puts an event behind everything so far; a read before the calls that may use it."""
+        """Puts an event behind everything so far; a read of what has not changed before the calls that may use it."""
         self.locks += {"lock": 1, "unlock": -1}.get(event.kind, 0)
-        if event.kind == "read" and id(event.value) not in self.used:
-            return
-        before = event.kind == "read" and bool(self.all) and isinstance(self.all[-1], list)
-        self.all.insert(len(self.all) - before, event)
-        if event.value is not None and not (before and self.all[-1] is self.home):
+        if event.kind == "read":
+            if id(event.value) not in self.used:
+                return
+            if self.home is not None and not self.locks and event.variable not in self.touched:
+                at = next(i for i in range(len(self.all) - 1, -1, -1) if self.all[i] is self.home)
+                self.all.insert(at, event)
+                return
+        elif event.kind not in ("lock", "unlock"):
+            self.touched.add(event.variable)
+        self.all.append(event)
+        self.taken |= set(map(memory, tensors(event.args)))
+        if event.value is not None:
             self.late.add(id(event.value))
 
 
-def _changed(call: Call) -> set[int]:
-    """The tensors that a call writes into."""
-    return {id(t) for a, value in zip(call.function._schema.arguments, call.args, strict=True)
-            if a.alias_info is not None and a.alias_info.is_write for t in tensors(value)}
+class Locks:
+    """The locks of several variables. All who take several take them in this order, so that nobody waits for another who
+    waits for him."""
+
+    def __init__(self, variables: list):
+        self._locks = sorted((v.lock for v in variables), key=id)
+
+    def __enter__(self) -> None:
+        for lock in self._locks:
+            lock.acquire()
+
+    def __exit__(self, *error: Any) -> None:
+        for lock in self._locks:
+            lock.release()
+
+
+def _updated_together(blocks: list[Event | list[Call]]) -> list[Event | list[Call]]:
+    """Updates of variables that follow each other, each under its lock, as one under all of their locks."""
+    out: list[Event | list[Call]] = []
+    at = 0
+    while at < len(blocks):
+        names: list[str] = []
+        events: list[Event | list[Call]] = []
+        calls: list[Call] = []
+        found = _update(blocks, at, set())
+        while found is not None:
+            end, name, got, made = found
+            names.append(name)
+            events += got
+            calls += made
+            at = end
+            found = _update(blocks, at, {e.variable for e in events if isinstance(e, Event)} | set(names))
+        if len(names) > 1:
+            out += [Event("lock", "", tuple(names)), *events, calls, Event("unlock", "")]
+        elif names:
+            out += [Event("lock", names[0]), *events, *([calls] if calls else []), Event("unlock", names[0])]
+        else:
+            out.append(blocks[at])
+            at += 1
+    return out
+
+
+def _update(blocks: list[Event | list[Call]], at: int, known: set[str]) -> tuple[int, str, list[Event], list[Call]] | None:
+    """An update under a lock that begins at a place, of variables that are not among `known`: where it ends, the variable that
+    is locked, what is made writable, and the calls."""
+    first = blocks[at] if at < len(blocks) else None
+    if not isinstance(first, Event) or first.kind != "lock" or first.variable in known:
+        return None
+    events: list[Event] = []
+    for i in range(at + 1, len(blocks)):
+        block = blocks[i]
+        if isinstance(block, list):
+            after = blocks[i + 1]
+            ends = isinstance(after, Event) and after.kind == "unlock"
+            return (i + 2, first.variable, events, block) if ends else None
+        if block.kind != "writable" or block.variable in known:
+            return None
+        events.append(block)
+    return None

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.step.compile.recorder import Call, Refused, Traced
+from penstock._src.step.compile.recorder import Call, Refused, Traced, changed_by, memory, tensors
 
 _NUMBERS = {dtype: i for i, dtype in enumerate((
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
@@ -29,10 +29,45 @@ _NUMBERS = {dtype: i for i, dtype in enumerate((
 def script(calls: list[Call], inputs: dict[int, str], outputs: list[Traced]) -> Any:
     """A function of the tensors in `inputs` (names by id) that makes the calls and returns `outputs`."""
     text = Text(inputs)
+    known = _Known(calls, outputs)
     for call in calls:
-        text.call(call)
+        twin = known.twin(call)
+        if twin is None:
+            text.call(call)
+        else:
+            text.same(call, twin)
     graph = torch._C.parse_ir(text.graph(outputs))
     return torch._C._create_function_from_graph("step", graph)
+
+
+class _Known:
+    """Common-subexpression elimination: updates of variables, for one, each compute the same rate.
+
+    Left alone are calls on memory that some call writes to, and results that others get to see.
+    """
+
+    def __init__(self, calls: list[Call], outputs: list[Traced]):
+        self.written = {memory(t) for call in calls for t in changed_by(call)} | set(map(memory, outputs))
+        self.first: dict[int, int] = {}              # results of calls that are left out, and those that take their place
+        self.calls: dict[tuple, Call] = {}
+
+    def twin(self, call: Call) -> Call | None:
+        """A call before this one that gives the same."""
+        if any(r.alias_info is not None for r in call.function._schema.returns) or \
+                not self.written.isdisjoint(map(memory, (*tensors(call.args), *call.results))):
+            return None
+        found = self.calls.setdefault((call.function, self._key(call.args)), call)
+        if found is call:
+            return None
+        self.first.update((id(t), id(f)) for t, f in zip(call.results, found.results, strict=True))
+        return found
+
+    def _key(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.first.get(id(value), id(value))
+        if isinstance(value, (list, tuple)):
+            return tuple([self._key(v) for v in value])
+        return type(value), value
 
 
 class Text:
@@ -69,6 +104,10 @@ class Text:
             raise Refused(f"{call.function} returns something other than tensors")
         else:
             self.lines.append(f"  {', '.join(f'%{n} : Tensor' for n in made)}{' = ' if made else ''}{body}")
+
+    def same(self, call: Call, twin: Call) -> None:
+        """The results of a call have the names of those of another one."""
+        self.names.update((id(t), self.names[id(f)]) for t, f in zip(call.results, twin.results, strict=True))
 
     def _new(self, t: Traced) -> str:
         """A new name for a result; one that is written in place has a new one from here on."""
