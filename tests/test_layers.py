@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "step.place": {"base", "kernels.devices"},
     "step.runnable": {"graph"},
     "step.spec": {"graph", "step.place", "step.optimize.options"},
-    "step.compiler": {"graph", "step", "execute"}, "step.called": {"base", "graph", "step", "execute"},
+    "step.compiler": {"kernels.host_memory", "graph", "step", "execute"}, "step.called": {"base", "graph", "step", "execute"},
     "step.optimize": CORE | {"kernels", "step.runnable"},
     "step.partition": CORE | {"kernels.devices", "step.place"},
     "step.compile": CORE | {"kernels", "step.place", "step.runnable"},

@@ -29,7 +29,6 @@ from penstock._src.graph.prune import needed
 from penstock._src.kernels import bridge
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
-from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.session.config import session_config
 from penstock._src.session.feeds import fed_value
 from penstock._src.session.fetches import Plan, expand_feed, plan_fetches
@@ -121,7 +120,6 @@ class BaseSession:
         self._target = target.encode() if isinstance(target, str) else target or b""
         self._config = config = session_config(config)
         self._passes = options_of(config)
-        keep_freed()
         self._closed = False
         self._resources = ResourceManager()
         self._programs: dict[tuple, _Step] = {}

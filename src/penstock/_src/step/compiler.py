@@ -14,6 +14,7 @@ from penstock._src.execute import sharing
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.lanes import compile_lanes
 from penstock._src.graph import verify
+from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
 from penstock._src.step.compile.structured import write_structured
@@ -34,6 +35,8 @@ from penstock._src.step.tiers.tiers import tiered
 def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
     """What runs a step. If the graph leaves shapes open, those that are fed again and again get their own programs, and
     only these get better versions (step/tiers)."""
+    keep_freed()
+
     def build(dims: list | None = None) -> Runnable:
         return runnable_of(optimized(spec, env, dims), env, lambda: unfused(spec, env, dims))
     if env.whole and env.options.shape_optimization and spec.shapes_open:
