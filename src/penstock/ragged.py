@@ -5,6 +5,8 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "ragged.", {
     "boolean_mask": "library.ragged.array",
     "constant": "library.ragged.factory",
+    "cross": "library.ragged.crossing",
+    "cross_hashed": "library.ragged.crossing",
     "map_flat_values": "library.ragged.functional",
     "range": "library.ragged.math",
     "row_splits_to_segment_ids": "library.ragged.segments",

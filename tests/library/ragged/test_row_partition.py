@@ -89,3 +89,18 @@ def test_print_shows_rows(capfd):
 def test_ranges_wider_than_int32_count_in_int64():
     start, end, step = 1136033460, -2110457150, -1849827689
     assert tf.ragged.range(start, end, step).to_list() == [np.arange(start, end, step).tolist()]
+
+
+def test_crosses_of_ragged_sparse_and_dense_features():
+    a, b = tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e", "f"]])
+    out = tf.ragged.cross([a, tf.constant([["1"], ["2"]]), b])
+    assert out.to_list() == [[b"a_X_1_X_d"], [b"b_X_2_X_e", b"b_X_2_X_f", b"c_X_2_X_e", b"c_X_2_X_f"]]
+    sparse = tf.sparse.from_dense([["x"], ["y"]])
+    assert tf.ragged.cross([sparse, a]).to_list() == [[b"x_X_a"], [b"y_X_b", b"y_X_c"]]
+    hashed = tf.ragged.cross_hashed([a, b], num_buckets=100)
+    assert hashed.to_list() == tf.RaggedTensor.from_sparse(tf.sparse.cross_hashed(
+        [a.to_sparse(), b.to_sparse()], num_buckets=100)).to_list()
+    with pytest.raises(ValueError, match="rank=2"):
+        tf.ragged.cross([tf.constant(["a"])])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="same batch dimension"):
+        tf.ragged.cross([a, tf.constant([["1"]])])

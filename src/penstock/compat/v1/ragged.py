@@ -10,6 +10,8 @@ _attach(__name__, "v1", "ragged.", {
     "constant": "library.ragged.factory",
     "constant_value": "library.ragged.factory",
     "convert_to_tensor_or_ragged_tensor": "library.ragged.tensor",
+    "cross": "library.ragged.crossing",
+    "cross_hashed": "library.ragged.crossing",
     "map_flat_values": "library.ragged.functional",
     "placeholder": "library.ragged.factory",
     "range": "library.ragged.math",

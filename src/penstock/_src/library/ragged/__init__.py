@@ -2,6 +2,7 @@
 from penstock._src.library.ragged import (  # noqa: F401
     array,
     conversion,
+    crossing,
     dispatch,
     factory,
     functional,

@@ -31,6 +31,14 @@ def _cross_kernel(indices, values, shapes, dense_inputs, *, num_buckets, hash_ke
     columns = [_Column.sparse(i, v, s, rows, at)
                for at, (i, v, s) in enumerate(zip(indices, values, shapes, strict=True))]
     columns += [_Column.dense(d, rows, at) for at, d in enumerate(dense_inputs)]
+    row, place, counts, picked = _combined(columns, rows)
+    total = len(row)
+    found = _hashed(picked, total, num_buckets, hash_key) if out_type == dtypes.int64 else _joined(picked, total)
+    return _as_sparse(row, place, counts, found)
+
+
+def _combined(columns: list, rows: int) -> tuple:
+    """Every combination of one feature per input: its row, its place there, counts by row, and the features picked."""
     counts = np.ones(rows, object)                     # Python's integers: products of counts may be anything
     for c in columns:
         counts = counts * c.count.astype(object)
@@ -43,10 +51,83 @@ def _cross_kernel(indices, values, shapes, dense_inputs, *, num_buckets, hash_ke
     for c in reversed(columns):                        # the last input goes round fastest
         features.append(c.start[row] + rest % c.count[row])
         rest = rest // c.count[row]
-    picked = [(c.values, f) for c, f in zip(columns, reversed(features), strict=True)]
-    found = _hashed(picked, total, num_buckets, hash_key) if out_type == dtypes.int64 else _joined(picked, total)
-    shape = [rows, int(counts.max(initial=0))]
+    return row, place, counts, [(c.values, f) for c, f in zip(columns, reversed(features), strict=True)]
+
+
+def _as_sparse(row: np.ndarray, place: np.ndarray, counts: np.ndarray, found: Any) -> tuple:
+    shape = [len(counts), int(counts.max(initial=0))]
     return torch.from_numpy(np.stack([row, place], 1)), found, torch.tensor(shape, dtype=torch.int64)
+
+
+cross_text_op = op("SparseCrossV2", "indices: N * int64, values: sparse_types, shapes: N * int64, dense_inputs: dense_types, "
+                                    "sep: string -> output_indices: int64, output_values: string, output_shape: int64",
+                   "N: int >= 0, sparse_types: list(type) in {int64 string} >= 0, "
+                   "dense_types: list(type) in {int64 string} >= 0").no_gradient()
+cross_text_op.shape(lambda indices, values, shapes, dense_inputs, sep: [(None, 2), (None,), (2,)])
+
+
+@cross_text_op.kernel
+def _cross_text_kernel(indices, values, shapes, dense_inputs, sep):
+    rows = _batch_size(shapes, dense_inputs)
+    columns = [_Column.sparse(i, v, s, rows, at)
+               for at, (i, v, s) in enumerate(zip(indices, values, shapes, strict=True))]
+    columns += [_Column.dense(d, rows, at) for at, d in enumerate(dense_inputs)]
+    row, place, counts, picked = _combined(columns, rows)
+    return _as_sparse(row, place, counts, _joined(picked, len(row), bytes(np.asarray(sep).item())))
+
+
+# -- ragged -----------------------------------------------------------------------------------------------------------
+ragged_cross_op = op(
+    "RaggedCross", "ragged_values: ragged_values_types, ragged_row_splits: ragged_splits_types, "
+    "sparse_indices: Nsparse * int64, sparse_values: sparse_values_types, sparse_shape: Nsparse * int64, "
+    "dense_inputs: dense_types -> output_values: out_values_type, output_row_splits: out_row_splits_type",
+    "Nsparse: int >= 0, input_order: string, hashed_output: bool, num_buckets: int >= 0, hash_key: int, "
+    "ragged_values_types: list(type) in {int64 string} >= 0, ragged_splits_types: list(type) in {int32 int64} >= 0, "
+    "sparse_values_types: list(type) in {int64 string} >= 0, dense_types: list(type) in {int64 string} >= 0, "
+    "out_values_type: type in {int64 string}, out_row_splits_type: type in {int32 int64}").no_gradient()
+
+
+@ragged_cross_op.shape
+def _ragged_cross_shape(ragged_values, ragged_row_splits, sparse_indices, sparse_values, sparse_shape, dense_inputs):
+    rows = None
+    sizes = [None if s is None or s[0] is None else s[0] - 1 for s in ragged_row_splits]
+    sizes += [None if d is None else d[0] if d else None for d in dense_inputs]
+    for n in sizes:
+        if n is not None and rows is not None and n != rows:
+            raise ValueError("inputs must all have the same batch dimension size")
+        rows = n if rows is None else rows
+    return [(None,), (None if rows is None else rows + 1,)]
+
+
+@ragged_cross_op.kernel
+def _ragged_cross_kernel(ragged_values, ragged_row_splits, sparse_indices, sparse_values, sparse_shape, dense_inputs, *,
+                         input_order, hashed_output, num_buckets, hash_key, out_row_splits_type):
+    order = input_order.decode() if isinstance(input_order, bytes) else input_order
+    kinds = {"R": list(zip(ragged_values, ragged_row_splits, strict=False)),
+             "S": list(zip(sparse_indices, sparse_values, sparse_shape, strict=False)), "D": [(d,) for d in dense_inputs]}
+    if len(sparse_indices) != len(sparse_values):
+        raise errors.invalid("sparse indices and values must have the same length")
+    if len(ragged_values) != len(ragged_row_splits):
+        raise errors.invalid(f"ragged values and splits must have the same length, got {len(ragged_values)} and "
+                             f"{len(ragged_row_splits)}")
+    for letter, found in kinds.items():
+        if order.count(letter) != len(found):
+            raise errors.invalid(f"input_order={order!r} does not match the inputs")
+    sizes = {len(s) - 1 for s in ragged_row_splits} | {int(s[0]) for s in sparse_shape if s.numel()}
+    sizes |= {arrays.dims_of(d)[0] for d in dense_inputs if arrays.dims_of(d)}
+    if any(len(arrays.dims_of(d)) != 2 for d in dense_inputs):
+        raise errors.invalid("tf.ragged.cross only supports inputs with rank=2.")
+    if len(sizes) > 1:
+        raise errors.invalid("inputs must all have the same batch dimension size.")
+    rows = sizes.pop() if sizes else 0
+    make = {"R": lambda v, s: _Column.ragged(v, s), "S": lambda i, v, s: _Column.sparse(i, v, s, rows, 0),
+            "D": lambda d: _Column.dense(d, rows, 0)}
+    feeds = {letter: iter(found) for letter, found in kinds.items()}
+    columns = [make[letter](*next(feeds[letter])) for letter in order]
+    row, _, counts, picked = _combined(columns, rows)
+    values = _hashed(picked, len(row), num_buckets, hash_key) if hashed_output else _joined(picked, len(row))
+    splits = np.concatenate([[0], np.cumsum(counts)])
+    return values, torch.from_numpy(splits).to(out_row_splits_type.torch)
 
 
 def _batch_size(shapes: list, dense: list) -> int:
@@ -84,6 +165,21 @@ class _Column:
         return _Column(sparse.take(values, order), np.cumsum(count) - count, count)
 
     @staticmethod
+    def ragged(values: Any, splits: torch.Tensor) -> _Column:
+        """From a ragged matrix."""
+        dims = arrays.dims_of(values)
+        if len(dims) != 1:
+            raise errors.invalid("tf.ragged.cross only supports inputs with rank=2.")
+        ends = splits.cpu().numpy().astype(np.int64)
+        if not len(ends) or ends[0] != 0:
+            raise errors.invalid("Invalid ragged splits: must start with 0")
+        if (np.diff(ends) < 0).any():
+            raise errors.invalid("Invalid ragged splits: must be sorted in ascending order")
+        if ends[-1] != dims[0]:
+            raise errors.invalid(f"Invalid ragged splits: the last one must equal the number of values, {dims[0]}")
+        return _Column(values, ends[:-1], np.diff(ends))
+
+    @staticmethod
     def dense(matrix: Any, rows: int, at: int) -> _Column:
         """From a dense matrix: all of a row."""
         dims = arrays.dims_of(matrix)
@@ -104,13 +200,13 @@ def _hashed(picked: list, total: int, num_buckets: int, hash_key: int) -> torch.
     return torch.from_numpy((out % np.uint64(limit)).astype(np.int64))
 
 
-def _joined(picked: list, total: int) -> np.ndarray:
+def _joined(picked: list, total: int, separator: bytes = _SEPARATOR) -> np.ndarray:
     """The combinations as text."""
     columns = []
     for values, which in picked:
         texts = [b"%d" % v for v in values.tolist()] if arrays.is_torch(values) else values.tolist()
         columns.append([texts[i] for i in which.tolist()])
-    return strings.pack([_SEPARATOR.join(combination) for combination in zip(*columns, strict=True)] if total else [])
+    return strings.pack([separator.join(combination) for combination in zip(*columns, strict=True)] if total else [])
 
 
 # -- public functions ----------------------------------------------------------------------------------------------
