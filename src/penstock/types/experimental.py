@@ -4,6 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "types.experimental.", {
     "ConcreteFunction": "eager.function",
+    "FunctionType": "eager.function_type",
     "PolymorphicFunction": "eager.function",
     "TraceType": "graph.trace_type",
 })

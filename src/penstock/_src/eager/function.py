@@ -20,6 +20,7 @@ from penstock._src.base.api import export
 from penstock._src.base.tracebacks import shorten
 from penstock._src.eager import placement
 from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
+from penstock._src.eager.function_type import FunctionType
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
@@ -252,6 +253,17 @@ class Function:
         if save_type == "checkpoint":
             return {}
         return {f"trace_{i}": c for i, c in enumerate(self._list_all_concrete_functions_for_serialization())}
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The signature as a FunctionType."""
+        return FunctionType.of(self._spec.signature)
+
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        """The signatures of all traces as text, over several lines each, or one."""
+        types = [FunctionType.of_trace(self._spec.signature, c.structured_input_signature, c.structured_outputs)
+                 for c in self._list_all_concrete_functions]
+        return "\n\n".join(t.described() for t in types) if verbose else "\n".join(map(str, types))
 
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""

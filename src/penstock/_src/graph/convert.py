@@ -346,5 +346,5 @@ _register_defaults()
 @export("is_tensor", v1=["contrib.framework.is_tensor"])
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a tensor or something that stands for one: variable, sparse or ragged tensor."""
-    return isinstance(x, Tensor) or bool(getattr(x, "_is_tensor_like", False)) or hasattr(x, "_type_spec") or \
+    return isinstance(x, Tensor) or bool(getattr(x, "_is_tensor_like", False)) or hasattr(type(x), "_type_spec") or \
         hasattr(type(x), "__tf_tensor__")

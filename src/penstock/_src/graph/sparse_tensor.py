@@ -65,16 +65,18 @@ class SparseTensor(CompositeTensor):
     @property
     def shape(self) -> TensorShape:
         """The static shape, as far as it is known."""
-        return TensorShape.of(constant_dims(self._dense_shape))
+        known = TensorShape.of(constant_dims(self._dense_shape))
+        return known if self._shape_default is None else self._shape_default.merge_with(known)
 
     def get_shape(self) -> TensorShape:
         """Alias of `shape`."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Checks the static shape."""
+        """Adds to what is known of the static shape."""
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Shapes {self.shape} and {TensorShape(shape)} are not compatible")
+        self._shape_default = self.shape.merge_with(shape)
 
     def with_values(self, new_values: Any) -> SparseTensor:
         """The same positions with other values."""

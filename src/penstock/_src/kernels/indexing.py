@@ -167,6 +167,20 @@ def gather_nd(params: Any, indices: torch.Tensor) -> Any:
     return arrays.take(table, flat_rows(indices, dims), 0).reshape(shape)
 
 
+def gather_nd_or_zeros(params: Any, indices: torch.Tensor) -> Any:
+    """The slices of `params` at rows of coordinates; zeros for coordinates beyond it."""
+    dims = arrays.dims_of(params)
+    depth = indices.shape[-1]
+    limits = torch.tensor(dims[:depth], dtype=indices.dtype, device=indices.device)
+    good = ((indices >= 0) & (indices < limits)).all(-1)
+    found = gather_nd(params, torch.where(good[..., None], indices, torch.zeros_like(indices)))
+    if arrays.is_torch(found):
+        return torch.where(good.reshape(*good.shape, *[1] * (found.dim() - good.dim())), found, torch.zeros_like(found))
+    found = found.copy()
+    found[~good.cpu().numpy()] = b""
+    return found
+
+
 def check_scatter_nd(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -> None:
     """InvalidArgumentError unless updates are one slice of a value of shape `dims` per row of `indices`."""
     if not indices.dim():

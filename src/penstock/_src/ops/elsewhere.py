@@ -649,9 +649,6 @@ for _name, _args, _attrs, _stateful in (
      "input_dataset: variant, other_arguments: Targuments -> handle: variant",
      "f: func, Targuments: list(type) >= 0, output_types: list(type) >= 1, output_shapes: list(shape) >= 1, "
      "use_inter_op_parallelism: bool = True, preserve_cardinality: bool = False, force_synchronous: bool = False", False),
-    ("FFTND",
-     "input: Tcomplex, fft_length: int32, axes: int32 -> output: Tcomplex",
-     "Tcomplex: type in {complex64 complex128} = complex64", False),
     ("FilterByLastComponentDataset",
      "input_dataset: variant -> output: variant",
      "output_types: list(type) >= 1, output_shapes: list(shape) >= 1", False),
@@ -659,15 +656,6 @@ for _name, _args, _attrs, _stateful in (
      "scores: float32, bbox_deltas: float32, image_info: float32, anchors: float32, nms_threshold: float32, "
      "pre_nms_topn: int32, min_size: float32 -> rois: float32, roi_probabilities: float32",
      "post_nms_topn: int = 300", False),
-    ("IFFTND",
-     "input: Tcomplex, fft_length: int32, axes: int32 -> output: Tcomplex",
-     "Tcomplex: type in {complex64 complex128} = complex64", False),
-    ("IRFFTND",
-     "input: Tcomplex, fft_length: int32, axes: int32 -> output: Treal",
-     "Treal: type in {float32 float64} = float32, Tcomplex: type in {complex64 complex128} = complex64", False),
-    ("RFFTND",
-     "input: Treal, fft_length: int32, axes: int32 -> output: Tcomplex",
-     "Treal: type in {float32 float64} = float32, Tcomplex: type in {complex64 complex128} = complex64", False),
     ("SegmentMaxV2",
      "data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
      "T: type in {float32 float64 int32 uint8 int16 int8 int64 bfloat16 uint16 float16 uint32 uint64}, Tindices: "

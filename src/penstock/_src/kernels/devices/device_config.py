@@ -332,6 +332,7 @@ def tensor_float_32_execution_enabled() -> bool:
     return cuda.tf32_allowed()
 
 
+@export("config.experimental.is_op_determinism_enabled")
 def is_op_determinism_enabled() -> bool:
     """Whether `enable_op_determinism` was called."""
     return torch.are_deterministic_algorithms_enabled()
@@ -351,3 +352,11 @@ def enable_op_determinism() -> None:
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
+
+
+@export("config.experimental.disable_op_determinism")
+def disable_op_determinism() -> None:
+    """Ends what `enable_op_determinism` began."""
+    from penstock._src.graph import context
+    context.process.seeds_required = False
+    torch.use_deterministic_algorithms(False)

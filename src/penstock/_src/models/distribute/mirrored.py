@@ -21,7 +21,7 @@ class MirroredExtended(StrategyExtendedV1):
     def __init__(self, container_strategy: Any, devices: Any = None, cross_device_ops: Any = None):
         super().__init__(container_strategy)
         self._given_cross_device_ops = cross_device_ops
-        self._set_devices(local_devices() if devices is None else checked(devices))
+        self._set_devices(checked(devices) if devices else local_devices())
 
     def _set_devices(self, devices: tuple) -> None:
         self._devices = devices

@@ -527,7 +527,8 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
             return matrix_diag_op(ones(_joined(batch_shape, [num_rows]), dtype))
         least = get("Minimum")(num_rows, cols) if isinstance(num_rows, Tensor) or isinstance(cols, Tensor) \
             else min(num_rows, cols)
-        empty = get("Fill")(_joined(batch_shape, [num_rows, cols]), convert(0, dtypes.as_dtype(dtype)))
+        kind = dtypes.as_dtype(dtype)
+        empty = get("Fill")(_joined(batch_shape, [num_rows, cols]), convert(False if kind == dtypes.bool else 0, kind))
         return matrix_set_diag_op(empty, ones(_joined(batch_shape, [least]), dtype))
 
 

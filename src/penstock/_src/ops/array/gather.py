@@ -185,7 +185,8 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
 # -- gather_nd, scatter_nd --------------------------------------------------------------
 gather_nd_op = op("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams",
-                  "Tparams: type, Tindices: type in {index}")
+                  "Tparams: type, Tindices: type in {index}, bad_indices_policy: string = ''")
+_POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
 
 
 @gather_nd_op.shape
@@ -199,7 +200,13 @@ def _gather_nd_shape(params, indices):
     return indices[:-1] + params[indices[-1]:]
 
 
-gather_nd_op.kernel(indexing.gather_nd)
+@gather_nd_op.kernel
+def _gather_nd_kernel(params, indices, *, bad_indices_policy):
+    """With policy IGNORE, slices at coordinates beyond `params` are zeros."""
+    policy = bad_indices_policy.decode() if isinstance(bad_indices_policy, bytes) else bad_indices_policy
+    if policy not in _POLICIES:
+        raise errors.invalid(f"Bad indices policy {policy!r} is none of {_POLICIES[1:]}")
+    return (indexing.gather_nd_or_zeros if policy == "IGNORE" else indexing.gather_nd)(params, indices)
 
 
 @gather_nd_op.gradient
@@ -213,17 +220,19 @@ def _gather_nd_gradient(op, grad):
 
 @export(v1=["gather_nd", "manip.gather_nd"])
 @dispatched
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0,
+              bad_indices_policy: str = "") -> Tensor:
     """The slices of `params` at the rows of coordinates `indices`.
 
     >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
     """
-    return gather_nd_v2(params, indices, batch_dims, name)
+    return gather_nd_v2(params, indices, batch_dims, name, bad_indices_policy)
 
 
 @export(v2=["gather_nd"])
 @dispatched
-def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Tensor:
+def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None,
+                 bad_indices_policy: str = "") -> Tensor:
     """The slices of `params` at the rows of coordinates `indices`.
 
     >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
@@ -232,7 +241,7 @@ def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | Non
         return batch_gather_nd(params, indices, batch_dims, name)
     if hasattr(params, "gather_nd") and not isinstance(params, Tensor):
         return params.gather_nd(indices, name=name)
-    return gather_nd_op(params, indices, name=name)
+    return gather_nd_op(params, indices, bad_indices_policy=bad_indices_policy, name=name)
 
 
 def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None = None) -> Tensor:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
@@ -13,6 +14,7 @@ from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import static
 from penstock._src.ops.random.random import random_uniform
+from penstock._src.ops.random.stateless_random import stateless_random_uniform
 from penstock._src.ops.registry import get
 
 
@@ -32,7 +34,8 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
     return [x if d is None else d for d, x in zip(dims, own, strict=True)]
 
 
-def _dropout(x: Any, rate: Any, noise_shape: Any, seed: Any, name: str | None) -> Tensor:
+def _dropout(x: Any, rate: Any, noise_shape: Any, draw: Callable, name: str | None) -> Tensor:
+    """Dropout by the numbers in [0, 1) that `draw(shape, dtype)` returns."""
     with name_scope(name, "dropout", [x]):
         x = convert(x, name="x")
         if not x.dtype.is_floating:
@@ -50,8 +53,8 @@ def _dropout(x: Any, rate: Any, noise_shape: Any, seed: Any, name: str | None) -
                 raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {rate}")
         elif rate == 0:
             return x
-        draw = random_uniform(_noise_shape(x, noise_shape), dtype=x.dtype.base_dtype, seed=seed)
-        keep = get("Cast")(get("GreaterEqual")(draw, rate), DstT=x.dtype.base_dtype)
+        drawn = draw(_noise_shape(x, noise_shape), x.dtype.base_dtype)
+        keep = get("Cast")(get("GreaterEqual")(drawn, rate), DstT=x.dtype.base_dtype)
         out = x * (1 / (1 - rate)) * keep
         if not hasattr(out, "_value"):
             out.set_shape(x.shape)
@@ -75,11 +78,35 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
             raise ValueError(f"keep_prob must be a floating point number or Tensor (got {keep_prob!r})") from None
     if rate is None:
         raise ValueError("You must provide a rate to dropout.")
-    return _dropout(x, rate, noise_shape, seed, name)
+    return _dropout(x, rate, noise_shape, _seeded(seed), name)
+
+
+def _seeded(seed: Any) -> Callable:
+    return lambda shape, dtype: random_uniform(shape, dtype=dtype, seed=seed)
 
 
 @export(v2=["nn.dropout"])
 @dispatched
 def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
     """Sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate)."""
-    return _dropout(x, rate, noise_shape, seed, name)
+    return _dropout(x, rate, noise_shape, _seeded(seed), name)
+
+
+@export("nn.experimental.stateless_dropout")
+@dispatched
+def stateless_dropout(x: Any, rate: Any, seed: Any, rng_alg: Any = None, noise_shape: Any = None,
+                      name: str | None = None) -> Tensor:
+    """Dropout whose random numbers the seed alone decides.
+
+    >>> tf.nn.experimental.stateless_dropout(tf.ones([4]), rate=0.5, seed=[1, 0])
+    """
+    def draw(shape: Any, dtype: Any) -> Tensor:
+        return stateless_random_uniform(shape, seed, dtype=dtype, alg=rng_alg or "auto_select")
+    return _dropout(x, rate, noise_shape, draw, name)
+
+
+@export("nn.experimental.general_dropout")
+@dispatched
+def general_dropout(x: Any, rate: Any, uniform_sampler: Callable, noise_shape: Any = None, name: str | None = None) -> Tensor:
+    """Dropout by the numbers in [0, 1) that `uniform_sampler(shape, dtype)` returns."""
+    return _dropout(x, rate, noise_shape, lambda shape, dtype: uniform_sampler(shape=shape, dtype=dtype), name)

@@ -43,7 +43,10 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         dense_shape = convert(shape, dtypes.int64, named("shape"))
     values = tf.placeholder(dtype, [None], name=named("values"))
     indices = tf.placeholder(dtypes.int64, [None, rank], name=named("indices"))
-    return SparseTensor(indices, values, dense_shape)
+    made = SparseTensor(indices, values, dense_shape)
+    if rank is not None and not isinstance(shape, Tensor):
+        made.set_shape(shape)
+    return made
 
 
 @export("sparse.from_dense")

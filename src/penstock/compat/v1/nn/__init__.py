@@ -113,6 +113,7 @@ _attach(__name__, "v1", "nn.", {
     "xw_plus_b": "ops.nn.nn_misc",
     "zero_fraction": "ops.nn.nn_misc",
 }, (
+    "experimental",
     "rnn_cell",
     "seq2seq",
 ))

@@ -89,4 +89,6 @@ _attach(__name__, "v2", "nn.", {
     "weighted_moments": "ops.nn.normalization",
     "with_space_to_batch": "ops.nn.conv_functions",
     "zero_fraction": "ops.nn.nn_misc",
-})
+}, (
+    "experimental",
+))

@@ -1,0 +1,63 @@
+"""FunctionType: the signature of a tf.function with the types of its arguments and results, as text and as an object."""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from penstock._src.base.api import export
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec, type_spec_from_value
+
+
+class TypeText:
+    """A type as signatures show it: `TensorSpec(...)`, `Literal[2]`, `Tuple[...]`."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __repr__(self) -> str:
+        return _text(self.value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, TensorSpec):
+        return repr(TensorSpec(value.shape, value.dtype))
+    if isinstance(value, TypeSpec):
+        return repr(value)
+    if isinstance(value, Tensor) or hasattr(type(value), "_type_spec"):
+        return _text(type_spec_from_value(value))
+    if isinstance(value, Mapping):
+        return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
+    if isinstance(value, (tuple, list)):
+        kind = "Tuple" if isinstance(value, tuple) else "List"
+        return f"{kind}[{', '.join(map(_text, value))}]"
+    return f"Literal[{value!r}]"
+
+
+@export(v2=["types.experimental.FunctionType"])
+class FunctionType(inspect.Signature):
+    """The signature of a tf.function. Parameters are annotated with the types of one trace, or with None for all of them."""
+
+    @classmethod
+    def of(cls, signature: inspect.Signature) -> FunctionType:
+        """The type of a function that has not been traced."""
+        return cls([p.replace(annotation=p.empty, default=p.default) for p in signature.parameters.values()])
+
+    @classmethod
+    def of_trace(cls, signature: inspect.Signature, arguments: tuple, outputs: Any) -> FunctionType:
+        """The type of one trace, from its structured arguments and results."""
+        args, kwargs = arguments
+        given = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if k in signature.parameters}).arguments
+        typed = [p.replace(annotation=TypeText(given[p.name]), default=p.empty)
+                 for p in signature.parameters.values() if p.name in given]
+        return cls(typed, return_annotation=TypeText(outputs))
+
+    def described(self) -> str:
+        """The signature over several lines."""
+        lines = ["Input Parameters:"]
+        for p in self.parameters.values():
+            lines.append(f"  {p.name} ({p.kind.name}): {None if p.annotation is p.empty else p.annotation}")
+        out = None if self.return_annotation is self.empty else self.return_annotation
+        lines += ["  None"] if len(lines) == 1 else []
+        return "\n".join([*lines, "Output Type:", f"  {out}", "Captures:", "  None"])

@@ -1,0 +1,79 @@
+"""Behaviours of TensorFlow 2.21 that programs rely on, with the values it gives."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+
+def test_a_range_counts_in_its_own_type():
+    assert tf.range(0.1, 1.1, 0.1).shape == [10]
+    assert tf.function(lambda: tf.range(0.1, 1.1, 0.1))().shape == [10]
+    assert tf.range(tf.constant(0.1, tf.float64), 1.1, 0.1).shape == [11]        # the others were float32 before
+    assert tf.range(0., 1., 0.25).numpy().tolist() == [0, 0.25, 0.5, 0.75]
+
+
+def test_eye_of_booleans():
+    assert tf.eye(2, 3, dtype=tf.bool).numpy().tolist() == [[True, False, False], [False, True, False]]
+
+
+def test_indexed_slices_with_a_plain_shape_are_tensors():
+    assert tf.is_tensor(tf.IndexedSlices(tf.constant([1.]), tf.constant([0]), (2,)))
+
+
+def test_gather_nd_may_ignore_what_is_beyond():
+    params, at = tf.constant([[1, 2], [3, 4]]), [[0, 1], [7, 0], [1, -1]]
+    assert tf.gather_nd(params, at, bad_indices_policy="IGNORE").numpy().tolist() == [2, 0, 0]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.gather_nd(params, at, bad_indices_policy="ERROR")
+
+
+def test_types_of_numbers():
+    assert [d.name for d in (tf.float32, tf.int8, tf.bool, tf.string, tf.qint8, tf.complex64, tf.resource) if d.is_numeric] == \
+        ["float32", "int8", "qint8", "complex64"]
+
+
+def test_a_generator_is_saved_with_what_owns_it(tmp_path):
+    g = tf.random.Generator.from_seed(7)
+    path = tf.train.Checkpoint(g=g).write(str(tmp_path / "c"))
+    first = g.normal([3]).numpy()
+    again = tf.random.Generator.from_seed(8)
+    tf.train.Checkpoint(g=again).read(path).assert_consumed()
+    np.testing.assert_array_equal(again.normal([3]).numpy(), first)
+
+
+def test_dropout_by_seed():
+    x = tf.ones([100])
+    out = tf.nn.experimental.stateless_dropout(x, rate=0.5, seed=[1, 2]).numpy()
+    np.testing.assert_array_equal(out, tf.nn.experimental.stateless_dropout(x, rate=0.5, seed=[1, 2]).numpy())
+    drawn = tf.random.stateless_uniform([100], [1, 2]).numpy()
+    np.testing.assert_array_equal(out, np.where(drawn >= 0.5, 2.0, 0.0))
+    kept = tf.nn.experimental.general_dropout(x, 0.25, lambda shape, dtype: tf.zeros(shape, dtype))
+    assert not kept.numpy().any()
+
+
+def test_determinism_may_be_switched_off():
+    tf.config.experimental.enable_op_determinism()
+    assert tf.config.experimental.is_op_determinism_enabled()
+    tf.config.experimental.disable_op_determinism()
+    assert not tf.config.experimental.is_op_determinism_enabled()
+    assert tf.random.uniform([2]).shape == [2]
+
+
+def test_signatures_of_traces():
+    @tf.function
+    def f(x, y=2, *, z=None):
+        return {"a": x + 1.}, y
+    f(tf.constant(1.))
+    assert f.pretty_printed_concrete_signatures() == (
+        "Input Parameters:\n  x (POSITIONAL_OR_KEYWORD): TensorSpec(shape=(), dtype=tf.float32, name=None)\n"
+        "  y (POSITIONAL_OR_KEYWORD): Literal[2]\n  z (KEYWORD_ONLY): Literal[None]\nOutput Type:\n"
+        "  Tuple[Dict[['a', TensorSpec(shape=(), dtype=tf.float32, name=None)]], "
+        "TensorSpec(shape=(), dtype=tf.int32, name=None)]\nCaptures:\n  None")
+    assert list(f.function_type.parameters) == ["x", "y", "z"]
+
+
+def test_layers_and_strategies():
+    i = tf.keras.Input((4,), sparse=True)
+    model = tf.keras.Model(i, tf.keras.layers.Dense(2)(i))
+    assert model(tf.sparse.from_dense(np.eye(4, dtype=np.float32))).shape == [4, 2]
+    assert tf.distribute.MirroredStrategy([]).num_replicas_in_sync == tf.distribute.MirroredStrategy().num_replicas_in_sync
