@@ -77,3 +77,34 @@ def test_layers_and_strategies():
     model = tf.keras.Model(i, tf.keras.layers.Dense(2)(i))
     assert model(tf.sparse.from_dense(np.eye(4, dtype=np.float32))).shape == [4, 2]
     assert tf.distribute.MirroredStrategy([]).num_replicas_in_sync == tf.distribute.MirroredStrategy().num_replicas_in_sync
+
+
+def test_transforms_over_any_axes():
+    x = np.arange(24.).reshape(2, 3, 4)
+    np.testing.assert_allclose(tf.signal.fftnd(tf.constant(x, tf.complex64), axes=[0, 2]).numpy(), np.fft.fftn(x, axes=(0, 2)),
+                               atol=1e-3)
+    np.testing.assert_allclose(tf.signal.rfftnd(tf.constant(x), [2, 6], [0, 1]).numpy(), np.fft.rfftn(x, [2, 6], (0, 1)))
+    back = tf.signal.irfftnd(tf.signal.rfftnd(tf.constant(x)), fft_length=[2, 3, 4], axes=[0, 1, 2])
+    np.testing.assert_allclose(back.numpy(), x, atol=1e-9)
+    np.testing.assert_allclose(tf.signal.ifftnd(tf.constant(x, tf.complex128)).numpy(), np.fft.ifftn(x), atol=1e-12)
+
+
+def test_approximate_top_k_is_exact():
+    values, indices = tf.math.approx_max_k([[3., 1., 2.], [4., 9., 5.]], 2)
+    assert values.numpy().tolist() == [[3, 2], [9, 5]] and indices.numpy().tolist() == [[0, 2], [1, 2]]
+    assert tf.nn.approx_min_k([[3., 1., 2.], [4., 9., 5.]], 1, reduction_dimension=0).values.numpy().tolist() == [[3, 1, 2]]
+
+
+def test_memory_is_shared_by_dlpack():
+    import torch
+    theirs = torch.arange(4)
+    x = tf.experimental.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(theirs))
+    assert x.dtype == tf.int64 and x.numpy().tolist() == [0, 1, 2, 3]
+    back = torch.utils.dlpack.from_dlpack(tf.experimental.dlpack.to_dlpack(x))
+    assert back.data_ptr() == theirs.data_ptr()
+
+
+def test_where_a_program_stands():
+    seen = []
+    tf.function(lambda x: seen.append((tf.inside_function(), tf.is_symbolic_tensor(x))))(tf.constant(1))
+    assert seen == [(True, True)] and not tf.inside_function() and not tf.is_symbolic_tensor(tf.constant(1))

@@ -10,6 +10,8 @@ _attach(__name__, "v2", "math.", {
     "add": "ops.math.math",
     "add_n": "ops.math.aggregate",
     "angle": "ops.math.complex",
+    "approx_max_k": "ops.array.approx_top_k",
+    "approx_min_k": "ops.array.approx_top_k",
     "argmax": "ops.math.reduction",
     "argmin": "ops.math.reduction",
     "asin": "ops.math.elementwise",

@@ -7,6 +7,8 @@ _attach(__name__, "v2", "nn.", {
     "RNNCellDropoutWrapper": "models.rnn.keras_wrappers",
     "RNNCellResidualWrapper": "models.rnn.keras_wrappers",
     "all_candidate_sampler": "ops.nn.candidate_sampling",
+    "approx_max_k": "ops.array.approx_top_k",
+    "approx_min_k": "ops.array.approx_top_k",
     "atrous_conv2d": "ops.nn.conv_functions",
     "atrous_conv2d_transpose": "ops.nn.conv_functions",
     "avg_pool": "ops.nn.pool_functions",

@@ -11,7 +11,6 @@ import torch.utils.dlpack
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.eager.tensor import EagerTensor
-from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 
 
@@ -50,9 +49,3 @@ def async_clear_error() -> None:
 def is_symbolic_tensor(tensor: Any) -> bool:
     """Whether it is a tensor of a graph, which has no value yet."""
     return isinstance(tensor, Tensor) and not isinstance(tensor, EagerTensor)
-
-
-@export("inside_function")
-def inside_function() -> bool:
-    """Whether a tf.function is being traced."""
-    return not context.executing_eagerly() and context.eager_outside_functions()

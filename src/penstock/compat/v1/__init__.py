@@ -315,6 +315,7 @@ _attach(__name__, "v1", "", {
     "is_non_decreasing": "ops.control.checks",
     "is_numeric_tensor": "ops.control.checks",
     "is_strictly_increasing": "ops.control.checks",
+    "is_symbolic_tensor": "eager.dlpack",
     "is_tensor": "graph.convert",
     "is_variable_initialized": "state.variables.collections",
     "lbeta": "ops.math.special",

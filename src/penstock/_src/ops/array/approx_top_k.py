@@ -48,7 +48,8 @@ class ApproxTopK(NamedTuple):
 @export("math.approx_max_k", "nn.approx_max_k")
 @dispatched
 def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True, name: str | None = None) -> ApproxTopK:
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
+                 name: str | None = None) -> ApproxTopK:
     """The `k` largest elements along an axis, and where they are.
 
     >>> tf.math.approx_max_k([3., 1., 2.], 2).indices       # [0, 2]
@@ -61,7 +62,8 @@ def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
 @export("math.approx_min_k", "nn.approx_min_k")
 @dispatched
 def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True, name: str | None = None) -> ApproxTopK:
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
+                 name: str | None = None) -> ApproxTopK:
     """The `k` smallest elements along an axis, and where they are."""
     return ApproxTopK(*approx_top_k(operand, k=k, reduction_dimension=reduction_dimension, recall_target=recall_target,
                                     is_max_k=False, reduction_input_size_override=reduction_input_size_override,

@@ -18,6 +18,7 @@ from penstock._src.base.static_shape import rank_is
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope, name_scope
+from penstock._src.graph.trackable import AutoTrackable
 from penstock._src.kernels import philox
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import generator as torch_generator
@@ -182,7 +183,7 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
 
 
 @export("random.Generator", "random.experimental.Generator")
-class Generator:
+class Generator(AutoTrackable):
     """Random numbers with their own state, kept in a variable.
 
     >>> g = tf.random.Generator.from_seed(1234)

@@ -73,7 +73,7 @@ def _public(name: str, inverse_of_real: bool, real: bool) -> Callable:
             return _OPS[title.upper()](x, sizes if fft_length is None else fft_length, dims, **kinds)
     title = name.lower()
     call.__name__ = call.__qualname__ = title
-    call.__doc__ = f"The {title} transform over `axes`, by default all of them.\n\n    >>> tf.signal.{title}(x, axes=[0, 2])\n    "
+    call.__doc__ = f"The {title} transform over `axes`, by default all of them."
     return dispatched(call)
 
 

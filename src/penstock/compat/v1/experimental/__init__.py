@@ -9,6 +9,8 @@ _attach(__name__, "v1", "experimental.", {
     "ExtensionTypeSpec": "graph.extension_type",
     "Optional": "data.datasets.optional",
     "RowPartition": "library.ragged.row_partition",
+    "async_clear_error": "eager.dlpack",
+    "async_scope": "eager.dlpack",
     "dispatch_for_api": "ops.composite",
     "dispatch_for_binary_elementwise_apis": "ops.composite",
     "dispatch_for_binary_elementwise_assert_apis": "ops.composite",
@@ -16,6 +18,7 @@ _attach(__name__, "v1", "experimental.", {
     "function_executor_type": "eager.function",
     "unregister_dispatch_for": "ops.composite",
 }, (
+    "dlpack",
     "extension_type",
     "numpy",
 ))

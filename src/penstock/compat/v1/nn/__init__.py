@@ -4,6 +4,8 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "nn.", {
     "all_candidate_sampler": "ops.nn.candidate_sampling",
+    "approx_max_k": "ops.array.approx_top_k",
+    "approx_min_k": "ops.array.approx_top_k",
     "atrous_conv2d": "ops.nn.conv_functions",
     "atrous_conv2d_transpose": "ops.nn.conv_functions",
     "avg_pool": "ops.nn.pool_functions",
