@@ -134,3 +134,16 @@ def test_recompute_grad(mode):
 @modes
 def test_grad_pass_through(mode):
     assert mode.grads(lambda x: tf.grad_pass_through(tf.round)(x), F(2.6)) == (3, [1])
+
+
+def test_tokens_cannot_be_guessed():
+    """A graph of a stranger that names "pyfunc_0", or the next of some order, finds no function of this program."""
+    with tf.Graph().as_default() as graph:
+        for _ in range(3):
+            tf.py_func(lambda: 1.0, [], tf.double)
+        tokens = [op.get_attr("token") for op in graph.get_operations() if op.type == "PyFunc"]
+    assert len(set(tokens)) == 3 and all(len(t) >= len("pyfunc_") + 32 for t in tokens)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        for token in ("pyfunc_0", "pyfunc_1"):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not found"):
+                sess.run(tf.raw_ops.PyFunc(input=[], token=token, Tout=[tf.double]))

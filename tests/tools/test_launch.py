@@ -2,16 +2,18 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.cluster import launch, tf_config
+from penstock._src.cluster import launch, status, tf_config
 from penstock._src.cluster.ports import free_addresses
 from penstock._src.tools.main import main
 from tests.checks import eventually
@@ -33,6 +35,11 @@ def started(*args):
     return subprocess.Popen([sys.executable, "-m", "penstock", "launch", *args], stdout=subprocess.PIPE, text=True)
 
 
+def task_lines(launcher):
+    """What the tasks print, without what the launcher says of them."""
+    return (line for line in launcher.stdout if not line.startswith("-- "))
+
+
 def gone(pid):
     try:
         os.kill(pid, 0)
@@ -50,7 +57,7 @@ while job == "ps" or not os.path.exists(f"{folder}/ps"):       # which ends when
     time.sleep(0.02)
 """)
     assert main(["launch", "--ps", "1", "--workers", "2", path, "--rate=1", "x"]) == 0
-    lines = [ln for ln in capfd.readouterr().out.splitlines() if "cluster" in ln]
+    lines = [ln for ln in capfd.readouterr().out.splitlines() if "cluster" in ln and ln.startswith("[")]
     assert sorted(ln.split("] ")[0].strip("[ ") for ln in lines) == ["ps 0", "worker 0", "worker 1"]
     clusters = {json.dumps(json.loads(ln.split("] ", 1)[1].split("}}")[0] + "}}")["cluster"]) for ln in lines}
     assert len(clusters) == 1 and len(set(sum(json.loads(clusters.pop()).values(), []))) == 3
@@ -95,12 +102,45 @@ if index == 1: os.kill(os.getpid(), signal.SIGSTOP)
 time.sleep(100)
 """)
     launcher = started("--ps", "1", "--workers", "2", path)
-    pids = [int(p) for _ in range(3) for p in launcher.stdout.readline().split("] ")[1].split()]
+    lines = task_lines(launcher)
+    pids = [int(p) for _ in range(3) for p in next(lines).split("] ")[1].split()]
     launcher.send_signal(signal.SIGINT)
     launcher.stdout.read()
     assert launcher.wait(20) == 128 + signal.SIGINT
     launcher.stdout.close()
     assert eventually(lambda: all(map(gone, pids)))
+
+
+def test_what_launch_prints_leads_to_the_cluster(script, monkeypatch):
+    """The status command works as it is printed, with no secret set; the page is served at the printed address."""
+    for name in ("PENSTOCK_SECRET", "PENSTOCK_SECRET_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    path = script("""
+import penstock.compat.v1 as tf
+server = tf.train.Server(config["cluster"], job, index)
+while not os.path.exists(os.path.join(folder, "end")): time.sleep(0.05)
+""")
+    launcher = started("--ps", "1", "--workers", "1", path)
+    try:
+        said = {}
+        for line in launcher.stdout:
+            if line.startswith("-- "):
+                said.update([line[3:].split(maxsplit=1)])
+            if "is ready" in line:
+                assert re.search(r"\] INFO \d\d:\d\d:\d\d /job:\w+/replica:0/task:0 is ready at grpc://", line), line
+                if "/job:ps" in line:
+                    break
+        command, target = said["status"].split()[1:]
+        assert command == "status" and target.removeprefix("grpc://") in said["cluster"]
+        tasks = status.ask(target, timeout=60.0)["tasks"]
+        assert {t["task"] for t in tasks} == {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"}
+        with urllib.request.urlopen(said["page"].strip(), timeout=60) as page:
+            assert "/job:ps/replica:0/task:0" in page.read().decode()
+    finally:
+        pathlib.Path(path).with_name("end").touch()
+        launcher.stdout.read()
+        launcher.stdout.close()
+        assert launcher.wait(60) == 0
 
 
 def test_a_server_from_the_command_line():
@@ -139,7 +179,8 @@ def test_mistakes_are_said_in_one_line(monkeypatch, capsys, tmp_path):
 
 def test_tasks_do_not_outlive_a_launcher_that_is_killed(script):
     launcher = started("--ps", "0", "--workers", "2", script("print(os.getpid())\ntime.sleep(100)"))
-    pids = [int(launcher.stdout.readline().split("] ")[1]) for _ in range(2)]
+    lines = task_lines(launcher)
+    pids = [int(next(lines).split("] ")[1]) for _ in range(2)]
     launcher.kill()
     launcher.wait(20)
     launcher.stdout.close()

@@ -243,13 +243,15 @@ def coordinated_loop(tf, strategy):
         w, b = variables(tf)
         optimizer = tf.keras.optimizers.SGD(RATE)
 
-    @tf.function
-    def step(iterator):
-        x, y = next(iterator)
+    def replica(x, y):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((x @ w + b - y) ** 2)
         optimizer.apply_gradients(zip(tape.gradient(loss, [w, b]), [w, b]))
         return loss
+
+    @tf.function
+    def step(iterator):
+        return strategy.run(replica, args=next(iterator))
     iterator = iter(coordinator.create_per_worker_dataset(lambda: dataset_of(tf).repeat()))
     for _ in range(STEPS):
         coordinator.schedule(step, args=(iterator,))

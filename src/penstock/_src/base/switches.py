@@ -59,6 +59,12 @@ SECRET_FILE = _switch("PENSTOCK_SECRET_FILE", str, "", "Clusters", "A file that 
 TLS_CERT = _switch("PENSTOCK_TLS_CERT", str, "", "Clusters", "The file of this process's TLS certificate.")
 TLS_KEY = _switch("PENSTOCK_TLS_KEY", str, "", "Clusters", "The file of the certificate's key.")
 TLS_CA = _switch("PENSTOCK_TLS_CA", str, "", "Clusters", "The file of the authority that signed the cluster's certificates.")
+STATUS_PAGE = _switch("PENSTOCK_STATUS_PAGE", str, "", "Clusters",
+                      "PORT:KEY, to serve the status page from the start, at this port and under this key.")
+LOG_LINES = _switch("PENSTOCK_LOG_LINES", flag, "0", "Clusters",
+                    "Log with level and time of day, and what is only informative, too, as `penstock launch` has tasks do.")
+FILE_FOLDERS = _switch("PENSTOCK_FILE_FOLDERS", str, "", "Clusters",
+                       "The folders, separated by ':', that ops of this process may use (docs/security.md); empty: all.")
 HEARTBEAT_SECONDS = _switch("PENSTOCK_HEARTBEAT_SECONDS", float, "1", "Clusters",
                             "Seconds between heartbeats. A task that is silent for four of them is considered lost.")
 SHARED_MEMORY = _switch("PENSTOCK_SHARED_MEMORY", float, "2", "Clusters",

@@ -11,6 +11,7 @@ import threading
 from logging import DEBUG, ERROR, FATAL, INFO, WARN
 from typing import Any
 
+from penstock._src.base import switches
 from penstock._src.base.api import export
 
 for _name, _level in (("DEBUG", DEBUG), ("INFO", INFO), ("WARN", WARN), ("ERROR", ERROR), ("FATAL", FATAL)):
@@ -37,6 +38,10 @@ def get_logger() -> _logging.Logger:
                     _logger.setLevel(INFO)
                 handler = _logging.StreamHandler(sys.stdout if interactive else sys.stderr)
                 handler.setFormatter(_logging.Formatter(_logging.BASIC_FORMAT))
+                if switches.LOG_LINES.value():
+                    _logger.setLevel(INFO)
+                    handler.setFormatter(_logging.Formatter("%(levelname)s %(asctime)s %(message)s", "%H:%M:%S"))
+                    _logging.getLogger("penstock").addHandler(handler)
                 _logger.addHandler(handler)
         return _logger
 

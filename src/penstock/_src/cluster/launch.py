@@ -1,11 +1,13 @@
 """A cluster on this machine: one process per task, watched, restarted when it dies, ended together.
 
-Every process gets TF_CONFIG, a common secret (PENSTOCK_SECRET), and a part of the cores. The job is done when all tasks but the
-parameter servers have ended well; then those are ended too.
+Every process gets TF_CONFIG, the secret (PENSTOCK_SECRET; without one, the user's own, which `penstock status` finds), a part
+of the cores, and log lines with level and time. The job is done when all tasks but the parameter servers have ended well; then
+those are ended too.
 """
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -17,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock._src.base import switches
+from penstock._src.cluster import security
 from penstock._src.cluster.ports import free_addresses
 from penstock._src.cluster.tf_config import tf_config
 
@@ -53,6 +55,7 @@ def surroundings(cluster: dict[str, list[str]], job: str, index: int, secret: st
     tasks = sum(map(len, cluster.values()))
     share = str(max(1, (os.cpu_count() or 1) // tasks))
     return {"TF_CONFIG": tf_config(cluster, job, index), "PENSTOCK_SECRET": secret, "PYTHONUNBUFFERED": "1",
+            "PENSTOCK_LOG_LINES": "1",
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)}
 
 
@@ -188,14 +191,35 @@ class Launcher:
 
 def local_tasks(script: list[str], jobs: dict[str, int], plain_ps: bool = False, secret: str | None = None) -> list[Task]:
     """The tasks that run a script on this machine: `jobs` has the number of tasks of each job."""
-    addresses = iter(free_addresses(sum(jobs.values())))
+    addresses = iter(free_addresses(sum(jobs.values()) + 1))
     cluster = {job: [next(addresses) for _ in range(count)] for job, count in jobs.items() if count and job != OUTSIDE}
-    secret = secret or switches.SECRET.value() or secrets.token_hex(32)
+    secret = secret or security.secret().decode()
+    page = f"{next(addresses).rpartition(':')[2]}:{secrets.token_urlsafe(24)}"
     with open(script[0], encoding="utf-8", errors="replace") as file:
         source = file.read()
     made = []
     for job, count in jobs.items():
         for i in range(count):
             command = command_of(sys.executable, script, source, cluster, job, i, plain_ps)
-            made.append(Task(job, i, command, surroundings(cluster, job, i, secret)))
+            shown = {"PENSTOCK_STATUS_PAGE": page} if (job, i) == (_asked(cluster), 0) else {}
+            made.append(Task(job, i, command, {**surroundings(cluster, job, i, secret), **shown}))
     return made
+
+
+def _asked(cluster: dict[str, list[str]]) -> str:
+    """The job whose first task is asked for the state of the cluster: one that serves in most programs."""
+    return next((job for job in (SERVES, "chief", "worker") if cluster.get(job)), "")
+
+
+def where(tasks: Iterable[Task]) -> list[str]:
+    """What an operator has to know of a cluster: addresses, the command that shows its state, and the page's address."""
+    found = {t.name: t.environment for t in tasks}
+    cluster = json.loads(next(iter(found.values()))["TF_CONFIG"])["cluster"]
+    asked = _asked(cluster)
+    if not asked:
+        return []
+    address = cluster[asked][0]
+    port, _, key = found[f"{asked} 0"]["PENSTOCK_STATUS_PAGE"].partition(":")
+    return ["cluster  " + "  ".join(f"{job}: {', '.join(of)}" for job, of in cluster.items()),
+            f"status   penstock status grpc://{address}",
+            f"page     http://{address.rpartition(':')[0]}:{port}/?key={key}"]

@@ -6,12 +6,12 @@ launched them. A task keeps its address when it is started again on the same mac
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from typing import Any
 
-from penstock._src.base import errors, switches
+from penstock._src.base import errors
 from penstock._src.cluster import launch as local
+from penstock._src.cluster import security
 from penstock._src.cluster.ports import free_addresses
 
 
@@ -55,7 +55,7 @@ def _inherited() -> dict[str, str]:
 
 def _launch(ray: Any, script: list[str], jobs: dict[str, int], plain_ps: bool, restarts: int) -> int:
     script = [os.path.abspath(script[0]), *script[1:]]
-    secret = switches.SECRET.value() or secrets.token_hex(32)
+    secret = security.secret().decode()
     runner = ray.remote(_Runner).options(num_cpus=0.1, max_restarts=restarts, max_task_retries=restarts)
     names = [(job, i) for job, count in jobs.items() for i in range(count)]
     actors = {name: runner.remote(f"{name[0]} {name[1]}") for name in names}

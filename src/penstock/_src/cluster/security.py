@@ -23,7 +23,7 @@ from typing import Any
 from penstock._src.base import errors, switches
 from penstock._src.base.waits import Wait
 from penstock._src.cluster import tls
-from penstock._src.cluster.user_secret import user_secret
+from penstock._src.cluster.user_secret import user_folders, user_secret
 
 _SIZE = 32
 _HELLO = b"penstock2"
@@ -43,6 +43,11 @@ def given_secret() -> bytes:
 def secret() -> bytes:
     """The secret of this process: the one it was given, or its user's. Certificates alone do without one."""
     return given_secret() or (b"" if tls.files() is not None else user_secret())
+
+
+def private_files() -> list[str]:
+    """The files with this process's secrets, which the ops of clients must not read."""
+    return [switches.SECRET_FILE.value(), switches.TLS_KEY.value(), *map(str, user_folders())]
 
 
 def is_loopback(host: str) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches, tf_logging
 from penstock._src.base.api import export
 from penstock._src.base.service import supervise
 from penstock._src.cluster import security, shared, wire
@@ -36,6 +36,7 @@ from penstock._src.cluster.view import View, Views
 from penstock._src.collective.hub import Hub
 from penstock._src.execute.context import ResourceManager
 from penstock._src.graph.messages import ServerDef
+from penstock._src.io import confine
 from penstock._src.kernels.devices.device_config import use_threads
 
 _LOOK_SECONDS = 0.5                 # how often busy connections are inspected
@@ -85,6 +86,7 @@ class Server:
         _check_addresses(cluster)
         self._credentials = security.Credentials(serving=True)
         self._credentials.check_address(host)
+        confine.keep_private(*security.private_files())
         self._resources = ResourceManager()
         task, self.incarnation = task_name(self._server_def.job_name, self._server_def.task_index), secrets.randbits(62)
         defaults = self._server_def.default_session_config
@@ -132,6 +134,12 @@ class Server:
         if not self._threads:
             self._threads = [supervise(f"penstock {what} {self._port}", work, self._ended)
                              for what, work in (("door", self._door.accept), ("watcher", self._look))]
+            tf_logging.info("%s is ready at %s", self._peers.task, self.target)
+            if switches.STATUS_PAGE.value():
+                try:
+                    self._page_url()
+                except OSError as e:
+                    tf_logging.warning("The status page cannot be served: %s", e)
 
     def join(self) -> None:
         """Waits until the server is stopped: forever, in most programs."""
@@ -285,7 +293,8 @@ class Server:
         from penstock._src.cluster.status_page import StatusPage
         with self._lock:
             if self._page is None:
-                self._page = StatusPage(self._host, self._status.cluster)
+                port, _, key = switches.STATUS_PAGE.value().partition(":")
+                self._page = StatusPage(self._host, self._status.cluster, int(port or 0), key)
             return self._page.url
 
     def _create(self, header: dict, values: list, sock: Any) -> tuple[dict, list]:

@@ -35,8 +35,8 @@ def render(tasks: list[dict[str, Any]]) -> str:
 class StatusPage:
     """A small web server in a thread."""
 
-    def __init__(self, host: str, collect: Callable[[], list[dict[str, Any]]]):
-        key = secrets.token_urlsafe(24)
+    def __init__(self, host: str, collect: Callable[[], list[dict[str, Any]]], port: int = 0, key: str = ""):
+        key = key or secrets.token_urlsafe(24)
 
         class Handler(http.server.BaseHTTPRequestHandler):
             timeout = 10.0
@@ -58,7 +58,7 @@ class StatusPage:
 
             def log_message(self, *args: Any) -> None:
                 """Says nothing."""
-        self._server = http.server.ThreadingHTTPServer((host, 0), Handler)
+        self._server = http.server.ThreadingHTTPServer((host, port), Handler)
         self.url = f"http://{host}:{self._server.server_address[1]}/?key={key}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="penstock status", daemon=True)
         self._thread.start()

@@ -25,6 +25,11 @@ def user_secret() -> bytes:
     return _kept(os.environ.get("XDG_CONFIG_HOME", ""), os.environ.get("HOME", ""), tempfile.gettempdir())
 
 
+def user_folders() -> list[pathlib.Path]:
+    """The folders that the secret may be in."""
+    return _folders(os.environ.get("XDG_CONFIG_HOME", ""), os.environ.get("HOME", ""), tempfile.gettempdir())
+
+
 @functools.lru_cache(maxsize=8)
 def _kept(config: str, home: str, temporary: str) -> bytes:
     """The secret for one set of folders: a process reads the file once."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock._src.base import errors
-from penstock._src.io import locks
+from penstock._src.io import confine, locks
 
 _KINDS: dict[type, type] = {
     FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
@@ -41,7 +41,8 @@ def as_text(path: Any) -> str:
 
 
 def remote(path: str) -> Any:
-    """The fsspec file system of a path, and the path in it; None for a local path."""
+    """The fsspec file system of a path, and the path in it; None for a local path. Every use of a file goes through here."""
+    confine.check(path)
     if "://" not in path:
         return None
     from fsspec.core import url_to_fs
@@ -114,9 +115,11 @@ def listdir(path: Any) -> list[str]:
 def glob(pattern: Any) -> list[str]:
     """The paths that match a pattern, in order."""
     pattern = as_text(pattern)
-    far = remote(pattern)
+    far = None if "://" not in pattern and _glob.has_magic(pattern) else remote(pattern)
     if far is None:
-        return sorted(_matching(pattern)) if _glob.has_magic(pattern) else [pattern] if os.path.exists(pattern) else []
+        if not _glob.has_magic(pattern):
+            return [pattern] if os.path.exists(pattern) else []
+        return sorted(filter(confine.allows, _matching(pattern)))
     scheme = pattern.partition("://")[0]
     return sorted(f"{scheme}://{p}" for p in far[0].glob(far[1]))
 
@@ -201,6 +204,7 @@ def rmtree(path: Any) -> None:
 def rename(old: Any, new: Any, overwrite: bool = True) -> None:
     """Gives a file another name; in place of a file of that name only if `overwrite`."""
     old, new = as_text(old), as_text(new)
+    confine.check(new)
     _free(new, overwrite)
     far = remote(old)
     with typed(old):
@@ -270,6 +274,7 @@ def atomic(path: Any) -> Iterator[Any]:
 def atomic_name(path: Any) -> Iterator[str]:
     """The name of an empty local file to write, which takes its place at the end; for libraries that open files themselves."""
     path = as_text(path)
+    confine.check(path)
     with beside(path) as (file, temporary):
         yield temporary
         publish(file, temporary, path)

@@ -4,11 +4,11 @@
 
 Each process finds its place in TF_CONFIG. Of the flags --job_name, --task_index, --ps_hosts and --worker_hosts it is
 given those that occur in the text of the script, because that is how textbook programs ask for them. A script that imports
-tensorflow is run as `penstock run` does it. Ports are free ones
-of this machine, and a common secret is made for the cluster (PENSTOCK_SECRET, unless it is set). What the tasks print
-comes out with their names before it. A task that dies is started again, after a pause that grows, --restarts times at
-most. The job is done when all tasks but the parameter servers have ended well. Ctrl-C ends all of them. The exit status
-is 0, or that of the task that failed too often.
+tensorflow is run as `penstock run` does it. Ports are free ones of this machine. The secret is PENSTOCK_SECRET, or else that
+of the user: the `penstock status` command that is printed at the start, with the addresses and a page for the browser, works
+as it is. What the tasks print comes out with their names before it. A task that dies is started again, after a pause that
+grows, --restarts times at most. The job is done when all tasks but the parameter servers have ended well. Ctrl-C ends all
+of them. The exit status is 0, or that of the task that failed too often.
 
 With --on ray, tasks are actors of a Ray cluster (pip install 'penstock[ray]'): Ray places them, restarts them and
 collects their logs.
@@ -49,13 +49,15 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError("--coordinated is for this machine (--on here).")
         from penstock._src.cluster.launch_ray import launch
         return launch([args.script, *args.args], jobs, args.plain_ps, args.restarts, args.address)
-    from penstock._src.cluster.launch import Launcher, local_tasks
+    from penstock._src.cluster.launch import Launcher, local_tasks, where
     screen = _Screen()
     launcher = Launcher(local_tasks([args.script, *args.args], jobs, args.plain_ps), args.restarts, screen.say,
                         screen.status if sys.stdout.isatty() else None,
                         ("ps", "worker") if args.coordinated else ("ps",))
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, lambda number, _: launcher.stop(128 + number))
+    for line in where(launcher.tasks):
+        screen.say(f"-- {line}")
     code = launcher.run()
     screen.say(f"-- {launcher.summary()}")
     return code

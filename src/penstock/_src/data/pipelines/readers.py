@@ -13,7 +13,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines.base import BlockCursor, Cursor, Stage
-from penstock._src.io import lmdb_file, paths
+from penstock._src.io import confine, lmdb_file, paths
 from penstock._src.io.record import Inflated, RecordReader
 from penstock._src.kernels import strings
 
@@ -297,6 +297,7 @@ class _SqlCursor(Cursor):
     def _open(self) -> None:
         import sqlite3
         stage = self._stage
+        confine.check(stage.path)
         try:
             self._connection = sqlite3.connect(f"file:{urllib.parse.quote(stage.path)}?mode=rw", uri=True,
                                                check_same_thread=False)

@@ -16,6 +16,7 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.io import confine
 from penstock._src.kernels import strings
 from penstock._src.kernels.summarize import summarize as summarize_value
 from penstock._src.ops.registry import get, op
@@ -95,6 +96,7 @@ def _print_v2_kernel(input, *, output_stream, end):
 
 def _write(stream: str, text: str) -> None:
     if stream.startswith(_FILE):
+        confine.check(stream[len(_FILE):])
         try:
             with _file_lock, open(stream[len(_FILE):], "a", encoding="utf-8") as file:
                 file.write(text)

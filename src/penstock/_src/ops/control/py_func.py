@@ -1,7 +1,7 @@
 """Python functions as ops: tf.py_function (eager tensors, differentiable), tf.numpy_function and tf.py_func (arrays)."""
 from __future__ import annotations
 
-import itertools
+import secrets
 import traceback
 import weakref
 from collections.abc import Callable
@@ -26,7 +26,6 @@ eager_py_func = op("EagerPyFunc", "input: Tin -> output: Tout",
 for _op in (py_func_op, py_func_stateless, eager_py_func):
     _op.shape(lambda input, *, Tout: [None] * len(Tout))
 
-_tokens = itertools.count()
 _registered: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 _KINDS = ((TypeError, errors.InvalidArgumentError), (ValueError, errors.InvalidArgumentError),
           (StopIteration, errors.OutOfRangeError), (MemoryError, errors.ResourceExhaustedError),
@@ -44,7 +43,7 @@ class _Function:
 
     def __init__(self, function: Callable, types: list, for_gradient: bool = False):
         self.function, self.types, self.for_gradient = function, types, for_gradient
-        self.name = f"pyfunc_{next(_tokens)}"
+        self.name = f"pyfunc_{secrets.token_hex(16)}"        # a graph of a stranger cannot name a function of this program
         _registered[self.name] = self
 
     @property

@@ -18,6 +18,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.random_seed import get_seed
 from penstock._src.graph.scopes import name_scope
+from penstock._src.io import confine
 from penstock._src.kernels import candidates, philox
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.composite import dispatched
@@ -136,6 +137,7 @@ def _fixed_distribution(vocab_file: str, unigrams: tuple, distortion: float, num
 
 def _read_weights(vocab_file: str) -> np.ndarray:
     """The last column of a comma-separated file."""
+    confine.check(vocab_file)
     try:
         with open(vocab_file, encoding="utf-8") as lines:
             cells = [line.rstrip("\n").rsplit(",", 1)[-1] for line in lines if line.strip()]

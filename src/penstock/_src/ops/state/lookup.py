@@ -7,6 +7,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.io import confine
 from penstock._src.kernels import strings
 from penstock._src.kernels.tables import DenseTable, StaticTable, Table
 from penstock._src.ops.registry import op
@@ -274,6 +275,7 @@ def _check_columns(table: StaticTable, key_index: int, value_index: int) -> None
 
 def _lines(path: str, limit: int) -> list[bytes]:
     """The lines of a file, at most `limit` of them (exactly that many, unless it is -1)."""
+    confine.check(path)
     try:
         with open(path, "rb") as file:
             lines = file.read().replace(b"\r", b"").split(b"\n")

@@ -16,6 +16,7 @@ from penstock._src.io.messages import SavedModel
 from penstock._src.state.checkpoint.saver import Saver, all_saveable_objects, import_meta_graph_with_return_elements
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
+from penstock._src.state.saved_model.restricted import check as check_restricted
 from penstock._src.state.saved_model.signatures import load_op_from_signature_def
 
 
@@ -57,12 +58,19 @@ def maybe_saved_model_directory(export_dir: Any) -> bool:
 
 
 @export(v1=["saved_model.load", "saved_model.loader.load"])
-def load(sess: Any, tags: Any, export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
+def load(sess: Any, tags: Any, export_dir: Any, import_scope: str | None = None, *, restricted: bool = False,
+         **saver_kwargs: Any) -> Any:
     """Loads the graph with these tags into a session, with its variables; returns its MetaGraphDef.
+
+    A SavedModel is a program, and loading it runs its `main_op`. With `restricted`, a model that could use files, Python
+    functions or other tasks is refused (PermissionDeniedError).
 
     >>> meta_graph = tf.saved_model.load(sess, [tf.saved_model.SERVING], "/tmp/model")
     """
-    return SavedModelLoader(export_dir).load(sess, tags, import_scope, **saver_kwargs)
+    loader = SavedModelLoader(export_dir)
+    if restricted:
+        check_restricted(loader.get_meta_graph_def_from_tags(tags))
+    return loader.load(sess, tags, import_scope, **saver_kwargs)
 
 
 def asset_files(meta_graph: Any) -> list:

@@ -31,6 +31,7 @@ from penstock._src.state.saved_model import revived_types
 from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
 from penstock._src.state.saved_model.model_loader import SavedModelLoader, asset_files, parse_saved_model
 from penstock._src.state.saved_model.restored_function import RestoredConcreteFunction, RestoredFunction, SignatureFunction
+from penstock._src.state.saved_model.restricted import check as check_restricted
 from penstock._src.state.saved_model.structures import decode
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
 from penstock._src.state.variables.resource import ResourceVariable
@@ -128,8 +129,11 @@ class SignatureMap(Trackable, Mapping):
 
 
 @export(v2=["saved_model.load"], v1=["saved_model.load_v2"])
-def load(export_dir: Any, tags: Any = None, options: Any = None) -> Any:
+def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: bool = False) -> Any:
     """The root object of a SavedModel, with its variables and functions.
+
+    A SavedModel is a program, and loading it runs its initializers. With `restricted`, a model that could use files, Python
+    functions or other tasks is refused (PermissionDeniedError).
 
     >>> model = tf.saved_model.load("/tmp/model")
     >>> model.signatures["serving_default"](x=tf.constant([1.0]))
@@ -139,6 +143,9 @@ def load(export_dir: Any, tags: Any = None, options: Any = None) -> Any:
         if tags is not None and isinstance(tags, str):
             tags = [tags]
         model = parse_saved_model(export_dir)
+        if restricted:
+            for found in model.meta_graphs:
+                check_restricted(found)
         if len(model.meta_graphs) == 1 and model.meta_graphs[0].HasField("object_graph_def"):
             meta_graph = model.meta_graphs[0]
             have = set(meta_graph.meta_info_def.tags)

@@ -1,0 +1,58 @@
+"""Which files this process may use: a server that others connect to runs their file ops with its own rights.
+
+`PENSTOCK_FILE_FOLDERS` declares folders, separated by os.pathsep (":"; folders of other file systems as "s3://bucket/data").
+Where it is set, ops, checkpoints, event files and `tf.io.gfile` reach only what lies in one of them, after links are followed,
+in all of the process. Without it, every folder is allowed, so that training programs work as they are. Files that were declared
+private, as a server declares its secret and its key, are out of reach for ops in either case.
+"""
+from __future__ import annotations
+
+import functools
+import os
+
+from penstock._src.base import errors, switches
+
+_private: set[str] = set()
+
+
+def keep_private(*files: str) -> None:
+    """Has ops refuse files, or all that is in folders."""
+    _private.update(os.path.realpath(f) for f in files if f)
+
+
+def check(path: str) -> None:
+    """PermissionDeniedError if ops may not use a path."""
+    declared = switches.FILE_FOLDERS.value()
+    if not declared and not _private:
+        return
+    there = path if "://" in path else os.path.realpath(path)
+    if any(_within(there, p) for p in _private):
+        raise errors.PermissionDeniedError(None, None, f"{path} holds a secret of this server, which ops may not use.")
+    if declared and (".." in there.split("/") or not any(_within(there, f) for f in _folders(declared))):
+        raise errors.PermissionDeniedError(
+            None, None, f"{path} is in none of the folders that PENSTOCK_FILE_FOLDERS declares for this process: {declared}")
+
+
+def allows(path: str) -> bool:
+    """Whether ops may use a path."""
+    try:
+        check(path)
+    except errors.PermissionDeniedError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=8)
+def _folders(declared: str) -> tuple[str, ...]:
+    parts, made = declared.split(os.pathsep), []
+    while parts:
+        part = parts.pop(0)
+        if parts and parts[0].startswith("//"):            # "s3" ":" "//bucket/data"
+            made.append(f"{part}:{parts.pop(0)}".rstrip("/"))
+        elif part:
+            made.append(os.path.realpath(part))
+    return tuple(made)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

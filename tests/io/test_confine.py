@@ -1,0 +1,71 @@
+"""Which files a process may use, when PENSTOCK_FILE_FOLDERS declares folders."""
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.cluster import security
+from penstock._src.io import confine, paths
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    for folder in (inside, outside):
+        (folder / "data").write_text("text")
+    monkeypatch.setenv("PENSTOCK_FILE_FOLDERS", f"{inside}:s3://bucket/models")
+    return inside, outside
+
+
+def test_uses_of_files_outside_are_refused(folders):
+    inside, outside = folders
+    (inside / "link").symlink_to(outside / "data")
+    uses = [paths.read_bytes, paths.exists, paths.isdir, paths.stat, paths.remove, paths.rmtree,
+            lambda p: paths.write_atomically(p, b""), lambda p: paths.rename(p, inside / "x"),
+            lambda p: paths.rename(inside / "data", p), lambda p: paths.copy(p, inside / "x"), paths.listdir, paths.makedirs,
+            tf.gfile.Exists]
+    for use in uses:
+        for path in (outside / "data", inside / ".." / "outside" / "data", inside / "link", "s3://bucket/other",
+                     "s3://bucket/models/../other"):
+            with pytest.raises(tf.errors.PermissionDeniedError, match="PENSTOCK_FILE_FOLDERS"):
+                use(str(path))
+    assert paths.glob(str(inside.parent / "*" / "data")) == [str(inside / "data")]
+    assert paths.read_bytes(inside / "data") == b"text" and (outside / "data").read_text() == "text"
+
+
+def test_ops_and_checkpoints_work_inside_and_not_outside(folders):
+    inside, outside = folders
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.get_variable("v", initializer=1.0)
+        sess.run(v.initializer)
+        tf.train.Saver().save(sess, str(inside / "model"))
+        assert sess.run(tf.read_file(str(inside / "data"))) == b"text"
+        with pytest.raises(tf.errors.PermissionDeniedError):
+            tf.train.Saver().save(sess, str(outside / "model"))
+        table = tf.lookup.TextFileInitializer(str(outside / "data"), tf.string, 0, tf.int64, 1)
+        for op in (tf.read_file(str(outside / "data")), tf.write_file(str(outside / "new"), "x"),
+                   tf.raw_ops.PrintV2(input="x", output_stream=f"file://{outside}/new"),
+                   tf.data.TFRecordDataset(str(outside / "data")).make_one_shot_iterator().get_next(),
+                   tf.lookup.StaticHashTable(table, -1).initializer):
+            with pytest.raises(tf.errors.PermissionDeniedError):
+                sess.run(op)
+    assert [p.name for p in outside.iterdir()] == ["data"]
+
+
+@pytest.mark.distributed
+def test_a_client_cannot_read_the_servers_secret(tmp_path, monkeypatch):
+    monkeypatch.delenv("PENSTOCK_FILE_FOLDERS", raising=False)
+    monkeypatch.setattr(confine, "_private", set())
+    secret = tmp_path / "secret"
+    secret.write_text("a secret for this test")
+    monkeypatch.setenv("PENSTOCK_SECRET_FILE", str(secret))
+    assert str(secret) in security.private_files()
+    server = tf.train.Server.create_local_server()
+    try:
+        (tmp_path / "link").symlink_to(secret)
+        with tf.Graph().as_default(), tf.Session(server.target) as sess:
+            for path in (secret, tmp_path / "link"):
+                with pytest.raises(tf.errors.PermissionDeniedError, match="secret"):
+                    sess.run(tf.read_file(str(path)))
+    finally:
+        server.stop()
