@@ -19,7 +19,7 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help wheel demo test test-slow public lint oracle models conformance bench chaos clean
+.PHONY: help wheel demo test test-slow public lint oracle models conformance bench fuzz chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -31,6 +31,7 @@ help:
 	@echo "make models       GPT-2 and BERT as published, against real TensorFlow: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
+	@echo "make fuzz         damaged files and hostile arguments, five minutes more of them (ARGS='--minutes 600' passes options)"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
 	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
 	@echo "make clean        remove the environments and what tools left behind"
@@ -83,6 +84,9 @@ conformance: $(READY)
 
 bench: $(READY) $(ORACLE_READY)
 	@for name in core fit files; do echo "== $$name"; $(RUN) benchmarks/$$name.py --tf $(ORACLE)/bin/python $(ARGS) || exit 1; done
+
+fuzz: $(READY)
+	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.fuzz.campaign $(ARGS)
 
 chaos: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)

@@ -1,10 +1,11 @@
 """The position in the input data: a worker that begins again reads what comes next."""
-import time
+import functools
 import types
 
 import pytest
 
 import penstock.compat.v1 as tf
+from tests.checks import eventually
 
 
 def read(folder, last, lose_at=None, back_to=0, **options):
@@ -124,8 +125,8 @@ def test_a_worker_that_is_killed_again_and_again_reads_everything_in_order(nurse
     for _ in range(4):
         already = log.read_text().count("read")
         child = nursery.start(log, program, folder, 120)
-        while child.alive() and log.read_text().count("read") < already + 20:
-            time.sleep(0.01)
+        enough = functools.partial(lambda child, lines: not child.alive() or log.read_text().count("read") >= lines, child)
+        assert eventually(functools.partial(enough, already + 20), 60)
         child.signal(9)
         child.wait(10)
     child = nursery.start(log, program, folder, 120)

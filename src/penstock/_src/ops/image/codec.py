@@ -4,8 +4,10 @@ Sizes are read from the header and checked before anything is allocated.
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -51,14 +53,24 @@ def _bytes(contents: np.ndarray) -> bytes:
     return contents[()]
 
 
+@contextlib.contextmanager
+def _decoding(what: str) -> Iterator[None]:
+    """Whatever Pillow raises for damaged data (SyntaxError and struct.error among it), as InvalidArgumentError."""
+    try:
+        yield
+    except errors.OpError:
+        raise
+    except Exception as e:
+        raise errors.invalid(f"{what}: {e}") from None
+
+
 def _open(data: bytes, kinds: tuple[str, ...]) -> Any:
     """The image of one of these formats, its size checked."""
     from PIL import Image
-    try:
+    with _decoding(f"Invalid {'/'.join(kinds)} data, size {len(data)}"):
         image = Image.open(io.BytesIO(data), formats=kinds)
-    except Exception as e:
-        raise errors.invalid(f"Invalid {'/'.join(kinds)} data, size {len(data)}: {e}") from None
-    if image.width * image.height * getattr(image, "n_frames", 1) > _MAX_PIXELS:
+        frames = getattr(image, "n_frames", 1)
+    if image.width * image.height * frames > _MAX_PIXELS:
         raise errors.invalid(f"Image too large: {image.width} x {image.height}")
     return image
 
@@ -74,11 +86,9 @@ def _pixels(image: Any, channels: int) -> np.ndarray:
         mode = own.get(image.mode, image.mode)
     else:
         mode = modes[channels]
-    try:
+    with _decoding("Broken image data"):
         array = _grey(image, mode) if mode in ("L", "LA") and image.mode in ("RGB", "RGBA", "P") else \
             np.asarray(image if image.mode == mode else image.convert(mode))
-    except Exception as e:
-        raise errors.invalid(f"Broken image data: {e}") from None
     return array[:, :, None] if array.ndim == 2 else array
 
 
@@ -119,9 +129,10 @@ jpeg_shape.shape(lambda contents: (3,))
 def _decode_png_kernel(contents, *, channels, dtype):
     data = _bytes(contents)
     image = _open(data, ("PNG", "JPEG", "GIF", "BMP"))
-    if dtype.name == "uint16":
-        return torch.from_numpy(_sixteen(image, channels))
-    return torch.from_numpy(np.array(_pixels(_eight(image), channels)))
+    with _decoding("Broken image data"):
+        if dtype.name == "uint16":
+            return torch.from_numpy(_sixteen(image, channels))
+        return torch.from_numpy(np.array(_pixels(_eight(image), channels)))
 
 
 def _eight(image: Any) -> Any:
@@ -148,7 +159,8 @@ def _reduced(image: Any, ratio: int, channels: int) -> np.ndarray:
     if ratio not in (1, 2, 4, 8):
         raise errors.invalid(f"ratio must be 1, 2, 4, or 8, got {ratio}")
     # A draft is decoded at a fraction of the size, and as luma alone where no colours are wanted.
-    image.draft("L" if channels == 1 else image.mode, (max(1, image.width // ratio), max(1, image.height // ratio)))
+    with _decoding("Broken image data"):
+        image.draft("L" if channels == 1 else image.mode, (max(1, image.width // ratio), max(1, image.height // ratio)))
     return np.array(_pixels(image, channels))
 
 
@@ -176,10 +188,8 @@ def _decode_and_crop_kernel(contents, crop_window, *, channels, ratio):
 def _decode_gif_kernel(contents):
     from PIL import ImageSequence
     image = _open(_bytes(contents), ("GIF", "PNG", "JPEG", "BMP"))
-    try:
+    with _decoding("Invalid GIF data"):
         frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(image)]
-    except Exception as e:
-        raise errors.invalid(f"Invalid GIF data: {e}") from None
     return torch.from_numpy(np.stack(frames))
 
 
