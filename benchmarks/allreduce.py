@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 3, 4, 8])
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 4096, 65536, 1 << 20, 1 << 22, 1 << 24])
     parser.add_argument("--seconds", type=float, default=10.0, help="for each size")
-    parser.add_argument("--table", type=pathlib.Path, help="a page of docs/ whose table is written anew")
+    parser.add_argument("--table", type=pathlib.Path, help="a page of docs/ whose table is replaced")
     parser.add_argument("--member", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.member:

@@ -33,7 +33,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 import generated  # noqa: E402
 
 os.environ["PENSTOCK_SHARED_MEMORY"] = "0"          # all tensors go over the links, which count
-os.environ.setdefault("PENSTOCK_HEARTBEAT_SECONDS", "15")         # nobody is taken for dead on a machine that is busy
+os.environ.setdefault("PENSTOCK_HEARTBEAT_SECONDS", "15")         # a busy machine does not make tasks look dead
 
 LATE, SLOWLY = 5 / 6, 0.2                    # the last sixth of the epochs has a fifth of the rate: less chance in the end
 SCHEMES = {                                  # name: (codec, options of the wrapper)
@@ -290,7 +290,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=1, help="schemes that are all-reduced at the same time: what is counted "
                         "does not depend on how long it takes")
     parser.add_argument("--one-process", action="store_true", help="the parameter server is a thread: the same bytes, sooner")
-    parser.add_argument("--table", type=pathlib.Path, help="a page of docs/ whose tables are written anew")
+    parser.add_argument("--table", type=pathlib.Path, help="a page of docs/ whose tables are replaced")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:

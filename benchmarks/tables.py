@@ -31,7 +31,7 @@ def start(module, addresses, job):
 
 
 def free_addresses(count):
-    """Addresses of this machine that nobody uses."""
+    """Unused addresses of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     found = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
     for s in sockets:

@@ -102,7 +102,7 @@ def as_node(value: Any) -> Node:
 # ----------------------------------------------------------------------------------------------------------------------
 # 3. Some ops: each one in one place                                                                    ops/*.py
 # ----------------------------------------------------------------------------------------------------------------------
-# A gradient gets the node and the gradient of its output, and gives one gradient (a node) per input.
+# A gradient gets the node and the gradient of its output, and returns one gradient (a node) per input.
 
 def broadcast(a: Shape, b: Shape) -> Shape:
     """The shape of two operands together: sizes of 1 stretch."""
@@ -133,7 +133,7 @@ transpose = Op("Transpose", torch.t, lambda a: a[::-1], lambda node, grad: [tran
 tanh = Op("Tanh", torch.tanh, lambda a: a, lambda node, grad: [grad * (as_node(1.0) - node * node)])
 mean = Op("Mean", torch.mean, lambda a: (), lambda node, grad: [spread(grad, node.inputs[0])])
 
-# Gradients need ops of their own: to undo a broadcast, and to undo a mean.
+# Gradients need two more ops: to undo a broadcast, and to undo a mean.
 sum_like = Op("SumLike", lambda x, like: x.sum_to_size(like.shape), lambda x, like: like)
 spread = Op("Spread", lambda x, like: (x / like.numel()).expand(like.shape), lambda x, like: like)
 
@@ -160,7 +160,7 @@ def variable(name: str, initial: Any) -> Node:
 
 
 def assign_sub(target: Node, delta: Any) -> Node:
-    """A node that subtracts from a variable, and gives the new value."""
+    """A node that subtracts from a variable, and returns the new value."""
     return assign_sub_op(delta, name=target.attrs["name"])
 
 
@@ -216,7 +216,7 @@ def needed(fetches: list[Node], fed: set[Node]) -> list[Node]:
 # next one. The number of the line that fails says which node it was, so running pays nothing for good errors.
 
 class Program:
-    """A compiled step: `run(*feeds)` gives the values of the fetches."""
+    """A compiled step: `run(*feeds)` returns the values of the fetches."""
 
     def __init__(self, fetches: list[Node], feeds: list[Node], session: Session):
         nodes = needed(fetches, set(feeds))

@@ -6,7 +6,7 @@
     penstock run examples/lecture_two_jobs.py                     # the client
 
 Each layer is computed where its weights are; the optimizer is on a third task. The client builds the graph and talks to one
-of the servers only: that one is the master, which cuts the graph and hands out the parts.
+of the servers only: that one is the master, which partitions the graph and distributes the parts.
 """
 import numpy as np
 import tensorflow as tf

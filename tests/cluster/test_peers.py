@@ -1,4 +1,4 @@
-"""Links between tasks at the moment when one of them is lost: what has ended is not used again, and nobody waits for it."""
+"""Links between tasks at the moment when one of them is lost: a closed link is not used again, and nothing waits for it."""
 import os
 import select
 import socket
@@ -23,7 +23,7 @@ E = tf.errors
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
-    """On a machine that is busy nobody is lost for being slow."""
+    """On a busy machine slow tasks are not considered lost."""
     monkeypatch.setattr("penstock._src.cluster.peers.LOST", 30.0)
 
 
@@ -120,7 +120,7 @@ def test_one_who_closes_joins_no_thread_that_has_not_started(monkeypatch):
 
 
 def test_what_is_posted_to_one_who_has_gone():
-    """The end is found by whoever sends first, and is the same error as for all others."""
+    """The first sender detects the end, and all get the same error."""
     here, there = socket.socketpair()
     link, ended = Link(here, PS, 1), []
     link.on_end(ended.append)
@@ -153,7 +153,7 @@ def test_a_waker_that_was_set_halfway():
 
 
 def test_a_task_that_is_lost_while_parts_are_registered(cluster, monkeypatch):
-    """Nobody waits for the others, who may be trying to reach it."""
+    """A task does not wait for the others, which may be trying to reach it."""
     register, on, gate = Worker._register, [], threading.Event()
 
     def slowly(self, link, header, values):

@@ -53,7 +53,7 @@ def test_a_parameter_server_is_killed(cluster):
     """All workers notice, and continue from the last checkpoint when it is back."""
     running = cluster()
     running.running["ps", 1].signal(signal.SIGKILL)
-    assert eventually(lambda: lost(running, 0) and lost(running, 1)), "somebody did not notice"
+    assert eventually(lambda: lost(running, 0) and lost(running, 1)), "a task did not notice"
     before = running.step()
     ends_well(running)
     restored = [int(s) for s in re.findall(r"Restoring parameters from \S+model\.ckpt-(\d+)", log(running, 0))]
@@ -67,7 +67,7 @@ def test_a_worker_is_killed(cluster):
     running.running["worker", 1].signal(signal.SIGKILL)
     ends_well(running)
     assert running.restarts == 1 and not lost(running, 0)
-    assert "The input goes on where it was at step" in log(running, 1)
+    assert "The input continues at its position of step" in log(running, 1)
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_the_chief_moves(cluster):
     for worker in range(2):
         running.running["worker", worker].signal(signal.SIGKILL)
         running.running["worker", worker].wait(10)
-    running.done.add(("worker", 0))                           # nobody starts it again
+    running.done.add(("worker", 0))                           # it is not restarted
     running.start(("worker", 1), "--chief=1")
     ends_well(running)
     assert "Restoring parameters" in log(running, 1)

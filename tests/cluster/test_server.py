@@ -189,7 +189,7 @@ def test_addresses():
 
 def test_the_name_of_a_service_stands_for_all_addresses(monkeypatch):
     """As in Kubernetes, where a task's address is not one of its machine's."""
-    cluster = {"local": ["198.51.100.7:0"]}                     # an address of nobody's
+    cluster = {"local": ["198.51.100.7:0"]}                     # an unused address
     monkeypatch.setenv("PENSTOCK_SECRET", "word")
     server = tf.train.Server(cluster)
     try:

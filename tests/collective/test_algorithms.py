@@ -49,7 +49,7 @@ def simulate(generators):
                 results[rank] = end.value
                 del running[rank]
         assert moved, "all processes wait for each other"
-    assert not any(boxes.values()), "something was sent that nobody received"
+    assert not any(boxes.values()), "a message was sent and not received"
     return results, counts
 
 

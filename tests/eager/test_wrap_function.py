@@ -1,4 +1,4 @@
-"""wrap_function: v1 code as a function, with variables of its own, and functions cut out of it."""
+"""wrap_function: v1 code as a function, with its own variables, and functions cut out of it."""
 import numpy as np
 import pytest
 

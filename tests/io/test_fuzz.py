@@ -278,7 +278,7 @@ def test_damaged_saved_models(tmp_path):
     assert grown(before) < MEGABYTES
 
 
-# -- by hand: sizes that nobody has memory for ------------------------------------------------------------------------------
+# -- by hand: sizes beyond any memory -------------------------------------------------------------------------------------
 HUGE = [1 << 20, 1 << 20, 1 << 20]
 
 

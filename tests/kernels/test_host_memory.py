@@ -27,5 +27,5 @@ def test_a_large_variable_holds_what_it_was_given():
     held.assign(value)
     kept = held.read()
     assert torch.equal(kept, value) and kept.data_ptr() != value.data_ptr()
-    written = held.writable()                     # `kept` is somebody else's now
+    written = held.writable()                     # `kept` has another owner now
     assert torch.equal(written, value) and written.data_ptr() != kept.data_ptr()

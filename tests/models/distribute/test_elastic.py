@@ -164,4 +164,4 @@ def test_workers_that_are_killed_again_and_again(tmp_path, kills=20):
     steps = 10 * (kills + 1)
     assert [r["done"] for r in results] == [steps, steps]
     assert results[0]["w"] == results[1]["w"]                    # to the bit
-    np.testing.assert_allclose(results[0]["w"], alone(steps), atol=1e-4)           # as if nobody had died
+    np.testing.assert_allclose(results[0]["w"], alone(steps), atol=1e-4)           # as without failures

@@ -232,7 +232,7 @@ def seconds_a_step(workers, staggered, speeds=None, steps=30, alone=0.05, tick=0
 
 def test_staggered_workers_do_not_send_together():
     assert seconds_a_step(4, staggered=False) == pytest.approx(0.4 + 8 * 0.05, abs=0.02)      # all four at once, always
-    assert seconds_a_step(4, staggered=True) < 0.6                                             # 0.5, if nobody meets
+    assert seconds_a_step(4, staggered=True) < 0.6                                             # 0.5 without collisions
 
 
 def test_staggering_costs_little_where_it_does_not_help():

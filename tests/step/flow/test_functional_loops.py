@@ -1,4 +1,4 @@
-"""Functional loops: variables that nobody needs, what stays the same, and sums over iterations, against loops of v1."""
+"""Functional loops: unused variables, invariant code, and sums over iterations, against loops of v1."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Training steps write variables in place when nobody else holds the value, and copy when somebody does."""
+"""Training steps write variables in place if the value has no other reference, and copy otherwise."""
 import numpy as np
 import pytest
 

@@ -16,7 +16,7 @@ def draws() -> Any:
 
 
 def set_draws(value: Any) -> Any:
-    """Begins or ends a trace; gives what was there before."""
+    """Begins or ends a trace; returns the previous state."""
     before = draws()
     _local.draws = value
     return before

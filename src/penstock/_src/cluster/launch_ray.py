@@ -1,7 +1,7 @@
 """The same cluster on Ray: each task is an actor, which runs the script in its own process.
 
-Ray decides where an actor runs, starts it again when it or its machine dies, and brings what the tasks print to whoever
-launched them. A task keeps its address when it is started again on the same machine.
+Ray decides where an actor runs, restarts it when it or its machine dies, and forwards the output of the tasks to the process
+that launched them. A task keeps its address when it is started again on the same machine.
 """
 from __future__ import annotations
 

@@ -524,7 +524,7 @@ class MasterSession:
         return {"devices": rows}, []
 
     def close(self) -> None:
-        """Ends the session; state of its own goes with it."""
+        """Ends the session, and drops its private state."""
         if not self._closed:
             self._closed = True
             self._session.leave()

@@ -337,7 +337,7 @@ def _check_addresses(cluster: ClusterSpec) -> None:
             other = tasks.setdefault(address, f"/job:{job}/task:{i}")
             if address[1] and other != f"/job:{job}/task:{i}":
                 raise errors.invalid(f"{other} and /job:{job}/task:{i} have the same address, "
-                                     f"{cluster.task_address(job, i)}: each task needs one of its own.")
+                                     f"{cluster.task_address(job, i)}: each task needs a different one.")
 
 
 def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:

@@ -42,7 +42,7 @@ class WorkerSession:
         self.master, self.format = master, formats.chosen(config)
 
     def close(self) -> None:
-        """Ends the session; state of its own goes with it."""
+        """Ends the session, and drops its private state."""
         self.session.leave()
         if self.isolated:
             self.resources.clear()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _REF_VARIABLES = ("Variable", "VariableV2")
 _HANDLES = ("VarHandleOp",)
-_CARRIERS = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")     # hand on what they are given
+_CARRIERS = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")     # pass their input on
 _VARIABLE_WORK = ("Assign", "AssignAdd", "AssignSub", "Queue", "ScatterAdd", "ScatterSub", "ScatterUpdate",
                   "TruncatedNormal", *_REF_VARIABLES)
 _INT32_ON_CPU = {"DynamicStitch": "T", "ParallelDynamicStitch": "T", "Cast": "SrcT"}
@@ -172,7 +172,7 @@ def _reader(graph: Any, node: NodeDef) -> Any:
 
 
 def _carried(graph_def: GraphDef) -> dict[str, str]:
-    """For each node that holds or hands on a variable's handle, the variable."""
+    """For each node that holds or passes on a variable's handle, the variable."""
     consumers: dict[str, list[NodeDef]] = {}
     for node in graph_def.node:
         for source in _data_inputs(node):

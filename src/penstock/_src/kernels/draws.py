@@ -47,7 +47,7 @@ class Draws:
         return OnDevice(stream.here(), self._places[len(self.taken) - 1])
 
     def all_of(self, others: Draws) -> torch.Tensor:
-        """Takes what a compiled step takes, in a capture of it; gives the tensor that holds the places."""
+        """Takes what a compiled step takes, in a capture of it; returns the tensor that holds the positions."""
         self.taken += others.taken
         assert self._places is not None
         return self._places

@@ -138,8 +138,8 @@ class Stream:
         return here
 
     def reserve_words(self, count: int, first: int) -> tuple[Philox, np.ndarray]:
-        """Takes `count` counters, and gives the words of at least the `first` of them too, a flat array. They are computed for
-        several executions at once: numpy is quicker with many."""
+        """Takes `count` counters, and returns the words of at least the `first` of them too, a flat array. They are computed
+        for several executions at once: numpy is quicker with many."""
         if tracing.draws() is not None:
             raise NotImplementedError("it draws random numbers on the host")
         with self._lock:

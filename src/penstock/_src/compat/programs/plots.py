@@ -1,4 +1,4 @@
-"""Programs that show plots, where there is nobody to see them: waiting for a key ends at once.
+"""Programs that show plots on a machine without a display: waiting for a key ends at once.
 
 matplotlib's backends without windows (Agg, which it chooses where there is no display) wait forever for a key or a click.
 Backends with windows have their own event loops, and are left alone.

@@ -38,7 +38,7 @@ def _names_dataset(api: Any, filenames: Any) -> Any:
 
 
 def dtype_hint_string(value: Any) -> Any:
-    """tf.string for what has no type of its own."""
+    """tf.string for untyped values."""
     return None if hasattr(value, "dtype") else dtypes.string
 
 

@@ -1,6 +1,6 @@
 """Stages that work ahead on their own threads: prefetch, parallel map, parallel interleave.
 
-A thread holds the cursor it reads and a buffer, never the cursor that hands out what it made: when that one goes, so
+A thread holds the cursor it reads and a buffer, never the cursor that returns its elements: when that one goes, so
 does the thread. Waiting ends with the step that waits, or with the iterator.
 """
 from __future__ import annotations
@@ -356,7 +356,7 @@ class _ParallelCursor(Cursor):
             return None
 
     def _first(self) -> Any:
-        """The job to hand out: the oldest, or any that is done where the order does not matter."""
+        """The job to return: the oldest, or any finished one if the order does not matter."""
         jobs = self._workers.jobs
         if self._stage.ordered is not False:
             return jobs[0] if jobs and jobs[0].done else None

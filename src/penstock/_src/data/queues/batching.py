@@ -1,6 +1,6 @@
 """Batching across steps: calls that come at the same time are worked on together.
 
-A Batcher collects the calls of one op. It has no thread of its own: the first call of a batch waits until the batch is
+A Batcher collects the calls of one op. It has no thread: the first call of a batch waits until the batch is
 full or its time is up, and then does the work for all of it. A call that is cancelled leaves its batch; the next one
 leads it.
 An Unbatcher hands the rows of a batch back to the calls that they came from.

@@ -1,6 +1,6 @@
 """Staging areas: a first-in-first-out buffer, and a map of elements that may come and go in parts.
 
-Here a waiter requests something of its own (a position, a key), so that all of them look again after each change.
+Here a waiter waits for a specific element (a position, a key), so that all of them look again after each change.
 """
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class _Transformer(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             first = self._scopes[-1].first if self._scopes else None
-            if first:                                  # a block's function has no first argument of its own
+            if first:                                  # a block's function has no first argument
                 node.args = [ast.copy_location(ast.Name(n, ast.Load()), node) for n in ("__class__", first)]
             return node
         if not (isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "ag__"):

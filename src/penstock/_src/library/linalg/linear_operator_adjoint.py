@@ -1,4 +1,4 @@
-"""The adjoint of an operator that has no better form of its own."""
+"""The adjoint of an operator without a specialized form."""
 from __future__ import annotations
 
 from typing import Any

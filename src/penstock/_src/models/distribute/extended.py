@@ -302,7 +302,7 @@ class StrategyExtended:
 class StrategyExtendedV1(StrategyExtended):
     """What a strategy does (v1 form)."""
 
-    experimental_between_graph = property(lambda self: False, doc="Whether each worker builds a graph of its own.")
+    experimental_between_graph = property(lambda self: False, doc="Whether each worker builds its own graph.")
     experimental_should_init = property(lambda self: True, doc="Whether this process initializes the variables.")
 
     def experimental_run_steps_on_iterator(self, fn: Any, iterator: Any, iterations: int = 1,

@@ -161,7 +161,7 @@ class MultiWorkerExtended(MirroredExtended):
         return dataset.map(own)
 
     # -- around sessions ----------------------------------------------------------------------------------------------
-    experimental_between_graph = property(lambda self: True, doc="Whether each worker builds a graph of its own.")
+    experimental_between_graph = property(lambda self: True, doc="Whether each worker builds its own graph.")
     should_checkpoint = property(lambda self: self._place.rank == 0, doc="Whether this process writes checkpoints.")
     should_save_summary = property(lambda self: self._place.rank == 0, doc="Whether this process writes summaries.")
 

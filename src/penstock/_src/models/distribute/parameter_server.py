@@ -126,7 +126,7 @@ class BetweenGraphExtended(OneDeviceExtended):
         made.device_filters.extend(["/job:ps", f"/job:{self.task_type}/task:{self.task_id}"])
         return made
 
-    experimental_between_graph = property(lambda self: True, doc="Each worker builds a graph of its own.")
+    experimental_between_graph = property(lambda self: True, doc="Each worker builds its own graph.")
     experimental_should_init = property(lambda self: self._is_chief, doc="The chief initializes the variables.")
     should_checkpoint = property(lambda self: self._is_chief, doc="The chief writes checkpoints.")
     should_save_summary = property(lambda self: self._is_chief, doc="The chief writes summaries.")
@@ -168,7 +168,7 @@ class ParameterServerStrategyV1(StrategyV1):
         super().__init__(_extended(self, cluster_resolver))
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """Not there between graphs, where each worker has batches of its own."""
+        """Not available between graphs, where each worker has its own batches."""
         if isinstance(self.extended, BetweenGraphExtended):
             raise NotImplementedError("ParameterServerStrategy does not cut batches: workers read their own. Use "
                                       "distribute_datasets_from_function, or shard the dataset yourself.")

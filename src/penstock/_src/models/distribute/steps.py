@@ -13,7 +13,7 @@ from penstock._src.ops.core import group, identity
 
 
 class MultiStepContext:
-    """What a step of several hands out: the outputs of the last step, and what is no tensor."""
+    """The outputs of a multi-step run: those of the last step, and non-tensors."""
 
     def __init__(self) -> None:
         self._last_step_outputs: dict[str, Any] = {}

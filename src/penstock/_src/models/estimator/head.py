@@ -407,7 +407,7 @@ class MultiLabelHead(Head):
 
 @export("estimator.MultiHead")
 class MultiHead(Head):
-    """Several heads, each with logits and labels of its own."""
+    """Several heads, each with its own logits and labels."""
 
     def __init__(self, heads: Any, head_weights: Any = None):
         heads = list(heads or ())

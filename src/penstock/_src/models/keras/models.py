@@ -20,7 +20,7 @@ def _copied(layer: Any) -> Any:
 
 @export("keras.models.clone_model")
 def clone_model(model: Any, input_tensors: Any = None, clone_function: Callable | None = None) -> Any:
-    """A model with the same layers, newly made: with variables of its own.
+    """A model with new instances of the same layers, and new variables.
 
     >>> copy = tf.keras.models.clone_model(model); copy.set_weights(model.get_weights())
     """

@@ -348,7 +348,7 @@ def _close_kernel(handle):
 
 # -- gradients --------------------------------------------------------------------------------------------------------
 def gradient_source(tensor: Any) -> str:
-    """Which call of tf.gradients a gradient belongs to, from its name: each has arrays of its own."""
+    """Which call of tf.gradients a gradient belongs to, from its name: each has its own arrays."""
     parts = tensor.name.split("/")
     found = [i for i, p in enumerate(parts) if p.startswith("gradients")]
     if not found:

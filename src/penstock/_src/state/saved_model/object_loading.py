@@ -80,7 +80,7 @@ class RestoredResource(Trackable):
 
 
 class RestoredOptimizer(AutoTrackable):
-    """An optimizer of a SavedModel: it has slots that functions use, and no code of its own."""
+    """An optimizer of a SavedModel: it has slots that functions use, and no code."""
 
     _slots: dict[tuple[int, str], Any]
 

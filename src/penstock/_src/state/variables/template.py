@@ -36,7 +36,7 @@ def make_template(name_: str, func_: Callable, create_scope_now_: bool = False, 
 
 
 class Template(Trackable):
-    """A function with variables of its own, in a variable scope that the first call (or the making) opens."""
+    """A function with its own variables, in a variable scope that the first call (or the constructor) opens."""
 
     def __init__(self, name: str, func: Callable, create_scope_now: bool = False, unique_name: str | None = None,
                  custom_getter: Any = None):

@@ -63,7 +63,7 @@ class Traced(torch.Tensor):
         raise Refused("a tensor is used after its recording")
 
     def _closed(self, *args: Any, **kwargs: Any) -> Any:
-        raise Refused("a kernel looks at values")
+        raise Refused("a kernel reads values on the host")
 
     numpy = tolist = data_ptr = untyped_storage = storage = __array__ = _closed
     __reduce_ex__ = __deepcopy__ = _closed
@@ -110,7 +110,7 @@ class Recorder(TorchDispatchMode):
         if taken and not changed and not any(isinstance(t, Traced) for t in taken):
             return func(*args, **(kwargs or {}))                    # of constants: a constant
         if tags & _LOOKS_AT_VALUES:
-            raise Refused(f"{func} looks at values")
+            raise Refused(f"{func} reads values on the host")
         if any(not isinstance(t, Traced) for t in tensors(changed)):
             raise Refused(f"{func} changes a constant")
         result = func(*inner(args), **{k: inner(v) for k, v in (kwargs or {}).items()})

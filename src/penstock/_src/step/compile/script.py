@@ -52,7 +52,7 @@ class _Known:
         self.calls: dict[tuple, Call] = {}
 
     def twin(self, call: Call) -> Call | None:
-        """A call before this one that gives the same."""
+        """An earlier call with the same result."""
         if any(r.alias_info is not None for r in call.function._schema.returns) or \
                 not self.written.isdisjoint(map(memory, (*tensors(call.args), *call.results))):
             return None

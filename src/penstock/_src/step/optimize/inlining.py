@@ -29,7 +29,7 @@ def function_body(function: GraphFunction) -> StepGraph:
 
 
 def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:
-    """Puts the ops of called functions in place of the calls; `place` gives them devices where a step has several.
+    """Puts the ops of called functions in place of the calls; `place` assigns devices to them, if a step has several.
 
     Between Switch and Merge, calls stay: of a body, ops without inputs would not know that their branch is not taken.
     """

@@ -142,7 +142,7 @@ def improve_body(step: StepGraph) -> None:
 
 
 class _Body(Looping):
-    """The same for the body of a functional loop: what it hands on unchanged stays."""
+    """The same for the body of a functional loop: what it passes on unchanged stays."""
 
     def __init__(self, step: StepGraph):
         self.step, self._users = step, step.users()

@@ -32,7 +32,7 @@ from penstock._src.step.optimize.step import StepGraph, is_const
 _LEAST = 2                   # ops that are worth it
 _LARGE = 1 << 14             # elements of arrays that are, outside of loops
 _MOST = 24
-_TYPES = (dtypes.float32, dtypes.bool)            # truth values only between ops that are joined
+_TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
 _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
 
 
@@ -181,7 +181,7 @@ class _Group:
         self.terms: list[Term] = []
         self.known: dict[int, int] = {}                              # tensor id -> term
         self.read: dict[str | Columns, int] = {}                     # number, or place -> term
-        self.missing = False                                         # whether a truth value comes from elsewhere
+        self.missing = False                                         # whether a boolean comes from elsewhere
         self.fetched = {id(t) for t in step.fetches}
         self.bare: dict[int, tuple[Operation, Tensor]] = {}  # tensor id -> op that returns it without a row, and the row
 

@@ -19,7 +19,7 @@ _SMALL = 64          # elements of a value that is known beforehand and becomes 
 
 
 class _View:
-    """A graph as copied ops see it: the same, with caches of its own."""
+    """The graph of copied ops: the same, with separate caches."""
 
     def __init__(self, graph: Any):
         self.original, self.caches = graph, {}

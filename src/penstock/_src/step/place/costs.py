@@ -75,7 +75,7 @@ class CostModel:
     def _estimate(self, op: Any, device: Device) -> float:
         moved = sum(map(self.size, op._inputs)) + sum(map(self.size, op.outputs))
         work = self._work(op)
-        moved = moved if work else 0                       # what computes nothing hands on what it is given
+        moved = moved if work else 0                       # ops that compute nothing pass their input on
         factor = self._factors.get(device.name, 1.0)
         return (device.launch_time + max(work / device.flops, moved / device.bandwidth)) / factor
 

@@ -45,7 +45,7 @@ class Lowered:
 
 
 class _HostStaysReal(TorchDispatchMode):
-    """Runs what depends on constants alone for real, so that Python can read it; all else goes on to be traced."""
+    """Runs what depends on constants alone for real, so that Python can read it; everything else is traced."""
 
     def __init__(self, device: torch.device):
         super().__init__()

@@ -43,7 +43,7 @@ _told: set[str] = set()
 def tiered(program: Any, step: Any, placed: dict | None, unfused: Callable[[], Any], wait: bool = False) -> Any:
     """`program`, compiled from an optimized `step` whose ops are `placed`, with its better versions.
 
-    `unfused` gives the program as calls of ATen alone, for tracing. `wait` compiles before the second run.
+    `unfused` returns the program as calls of ATen alone, for tracing. `wait` compiles before the second run.
     """
     asked = switches.TIER.value()
     highest = asked or "3"

@@ -356,4 +356,4 @@ def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable, args: Any 
                     train_step_fn(sess, *(args or ()), **(kwargs or {}))
             return
         except (errors.AbortedError, errors.UnavailableError):
-            tf_logging.info("A task was lost; the training goes on with a new session.")
+            tf_logging.info("A task was lost; training continues with a new session.")

@@ -302,7 +302,7 @@ class PhasedLSTMCell(_Lstm):
 
 @_export
 class GLSTMCell(_Lstm):
-    """A group LSTM: inputs and states in groups, each with weights of its own (https://arxiv.org/abs/1703.10722)."""
+    """A group LSTM: inputs and states in groups, each with separate weights (https://arxiv.org/abs/1703.10722)."""
 
     def __init__(self, num_units: int, initializer: Any = None, num_proj: int | None = None, number_of_groups: int = 1,
                  forget_bias: float = 1.0, activation: Any = tf.tanh, reuse: Any = None):

@@ -17,7 +17,7 @@ def _export(cls: type) -> type:
 
 
 class _Around(RNNCell):
-    """A cell around another one, with variables of its own."""
+    """A cell around another one, with additional variables."""
 
     def __init__(self, cell: Any, reuse: Any = None):
         super().__init__(_reuse=reuse)

@@ -28,7 +28,7 @@ def write_string_to_file(filename: Any, file_content: Any) -> None:
 
 
 def atomic_write_string_to_file(filename: Any, contents: Any, overwrite: bool = True) -> None:
-    """Writes a file under another name first, so that nobody sees half of it."""
+    """Writes a file under another name first, so that readers never see half of it."""
     written = f"{filename}.tmp"
     write_string_to_file(written, contents)
     tf.gfile.Rename(written, filename, overwrite)

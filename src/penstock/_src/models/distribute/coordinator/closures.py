@@ -152,7 +152,7 @@ class ClosureQueue:
         return None
 
     def give_back(self, closure: Closure) -> None:
-        """A function that did not end, for no fault of its own, is the next to run."""
+        """A function that was interrupted by a failure elsewhere is the next to run."""
         with self._changed:
             current = self._running.pop(closure, None) is not None and closure.generation == self._generation
             if current and self._error is None and not self._ended:

@@ -1,6 +1,6 @@
 """Network: a graph of layers as one layer. What models are before anything is said about training.
 
-A network is either *functional*, made from symbolic inputs and outputs, or *subclassed*, with a `call` of its own. A
+A network is either *functional*, made from symbolic inputs and outputs, or *subclassed*, with its own `call`. A
 functional network runs by calling its layers again in order (`_run_internal_graph`).
 """
 from __future__ import annotations

@@ -30,7 +30,7 @@ optimizers = LazyModule("penstock._src.models.keras.optimizers")
 
 @export("keras.Model", "keras.models.Model")
 class Model(Saved, Network):
-    """Layers with inputs and outputs, or a class with a `call` of its own, that can be trained.
+    """Layers with inputs and outputs, or a class with its own `call`, that can be trained.
 
     >>> x = tf.keras.Input((4,)); model = tf.keras.Model(x, tf.keras.layers.Dense(1)(x))
     >>> model.compile("sgd", "mse"); model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)

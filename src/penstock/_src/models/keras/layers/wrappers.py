@@ -164,7 +164,7 @@ class Bidirectional(Wrapper):
 
     @no_automatic_dependency_tracking
     def _first(self, layer: Any, kwargs: dict[str, Any]) -> None:
-        """The layer itself is a model for the two, and has no weights of its own here."""
+        """The layer itself is a model for the two, and has no further weights here."""
         super().__init__(layer, **kwargs)
 
     def _check_layers(self) -> None:

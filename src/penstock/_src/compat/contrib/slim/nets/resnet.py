@@ -146,7 +146,7 @@ def _network(version: str, unit: Callable) -> Callable:
                 return x, outputs
 
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"A residual network {version} of the given blocks: gives the last output and those of all layers."
+    made.__doc__ = f"A residual network {version} of the given blocks: returns the last output and those of all layers."
     made.default_image_size = 224
     return net(name, name)(made)
 
