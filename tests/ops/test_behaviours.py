@@ -108,3 +108,30 @@ def test_where_a_program_stands():
     seen = []
     tf.function(lambda x: seen.append((tf.inside_function(), tf.is_symbolic_tensor(x))))(tf.constant(1))
     assert seen == [(True, True)] and not tf.inside_function() and not tf.is_symbolic_tensor(tf.constant(1))
+
+
+def test_tables_that_are_not_shared():
+    init = tf.lookup.KeyValueTensorInitializer(["a"], tf.constant([1], tf.int64))
+    for table in (tf.lookup.StaticHashTable(init, -1, experimental_is_anonymous=True),
+                  tf.lookup.StaticVocabularyTable(init, 1, experimental_is_anonymous=True)):
+        assert table.lookup(tf.constant(["a"])).numpy().tolist() == [1]
+    first, second = (tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1, experimental_is_anonymous=True)
+                     for _ in range(2))
+    first.insert(["a"], [5])
+    assert second.lookup(tf.constant(["a"])).numpy().tolist() == [-1]
+
+
+def test_an_operator_keeps_its_parameters():
+    class Own(tf.linalg.LinearOperator):
+        def __init__(self, matrix):
+            super().__init__(matrix.dtype, is_square=True, parameters={"matrix": matrix})
+            self._matrix = matrix
+
+        def _shape(self):
+            return self._matrix.shape
+
+        def _matmul(self, x, adjoint=False, adjoint_arg=False):
+            return tf.matmul(self._matrix, x, adjoint_a=adjoint, adjoint_b=adjoint_arg)
+    matrix = tf.eye(2) * 3
+    assert Own(matrix).parameters["matrix"] is matrix
+    assert Own(matrix).matvec([1., 2.]).numpy().tolist() == [3, 6]

@@ -34,7 +34,8 @@ class LinearOperator(Module, metaclass=abc.ABCMeta):
 
     def __init__(self, dtype: Any, graph_parents: Any = None, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
-                 is_square: bool | None = None, name: str | None = None):
+                 is_square: bool | None = None, name: str | None = None, parameters: dict | None = None):
+        self._parameters = parameters
         if is_positive_definite:
             if is_non_singular is False:
                 raise ValueError("A positive definite matrix is always non-singular.")
@@ -57,6 +58,11 @@ class LinearOperator(Module, metaclass=abc.ABCMeta):
         return name_scope(self.name if name is None else f"{self.name}/{name}")
 
     # -- properties ---------------------------------------------------------------------------------------------------
+    @property
+    def parameters(self) -> dict:
+        """The arguments it was made with, where the constructor gave them."""
+        return dict(self._parameters or {})
+
     dtype = property(lambda self: self._dtype, doc="The element type of the matrix and of its arguments.")
     name = property(lambda self: self._name, doc="The name put before those of all ops made here.")
     graph_parents = property(lambda self: self._graph_parents, doc="The tensors the operator was made from.")

@@ -303,7 +303,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
             pass                                    # the op says what is wrong
     dims = convert(values[0])._dims
     if dims is not None and not -len(dims) - 1 <= axis <= len(dims):
-        raise ValueError(f"axis = {axis} not in [{-len(dims) - 1}, {len(dims) + 1})")
+        raise ValueError(f"Argument `axis` = {axis} not in range [{-len(dims) - 1}, {len(dims) + 1})")
     return pack_op(values, axis=axis, name=name)
 
 
@@ -319,7 +319,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
         dims = value._dims
         if dims is not None:
             if not -len(dims) <= axis < len(dims):
-                raise ValueError(f"axis = {axis} not in [{-len(dims)}, {len(dims)})")
+                raise ValueError(f"Argument `axis` = {axis} not in range [{-len(dims)}, {len(dims)})")
             num = dims[axis]
         if num is None:
             raise ValueError(f"Cannot infer num from shape {value.shape}")

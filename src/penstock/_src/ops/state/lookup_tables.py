@@ -293,9 +293,10 @@ class StaticHashTable(InitializableLookupTableBase):
     >>> table.lookup(tf.constant(["b", "c"]))     # [2, -1]
     """
 
-    def __init__(self, initializer: TableInitializerBase, default_value: Any, name: str | None = None):
+    def __init__(self, initializer: TableInitializerBase, default_value: Any, name: str | None = None,
+                 experimental_is_anonymous: bool = False):
         self._name = name or "hash_table"
-        self._shared_name = initializer._shared_name
+        self._shared_name = f"anonymous_{uuid.uuid4()}" if experimental_is_anonymous else initializer._shared_name
         if not self._shared_name and not context.executing_eagerly():
             self._shared_name = f"hash_table_{uuid.uuid4()}"
         super().__init__(default_value, initializer)
@@ -409,7 +410,7 @@ class MutableHashTable(_MutableTable):
     """
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str = "MutableHashTable",
-                 checkpoint: bool = True):
+                 checkpoint: bool = True, experimental_is_anonymous: bool = False):
         super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
 
     def _create_resource(self) -> Tensor:
@@ -428,7 +429,8 @@ class DenseHashTable(_MutableTable):
     """
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, empty_key: Any, deleted_key: Any,
-                 initial_num_buckets: int | None = None, name: str = "MutableDenseHashTable", checkpoint: bool = True):
+                 initial_num_buckets: int | None = None, name: str = "MutableDenseHashTable", checkpoint: bool = True,
+                 experimental_is_anonymous: bool = False):
         self._empty_key, self._deleted_key = (convert(k, dtypes.as_dtype(key_dtype), n) for k, n in
                                               ((empty_key, "empty_key"), (deleted_key, "deleted_key")))
         self._initial_num_buckets = initial_num_buckets
@@ -563,7 +565,8 @@ class StaticVocabularyTable(_Vocabulary):
     >>> tf.lookup.StaticVocabularyTable(init, num_oov_buckets=2).lookup(tf.constant(["lake", "palmer"]))
     """
 
-    def __init__(self, initializer: Any, num_oov_buckets: int, lookup_key_dtype: Any = None, name: str | None = None):
+    def __init__(self, initializer: Any, num_oov_buckets: int, lookup_key_dtype: Any = None, name: str | None = None,
+                 experimental_is_anonymous: bool = False):
         if num_oov_buckets <= 0:
             raise ValueError("oov_buckets must be > 0.")
         table = None
@@ -573,7 +576,7 @@ class StaticVocabularyTable(_Vocabulary):
             dtype = _checked_key_dtype(initializer.key_dtype, lookup_key_dtype)
             if initializer.value_dtype != dtypes.int64:
                 raise TypeError(f"Invalid value dtype, expected {dtypes.int64} but got {initializer.value_dtype}.")
-            table = StaticHashTableV1(initializer, -1)
+            table = StaticHashTableV1(initializer, -1, experimental_is_anonymous=experimental_is_anonymous)
         super().__init__(table, num_oov_buckets, FastHashSpec, name, dtype)
 
 
