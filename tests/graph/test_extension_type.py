@@ -107,3 +107,18 @@ def test_dispatch_with_extension_types():
         assert tf.negative(Masked([1, 2], [True, False])).values.numpy().tolist() == [-1, -2]
     finally:
         tf.experimental.unregister_dispatch_for(unary)
+
+
+class Tree(tf.experimental.ExtensionType):
+    value: tf.Tensor
+    leaf: typing.Optional["Leaf"] = None
+
+
+class Leaf(tf.experimental.ExtensionType):
+    colour: tf.Tensor
+
+
+def test_fields_may_name_classes_that_come_later():
+    tree = Tree(1, Leaf(2))
+    assert int(tree.leaf.colour) == 2 and Tree(3).leaf is None
+    assert int(tf.function(lambda t: t.leaf.colour + t.value)(tree)) == 3

@@ -130,6 +130,9 @@ def test_an_operator_keeps_its_parameters():
         def _shape(self):
             return self._matrix.shape
 
+        def _shape_tensor(self):
+            return tf.shape(self._matrix)
+
         def _matmul(self, x, adjoint=False, adjoint_arg=False):
             return tf.matmul(self._matrix, x, adjoint_a=adjoint, adjoint_b=adjoint_arg)
     matrix = tf.eye(2) * 3

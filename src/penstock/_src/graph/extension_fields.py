@@ -15,7 +15,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec, type_spec_from_value
 
-RESERVED = frozenset(("self", "Spec"))
+RESERVED = frozenset(("self", "Spec", "_to_components", "_from_components", "_component_specs", "_serialize"))
 PLAIN = (int, float, str, bytes, bool, type(None), dtypes.DType, TensorShape)
 
 
@@ -56,24 +56,24 @@ class Field(NamedTuple):
     NO_DEFAULT = _NoDefault()
 
 
-@functools.lru_cache(maxsize=1024)
-def _own_fields(cls: type) -> tuple[Field, ...]:
+def _own_fields(cls: type, resolve: bool) -> tuple[Field, ...]:
     names = cls.__dict__.get("__annotations__", {})
-    if not names:
-        return ()
-    hints = typing.get_type_hints(cls) if any(isinstance(h, str) for h in names.values()) else names
+    waiting = any(isinstance(h, str) or "ForwardRef" in repr(h) for h in names.values())
+    hints = typing.get_type_hints(cls) if waiting and resolve else names
+    hints = {n: typing.get_args(h)[0] if typing.get_origin(h) is typing.Annotated else h for n, h in hints.items()}
     return tuple(Field(n, hints[n], cls.__dict__.get(n, Field.NO_DEFAULT)) for n in names if not n.startswith("_tf_ext"))
 
 
 @functools.lru_cache(maxsize=1024)
-def fields_of(cls: type) -> list[Field]:
-    """The fields of a class, those of its bases first."""
+def fields_of(cls: type, resolve: bool = True) -> list[Field]:
+    """The fields of a class, those of its bases first. NameError if one names a class that is not defined yet; without
+    `resolve`, such a field has the name in place of the class."""
     found: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
         if base.__dict__.get("_tf_extension_type_do_not_transform_this_class"):
             continue
         if any(b.__dict__.get("_tf_extension_type_do_not_transform_this_class") for b in base.__mro__[1:]):
-            for f in _own_fields(base):
+            for f in _own_fields(base, resolve):
                 found[f.name] = f
     return list(found.values())
 

@@ -67,7 +67,7 @@ class ExtensionType(CompositeTensor, metaclass=ExtensionTypeMetaclass):
 
     @classmethod
     def _tf_extension_type_has_field(cls, name: str) -> bool:
-        return any(f.name == name for f in fields_of(cls))
+        return any(f.name == name for f in fields_of(cls, resolve=False))
 
     def _tf_extension_type_convert_fields(self) -> None:
         """Converts what the constructor has set to the annotated types."""
@@ -141,10 +141,15 @@ def as_dict(value: ExtensionType) -> dict:
 # -- constructors -----------------------------------------------------------------------------------------------------
 def _check_fields(cls: type, namespace: dict) -> None:
     for name in namespace.get("__annotations__", {}):
-        if name in RESERVED or name.startswith("_tf_extension_type"):
-            raise ValueError(f"The field annotations for {cls.__name__} are invalid. Field {name} is reserved.")
-    for f in fields_of(cls):
-        check_annotation(f.value_type, f"In field {f.name!r} of {cls.__name__}")
+        if name in RESERVED or name.lower().startswith("_tf_extension_type") or \
+                name.startswith("_") and (hasattr(BatchableTypeSpec, name) or hasattr(CompositeTensor, name)):
+            raise ValueError(f"The field annotations for {cls.__name__} are invalid. Field {name!r} is reserved.")
+    try:
+        fields = fields_of(cls)
+    except NameError:               # classes that are defined below: the first value of this one checks them
+        return
+    for f in fields:
+        check_annotation(f.value_type, f"In field {f.name!r}")
 
 
 def _inherits_constructor(cls: Any) -> bool:
@@ -168,7 +173,7 @@ def _signature(fields: list[Field], first: str = "self") -> inspect.Signature:
 
 
 def _add_constructor(cls: Any) -> None:
-    fields = fields_of(cls)
+    fields = fields_of(cls, resolve=False)
     signature = _signature(fields)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -299,6 +304,15 @@ class ExtensionTypeSpec(TypeSpec):
         it = iter(components)
         return build(self.value_type, {f.name: _refill(self.__dict__[f.name], it) for f in fields_of(self.value_type)})
 
+    def _to_legacy_output_types(self) -> Any:
+        return self
+
+    def _to_legacy_output_shapes(self) -> Any:
+        return self
+
+    def _to_legacy_output_classes(self) -> Any:
+        return self
+
     def __repr__(self) -> str:
         inside = ", ".join(f"{f.name}={self.__dict__[f.name]!r}" for f in fields_of(self.value_type))
         return f"{type(self).__qualname__}({inside})"
@@ -363,7 +377,7 @@ def _add_spec(cls: Any, namespace: dict) -> None:
     made.__name__ = f"{cls.__name__}.Spec"
     made.value_type = cls
     if "__init__" not in made.__dict__:
-        fields = fields_of(cls)
+        fields = fields_of(cls, resolve=False)
         made.__signature__ = inspect.Signature(list(_signature([f._replace(default=Field.NO_DEFAULT) for f in fields])
                                                     .parameters.values())[1:])
     cls.Spec = made
@@ -448,15 +462,6 @@ class BatchableExtensionTypeSpec(ExtensionTypeSpec, BatchableTypeSpec):
             out.append(s._from_compatible_tensor_list(list(tensor_list[at:at + n])))
             at += n
         return self.__batch_encoder__.decode(self, nest.pack_sequence_as(structure, out))
-
-    def _to_legacy_output_types(self) -> Any:
-        return self
-
-    def _to_legacy_output_shapes(self) -> Any:
-        return self
-
-    def _to_legacy_output_classes(self) -> Any:
-        return self
 
 
 _DEFAULT_ENCODER = ExtensionTypeBatchEncoder()

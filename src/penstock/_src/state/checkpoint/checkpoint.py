@@ -228,13 +228,13 @@ class CheckpointV1(_Checkpoint):
     >>> checkpoint.restore(path).assert_consumed()
     """
 
-    def write(self, file_prefix: Any, session: Any = None) -> Any:
+    def write(self, file_prefix: Any, session: Any = None, options: Any = None) -> Any:
         """Writes a checkpoint with exactly this prefix."""
-        return self._write(file_prefix, session)
+        return self._write(file_prefix, session, options)
 
-    def save(self, file_prefix: Any, session: Any = None) -> str:
+    def save(self, file_prefix: Any, session: Any = None, options: Any = None) -> str:
         """Writes a checkpoint with this prefix and a number, and names it in the state file."""
-        return self._save(file_prefix, session)
+        return self._save(file_prefix, session, options)
 
 
 @export(v2=["train.Checkpoint"])

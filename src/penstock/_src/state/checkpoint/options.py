@@ -28,6 +28,9 @@ class CheckpointOptions:
         for callback in experimental_write_callbacks or ():
             if not callable(callback):
                 raise AssertionError(f"Callbacks must be callable, got {callback!r}")
+            count = len(inspect.signature(callback).parameters)
+            if count > 1:
+                raise AssertionError(f"Callbacks take no argument, or the path; {callback!r} takes {count}")
         self.experimental_io_device = experimental_io_device
         self.enable_async = experimental_enable_async_checkpoint or enable_async
         self.experimental_enable_async_checkpoint = self.enable_async
@@ -35,14 +38,18 @@ class CheckpointOptions:
         self.experimental_skip_slot_variables = experimental_skip_slot_variables
         self.experimental_sharding_callback = experimental_sharding_callback
 
+    def __copy__(self) -> CheckpointOptions:
+        made = CheckpointOptions.__new__(CheckpointOptions)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(made, name, list(value) if isinstance(value, list) else value)
+        return made
+
 
 def called_back(options: Any, path: Any) -> None:
     """Runs the callbacks of a write that has ended."""
     for callback in getattr(options, "experimental_write_callbacks", None) or ():
-        count = len(inspect.signature(callback).parameters)
-        if count > 1:
-            raise AssertionError(f"Callbacks take no argument, or the path; {callback!r} takes {count}")
-        callback(path) if count else callback()
+        callback(path) if inspect.signature(callback).parameters else callback()
 
 
 @export("train.TrackableView")
