@@ -229,6 +229,23 @@ def test_calls_that_write_are_inlined_in_order():
     assert not types & {"PartitionedCall", "StatefulPartitionedCall"} and recordings(both)
 
 
+def test_a_call_in_a_session_has_all_of_its_effects():
+    """One of several results is fetched, and nothing waits for the assignments."""
+    with tf.Graph().as_default(), tf1.Session() as sess:
+        v = tf1.get_variable("v", initializer=1.0, use_resource=True)
+
+        @tf.function
+        def inner():
+            v.assign_add(1.0)
+            return tf.constant(5.0), tf.constant(6.0)
+        outer = tf.function(lambda: inner()[0] * 2.0)
+        fetched, alone = outer(), inner()[1]
+        sess.run(v.initializer)
+        for i in range(4):
+            assert sess.run(fetched) == 10.0 and sess.run(alone) == 6.0
+            assert sess.run(v) == 3.0 + 2 * i
+
+
 @pytest.mark.parametrize("way", [tf.function, nested])
 def test_random_numbers_differ_from_call_to_call(way):
     f = way(lambda: (tf.random.normal([4]), tf.random.uniform([4], seed=3)))

@@ -41,7 +41,7 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
     times = collections.Counter(id(f) for f in calls.values())
     by: dict[int, Tensor] = {}
     done: dict[Operation, Operation] = {}            # calls, with what stands for their having happened
-    bodies, ops = [], []
+    bodies, ops, effects = [], [], []
     for op in step.ops:
         body = _body(op, calls[op], step, place, depth, times[id(calls[op])] > 1) if op in calls else None
         if body is None:
@@ -50,6 +50,8 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
         bodies.append(body)                          # keeps its tensors alive, which `by` knows by their ids
         before, after = _around(step, op, body)
         done[op] = after
+        if body.targets:                             # a call has all of its effects, whatever of its results is used
+            effects.append(after)
         ops += [*before, *body.ops, after]
         by.update((id(t), given) for t, given in zip(body.feeds, op._inputs, strict=True))
         by.update((id(t), made) for t, made in zip(op.outputs, body.fetches, strict=True))
@@ -57,7 +59,7 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
         if not done.keys().isdisjoint(op._control_inputs):
             op._control_inputs = list(dict.fromkeys(done.get(c, c) for c in op._control_inputs))
     step.ops = ops
-    step.targets = [done.get(op, op) for op in step.targets]
+    step.targets = list(dict.fromkeys([*(done.get(op, op) for op in step.targets), *effects]))
     step.substitute(by)
     if done:
         step.prune()

@@ -14,6 +14,7 @@ Switch of the loop around it.
 """
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,13 @@ from penstock._src.base import dtypes, errors
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.device import Device
-from penstock._src.ops.registry import OPS
+from penstock._src.ops.registry import OPS, OpDef
 
-_KINDS = {opdef.control_flow: opdef for opdef in reversed(OPS.values()) if opdef.control_flow and not opdef.has_refs}
+
+@functools.cache
+def _of_kind(kind: str) -> OpDef:
+    """The op of control flow of a kind."""
+    return next(opdef for opdef in OPS.values() if opdef.control_flow == kind and not opdef.has_refs)
 
 
 class ControlLoops:
@@ -75,6 +80,6 @@ class ControlLoops:
 
     def _add(self, device: Device, kind: str, frame: Frame, inputs: list[Tensor], counts: tuple = (),
              **attrs: Any) -> Operation:
-        opdef = _KINDS[kind]
+        opdef = _of_kind(kind)
         types = [dtypes.float32, dtypes.int32] if kind == "merge" else [dtypes.float32] * len(opdef.outputs)
         return self.cut.add_op(device, opdef, f"{frame.name}/{kind}", inputs, {"T": dtypes.float32, **attrs}, types, counts)
