@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
@@ -99,6 +99,9 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
         nan = scale.new_full((channels,), math.nan)
         return x, nan, nan, nan, nan
     count = planes.numel() // channels
+    if tracing.lowering():
+        y, mean, variance = _composed(planes, scale, offset, epsilon)
+        return from_channels_first(y, data_format), mean, variance * (count / max(1, count - 1)), mean, variance
     if data_format[1] != "C" and images.normalizes(x, scale):
         y, mean, variance = images.batch_norm(x, scale, offset, epsilon, relu)
         return y, mean, variance * (count / max(1, count - 1)), mean, variance
@@ -109,6 +112,14 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
     mean, variance = aten.batch_norm_update_stats(planes.float(), None, None, 0.0)
     y = _normalized(planes, scale, offset, mean, variance, epsilon)
     return from_channels_first(y, data_format), mean, variance * (count / max(1, count - 1)), mean, variance
+
+
+def _composed(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, epsilon: float) -> tuple:
+    """Batch norm of separate ops, for a compiler that fuses them with what is around: result, mean and variance."""
+    wide, shape = x.to(scale.dtype), (1, -1, *[1] * (x.ndim - 2))
+    variance, mean = torch.var_mean(wide, [0, *range(2, x.ndim)], correction=0)
+    factor = (variance + epsilon).rsqrt() * scale
+    return ((wide - mean.view(shape)) * factor.view(shape) + offset.view(shape)).to(x.dtype), mean, variance
 
 
 def _normalized(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor,
@@ -130,7 +141,8 @@ def _batch_norm_grad(y_backprop, x, scale, reserve_space_1, reserve_space_2, *re
     if not x.numel():
         zeros = torch.zeros_like(scale)
         return x, zeros, zeros, nothing, nothing
-    if is_training and data_format[1] != "C" and y_backprop.dtype is x.dtype and images.normalizes(x, scale):
+    if is_training and data_format[1] != "C" and y_backprop.dtype is x.dtype and not tracing.lowering() and \
+            images.normalizes(x, scale):
         return *images.batch_norm_grad(y_backprop, x, scale, mean, variance, epsilon, after), nothing, nothing
     if after is not None:
         grad = aten.threshold_backward(grad, to_channels_first(after, data_format), 0)

@@ -1,9 +1,454 @@
-"""Scaled-dot-product attention, found by its structure in a step's graph."""
+"""Scaled-dot-product attention, recognized by its structure in the graph of a step.
+
+    out = bmm(softmax(bmm(q, kᵀ) · scale + mask), v)
+
+and, where the step has them, the ops of its gradient: four further products around the gradient of the softmax. Views between
+them may be of any kind (views.py), so Keras's MultiHeadAttention, einsum and code with reshapes and transposes are the same. The
+mask is a constant (causal or not) or something that is added. All of it becomes one call of a fused kernel, and one for the
+gradient, which keep no matrix of scores. Where any value in between is used for something else, nothing is changed.
+"""
 from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
 
 import torch
 
+from penstock._src.step.tiers import views
+from penstock._src.step.tiers.views import aten
+
+_MINUS_INFINITY = -1e3               # masks add, or put, a number below this: its exponential is zero
+_POINTWISE = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor, aten.where.self}
+
+
+class _Scores(NamedTuple):
+    """From a product to its softmax."""
+    product: torch.fx.Node
+    frame: views.Layout              # of the tensor whose softmax is taken, over the product
+    steps: list                      # (kind, value) in order: "cast", "scale", "where", "times", "add"
+    scale: float
+    keep: torch.Tensor | None        # constant mask: where scores stay
+    bias: torch.fx.Node | None       # what is added
+
+
+class _NoMatch(Exception):
+    """Some structure is not attention."""
+
 
 def use_kernels(graph: torch.fx.GraphModule) -> int:
-    """Puts fused kernels in place of attention that is written out; gives how many places."""
-    return 0
+    """Puts fused kernels in the place of attention that is written out; returns how many places."""
+    found = 0
+    for node in list(graph.graph.find_nodes(op="call_function", target=aten._softmax.default)):
+        try:
+            _Attention(graph, node).replace()
+            found += 1
+        except _NoMatch:
+            continue
+    if found:
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+    return found
+
+
+def _require(condition: Any) -> None:
+    if not condition:
+        raise _NoMatch
+
+
+def _constant(graph: torch.fx.GraphModule, value: Any) -> Any:
+    """The number or tensor that an argument is; None if it is computed."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, torch.fx.Node) and value.op == "get_attr":
+        found = getattr(graph, str(value.target))
+        return found if found.numel() != 1 else found.item()
+    if isinstance(value, torch.fx.Node) and value.target is aten.full.default:
+        return value.args[1]
+    return None
+
+
+class _Attention:
+    """One softmax with what is around it."""
+
+    def __init__(self, graph: torch.fx.GraphModule, softmax: torch.fx.Node):
+        self.graph, self.softmax = graph, softmax
+        rank = len(views.shape_of(softmax))
+        _require(rank >= 3 and softmax.args[1] % rank == rank - 1)                        # type: ignore[operator]
+        self.scores = self._scores(softmax.args[0])
+        self.batch = views.shape_of(softmax)[:-2]
+        self.q, self.k = self._operands(self.scores.product, *self.scores.frame.dims[-2:])
+        self._find_uses()
+
+    # -- forward ----------------------------------------------------------------------------------------------------
+    def _scores(self, node: Any) -> _Scores:
+        steps: list = []
+        while not views.is_view(node):
+            _require(isinstance(node, torch.fx.Node) and node is not None)
+            if views.is_cast(node):
+                steps.append(("cast", None))
+                node = node.args[0]
+                continue
+            _require(node.target in _POINTWISE and (len(node.users) == 1 or not steps) and node.kwargs in ({}, {"alpha": 1}))
+            if node.target is aten.where.self:
+                mask, node, low = node.args
+                low = _constant(self.graph, low)
+                _require(isinstance(low, float) and low <= _MINUS_INFINITY)
+                steps.append(("where", mask))
+                continue
+            kind, other, node = self._binary(node)
+            steps.append((kind, other))
+        frame = views.layout(node)
+        _require(frame.base.target is aten.bmm.default)
+        steps.reverse()
+        return _Scores(frame.base, frame, steps, *self._meaning(steps, views.shape_of(self.softmax)))
+
+    def _binary(self, node: torch.fx.Node) -> tuple[str, Any, Any]:
+        """What a pointwise op with two inputs does to the scores, which are the one that is not constant."""
+        a, b = node.args
+        scores, other = (a, b) if self._leads_to_product(a) else (b, a)
+        number = _constant(self.graph, other)
+        target = node.target
+        if target is aten.div.Tensor:
+            _require(scores is a and isinstance(number, float))
+            return "scale", 1.0 / number, scores
+        if target is aten.mul.Tensor:
+            return ("scale", number, scores) if isinstance(number, (int, float)) else ("times", number, scores)
+        _require(target is aten.add.Tensor or scores is a)
+        size = math.prod(views.shape_of(self.softmax)[-2:])
+        one_for_all = isinstance(number, torch.Tensor) and number.numel() == size        # the same for every batch and head
+        return ("add" if target is aten.add.Tensor else "sub"), (number if one_for_all else other), scores
+
+    def _leads_to_product(self, node: Any, depth: int = 0) -> bool:
+        if not isinstance(node, torch.fx.Node) or depth > 8:
+            return False
+        if views.is_view(node):
+            return views.layout(node).base.target is aten.bmm.default and \
+                len(views.shape_of(node)) == len(views.shape_of(self.softmax))
+        if node.target in _POINTWISE or views.is_cast(node):
+            return any(self._leads_to_product(a, depth + 1) for a in node.args)
+        return False
+
+    def _meaning(self, steps: list, shape: tuple) -> tuple[float, torch.Tensor | None, Any]:
+        """Scale, constant mask and what is added, of the steps from the product to the softmax."""
+        scale, keep, bias = 1.0, None, None
+        pending: torch.Tensor | None = None                            # factors 0 and 1, until something low is added there
+        for kind, value in steps:
+            if kind == "scale":
+                _require(bias is None and keep is None and pending is None)
+                scale *= value
+            elif kind == "where":
+                mask = _constant(self.graph, value)
+                _require(isinstance(mask, torch.Tensor) and keep is None and tuple(mask.shape) == shape[-2:])
+                keep = mask.bool()
+            elif kind == "times":
+                _require(isinstance(value, torch.Tensor) and keep is None and tuple(value.shape[-2:]) == shape[-2:] and
+                         value.numel() == shape[-1] * shape[-2] and bool(((value == 0) | (value == 1)).all()))
+                pending = value.reshape(shape[-2:]) == 1
+            elif kind in ("add", "sub"):
+                if isinstance(value, torch.Tensor):
+                    _require(value.numel() == shape[-1] * shape[-2] and keep is None)
+                    low = (-value if kind == "sub" else value).reshape(shape[-2:]).float()
+                    keep = low == 0
+                    _require(bool((low[~keep] <= _MINUS_INFINITY).all()) and (pending is None or bool((pending == keep).all())))
+                    pending = None
+                else:
+                    _require(kind == "add" and bias is None and isinstance(value, torch.fx.Node))
+                    bias = value
+        _require(pending is None and (keep is None or bias is None) and (keep is None or bool(keep.any(-1).all())))
+        return scale, keep, bias
+
+    def _operands(self, product: torch.fx.Node, rows: Any, columns: Any) -> tuple[views.Layout, views.Layout]:
+        """The operand with the rows of a product, and the one with its columns, each as (batch, rows or columns, contracted)."""
+        whole = [views.canonical(d) for d in views.whole(views.shape_of(product))]
+        a, b = (views.layout(x, True) for x in product.args)                              # type: ignore[arg-type]
+        first, second = views.Layout(a.base, a.dims), views.Layout(b.base, (b.dims[0], b.dims[2], b.dims[1]))
+        if (rows, columns) == (whole[1], whole[2]):
+            return first, second
+        _require((rows, columns) == (whole[2], whole[1]))
+        return second, first
+
+    # -- what the probabilities are used for ------------------------------------------------------------------------
+    def _find_uses(self) -> None:
+        self.out = self.back = None
+        muls = []
+        for user, through in _consumers(self.softmax):
+            if user.target is aten.bmm.default:
+                over, other, transposed = self._role(user, through, self.softmax)
+                if over == "columns":
+                    _require(self.out is None)
+                    self.out, self.v, self.out_transposed = user, other, transposed
+                else:
+                    _require(self.back is None)
+                    self.back = user, other, transposed
+            else:
+                muls.append(user)
+        _require(self.out is not None)
+        self.gradient = self._gradient(muls) if muls else None
+        _require((self.gradient is None) == (self.back is None))
+
+    def _role(self, product: torch.fx.Node, argument: torch.fx.Node, of: torch.fx.Node) -> tuple[str, views.Layout, bool]:
+        """What a product with probabilities, or with the gradient of scores, contracts; its other operand as
+        (batch, contracted, other); and whether the result is transposed."""
+        _require((product.args[0] is argument) != (product.args[1] is argument))
+        left = product.args[0] is argument
+        mine = views.layout(argument, True)
+        _require(mine.base is of)
+        whole = [views.canonical(d) for d in views.whole(views.shape_of(of))]
+        batch = views.canonical([a for d in whole[:-2] for a in d])
+        own = mine.dims if left else (mine.dims[0], mine.dims[2], mine.dims[1])           # batch, kept, contracted
+        _require(_joined(mine.dims[0]) == _joined(batch))
+        theirs = views.layout(product.args[1 if left else 0], True)                      # type: ignore[arg-type]
+        other = theirs.dims if left else (theirs.dims[0], theirs.dims[2], theirs.dims[1])
+        if own[1:] == (whole[-2], whole[-1]):
+            return "columns", views.Layout(theirs.base, other), not left
+        _require(own[1:] == (whole[-1], whole[-2]))
+        return "rows", views.Layout(theirs.base, other), not left
+
+    # -- backward ---------------------------------------------------------------------------------------------------
+    def _gradient(self, users: list) -> dict[str, Any]:
+        """The products of the gradient, from the two multiplications with the probabilities that it has."""
+        _require(len(users) == 2 and all(u.target is aten.mul.Tensor for u in users))
+        last = next((u for u in users if _other(u, self.softmax).target is aten.sub.Tensor), None)
+        _require(last is not None)
+        first = users[0] if users[1] is last else users[1]
+        of_p, total = _other(last, self.softmax).args
+        rank = len(views.shape_of(self.softmax))
+        _require(_other(first, self.softmax) is of_p and total.target is aten.sum.dim_IntList and total.args[0] is first and
+                 [d % rank for d in total.args[1]] == [rank - 1] and len(total.args) > 2 and total.args[2] and
+                 len(first.users) == 1 and len(total.users) == 1)
+        product = views.layout(of_p, True)
+        _require(product.base.target is aten.bmm.default and set(of_p.users) == {first, _other(last, self.softmax)})
+        same = views.layout(of_p, True).dims[-2:]
+        out_gradient, values = self._operands(product.base, *same)
+        values = views.Layout(values.base, (values.dims[0], values.dims[1], values.dims[2]))
+        _require(values == self.v)                                     # (batch, columns, depth) in both
+        _, given, _ = self.back                                        # type: ignore[misc]
+        _require(given == out_gradient)
+        found = {"out": out_gradient}
+        for user, through in _consumers(self._undo(last)):
+            _require(user.target is aten.bmm.default)
+            over, other, transposed = self._role(user, through, self.of_scores)
+            wanted = self.k if over == "columns" else self.q
+            _require(other == wanted and over not in found)
+            found[over] = (user, transposed)
+        _require({"rows", "columns"} <= set(found))
+        return found
+
+    def _undo(self, node: torch.fx.Node) -> torch.fx.Node:
+        """The gradient of the product, behind the gradients of what was done to it, in reverse order."""
+        for kind, value in reversed(self.scores.steps):
+            if kind in ("add", "sub"):
+                continue
+            _require(len(node.users) == 1)
+            node = next(iter(node.users))
+            if kind == "cast":
+                _require(views.is_cast(node))
+            elif kind == "where":
+                mask = _constant(self.graph, node.args[0]) if node.target is aten.where.self else None
+                _require(isinstance(mask, torch.Tensor) and bool((mask == self.scores.keep).all()) and
+                         _constant(self.graph, node.args[2]) == 0)
+            elif kind == "times":
+                _require(node.target is aten.mul.Tensor)
+                factor = next((c for a in node.args if isinstance(c := _constant(self.graph, a), torch.Tensor)), None)
+                _require(factor is not None and factor.numel() == value.numel() and
+                         bool((factor.reshape(value.shape) == value).all()))
+            else:
+                number = next((c for a in node.args if isinstance(c := _constant(self.graph, a), float)), None)
+                _require(number is not None and (node.target is aten.mul.Tensor and math.isclose(number, value, rel_tol=1e-6) or
+                                                 node.target is aten.div.Tensor and math.isclose(number, 1 / value,
+                                                                                                 rel_tol=1e-6)))
+        self.of_scores = node
+        return node
+
+    # -- the kernels ------------------------------------------------------------------------------------------------
+    def replace(self) -> None:
+        """Puts calls of the kernels into the graph."""
+        g = self.graph.graph
+        sizes = [views.shape_of(self.softmax)[i] for i in (-2, -1)]
+        depth = math.prod(a.size for a in self.q.dims[2])
+        value_depth = math.prod(a.size for a in self.v.dims[2])
+        example = self.q.base.meta["val"]
+        dtype = self.out.meta["val"].dtype
+        causal = self.scores.keep is not None and sizes[0] == sizes[1] and \
+            bool((self.scores.keep.cpu() == torch.ones(sizes, dtype=torch.bool).tril()).all())
+        biased = self.scores.bias is not None or self.scores.keep is not None and not causal
+        kernel = _kernel(example.device.type, dtype, depth, value_depth, biased, sizes)
+        outer = self._outer()
+        with g.inserting_before(self.out):
+            q, k, v = (self._four(x, n, dtype, outer) for x, n in ((self.q, sizes[0]), (self.k, sizes[1]), (self._values(), sizes[1])))
+            bias = self._bias(dtype, outer, sizes) if biased else None
+            kept = kernel.forward(g, q, k, v, bias, causal, self.scores.scale)
+        self._substitute(self.out, kept[0], (*outer, sizes[0], value_depth), self.out_transposed)
+        if self.gradient is None:
+            return
+        self._replace_gradient(kernel, kept, (q, k, v), bias, causal, outer, sizes, depth, value_depth, dtype)
+
+    def _values(self) -> views.Layout:
+        return self.v
+
+    def _replace_gradient(self, kernel: Any, kept: list, given: tuple, bias: Any, causal: bool, outer: tuple, sizes: list,
+                          depth: int, value_depth: int, dtype: torch.dtype) -> None:
+        g = self.graph.graph
+        products = [self.back[0], self.gradient["rows"][0], self.gradient["columns"][0]]  # type: ignore[index]
+        order = {n: i for i, n in enumerate(g.nodes)}
+        latest = max((self.gradient["out"].base, self.out), key=order.__getitem__)        # type: ignore[index]
+        first = min(products, key=order.__getitem__)
+        _require(order[latest] < order[first])
+        with g.inserting_before(first):
+            of_out = self._four(self.gradient["out"], sizes[0], dtype, outer)             # type: ignore[index]
+            dq, dk, dv = kernel.backward(g, of_out, given, kept, bias, causal, self.scores.scale)
+        self._substitute(self.back[0], dv, (*outer, sizes[1], value_depth), self.back[2])         # type: ignore[index]
+        self._substitute(self.gradient["columns"][0], dq, (*outer, sizes[0], depth), self.gradient["columns"][1])  # type: ignore
+        self._substitute(self.gradient["rows"][0], dk, (*outer, sizes[1], depth), self.gradient["rows"][1])  # type: ignore
+
+    def _outer(self) -> tuple[int, int]:
+        """Batch and heads."""
+        return (math.prod(self.batch[:-1]), self.batch[-1]) if len(self.batch) > 1 else (self.batch[0], 1)
+
+    def _four(self, x: views.Layout, rows: int, dtype: torch.dtype, outer: tuple[int, int]) -> torch.fx.Node:
+        """An operand as [batch, heads, rows, depth]."""
+        batch = views.regrouped(x.dims[0], outer)
+        _require(batch is not None)
+        g = self.graph.graph
+        node = views.built(g, x.base, views.shape_of(x.base), [*batch, *x.dims[1:]])      # type: ignore[misc]
+        if x.base.meta["val"].dtype is not dtype:
+            node = g.call_function(aten._to_copy.default, (node,), {"dtype": dtype})
+        return node
+
+    def _bias(self, dtype: torch.dtype, outer: tuple[int, int], sizes: list) -> torch.fx.Node:
+        """What is added to the scores, as [batch, heads, rows, columns]."""
+        g = self.graph.graph
+        if self.scores.bias is None:
+            keep = self.scores.keep
+            assert keep is not None
+            name = f"_mask_of_{self.softmax.name}"
+            setattr(self.graph, name, torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(~keep, -math.inf))
+            node = g.get_attr(name)
+        else:
+            node = g.call_function(aten._to_copy.default, (self.scores.bias,), {"dtype": dtype})
+        node = g.call_function(aten.expand.default, (node, list(views.shape_of(self.softmax))))
+        return g.call_function(aten.reshape.default, (node, [*outer, *sizes])) if len(self.batch) != 2 else node
+
+    def _substitute(self, product: torch.fx.Node, made: Any, shape: tuple, transposed: bool) -> None:
+        """Puts the result of a kernel in the place of a product, and of the views of it."""
+        g = self.graph.graph
+        for user in _leaves(product):
+            dims = [_localized(d, shape, transposed) for d in views.layout(user).dims]
+            with g.inserting_before(user.next if user is not product else product.next):
+                new = views.built(g, made, shape, dims)
+                if views.shape_of(user) != tuple(math.prod(a.size for a in d) for d in dims):
+                    new = g.call_function(aten.reshape.default, (new, list(views.shape_of(user))))
+                if user.meta["val"].dtype is not product.meta["val"].dtype:
+                    new = g.call_function(aten._to_copy.default, (new,), {"dtype": user.meta["val"].dtype})
+            user.replace_all_uses_with(new, delete_user_cb=lambda n: not views.is_view(n) or views.layout(n).base is not product)
+
+
+def _other(node: torch.fx.Node, than: torch.fx.Node) -> Any:
+    return node.args[1] if node.args[0] is than else node.args[0]
+
+
+def _joined(atoms: Any) -> int:
+    return math.prod(a.size for a in atoms)
+
+
+def _consumers(node: torch.fx.Node, argument: torch.fx.Node | None = None) -> list[tuple[torch.fx.Node, torch.fx.Node]]:
+    """(op, its argument) for all ops that use a value, through views and casts."""
+    out = []
+    for user in node.users:
+        if views.is_view(user) or views.is_cast(user):
+            out += _consumers(user)
+        else:
+            out.append((user, node))
+    return out
+
+
+def _leaves(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The views of a value that other ops use, and the value itself if some do."""
+    out = [node] if any(not views.is_view(u) for u in node.users) else []
+    for user in node.users:
+        if views.is_view(user):
+            out += _leaves(user)
+    return out
+
+
+def _localized(atoms: Any, shape: tuple, transposed: bool) -> list:
+    """Atoms of a product [batch · heads, m, n] as those of a kernel's result [batch, heads, rows, depth]."""
+    out = []
+    for a in atoms:
+        if a.of:
+            out.append(views.Atom((a.of == 1) == transposed and 3 or 2, a.stride, a.size))
+            continue
+        heads = shape[1]
+        if a.stride >= heads:
+            out.append(views.Atom(0, a.stride // heads, a.size))
+        elif a.stride * a.size <= heads:
+            out.append(views.Atom(1, a.stride, a.size))
+        else:
+            inside = heads // a.stride
+            out += [views.Atom(0, 1, a.size // inside), views.Atom(1, a.stride, inside)]
+    return out
+
+
+# -- kernels ----------------------------------------------------------------------------------------------------------
+def _kernel(device: str, dtype: torch.dtype, depth: int, value_depth: int, biased: bool, sizes: list) -> Any:
+    """The fused kernel that takes such arguments."""
+    if device == "cpu":
+        _require(depth == value_depth and dtype in (torch.float32, torch.bfloat16))
+        return _OnHost
+    short = dtype in (torch.bfloat16, torch.float16)
+    _require(device == "cuda" and (short or dtype is torch.float32) and depth == value_depth and depth % 8 == 0 and depth <= 256)
+    if short and not biased:
+        return _Flash
+    _require(not biased or sizes[1] % 8 == 0)
+    return _Efficient
+
+
+def _several(g: torch.fx.Graph, node: torch.fx.Node, count: int) -> list:
+    import operator
+    return [g.call_function(operator.getitem, (node, i)) for i in range(count)]
+
+
+class _Flash:
+    """FlashAttention: half precision, causal or without a mask."""
+
+    @staticmethod
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
+        return _several(g, g.call_function(aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, causal, False),
+                                           {"scale": scale}), 8)
+
+    @staticmethod
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
+        out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
+        return _several(g, g.call_function(
+            aten._scaled_dot_product_flash_attention_backward.default,
+            (of_out, *given, out, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset), {"scale": scale}), 3)
+
+
+class _Efficient:
+    """Memory-efficient attention: any mask, also in single precision."""
+
+    @staticmethod
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
+        return _several(g, g.call_function(aten._scaled_dot_product_efficient_attention.default,
+                                           (q, k, v, bias, True, 0.0, causal), {"scale": scale}), 4)
+
+    @staticmethod
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
+        out, lse, seed, offset = kept
+        return _several(g, g.call_function(
+            aten._scaled_dot_product_efficient_attention_backward.default,
+            (of_out, *given, bias, out, lse, seed, offset, 0.0, [True, True, True, False], causal), {"scale": scale}), 3)
+
+
+class _OnHost:
+    """ATen's fused attention on CPUs."""
+
+    @staticmethod
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
+        return _several(g, g.call_function(aten._scaled_dot_product_flash_attention_for_cpu.default, (q, k, v, 0.0, causal),
+                                           {"attn_mask": bias, "scale": scale}), 2)
+
+    @staticmethod
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
+        return _several(g, g.call_function(aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
+                                           (of_out, *given, *kept, 0.0, causal), {"attn_mask": bias, "scale": scale}), 3)

@@ -98,13 +98,15 @@ def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered
     """The graph of a program, for feeds and variables of the shapes that they have now."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
     step = _rebindable(program)
     fixed = [c for c in step.__globals__.values() if is_variable(c)]
     given = [f for f in feeds if is_variable(f)]
     variables = list({id(v): v for v in (*fixed, *given)}.values())
     _check_inputs(variables, feeds, step.__globals__, device)
     tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True, shape_env=ShapeEnv(
+        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor wants one
     example = [mode.from_tensor(v.value) for v in variables]
     example += [mode.from_tensor(feeds[i]) if feeds[i].device == device else _moved(mode, feeds[i], device) for i in tensors]
     found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), example)     # type: ignore[arg-type]
