@@ -5,12 +5,13 @@ it. Gradients are in graph/function_grad.py; `cond` and `while_loop` build these
 """
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context, function_grad
 from penstock._src.graph.build import build
@@ -106,12 +107,19 @@ def _while_kernel(input, *, cond, body, ctx, node):
         raise
 
 
+_UNROLLED = 32                   # iterations of a loop that become part of a graph: compiling more takes minutes
+
+
 def _run_loop(condition: Any, step: Any, ctx: Any, input: Any) -> Any:
     """A loop whose test and body are their own programs."""
     test, run = condition.run, step.run
     values: Any = input
+    left = _UNROLLED if tracing.lowering() else math.inf
     try:
         while truth(test(ctx, *values)[0]):
+            left -= 1
+            if left < 0:
+                raise errors.UnimplementedError(None, None, f"A loop of more than {_UNROLLED} iterations is not unrolled.")
             values = run(ctx, *values)
             ctx.remaining()                      # ends with the step's cancellation or deadline
     except Exception as e:

@@ -3,9 +3,9 @@
     out = bmm(softmax(bmm(q, kᵀ) · scale + mask), v)
 
 and, where the step has them, the ops of its gradient: four further products around the gradient of the softmax. Views between
-them may be of any kind (views.py), so Keras's MultiHeadAttention, einsum and code with reshapes and transposes are the same. The
-mask is a constant (causal or not) or something that is added. All of it becomes one call of a fused kernel, and one for the
-gradient, which keep no matrix of scores. Where any value in between is used for something else, nothing is changed.
+them may be of any kind (views.py), so Keras's MultiHeadAttention, einsum and code with reshapes and transposes are the same.
+The mask is a constant (causal or not) or something that is added. All of it becomes one call of a fused kernel, and one for
+the gradient, which keep no matrix of scores. Where any value in between is used for something else, nothing is changed.
 """
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class _Attention:
         return scale, keep, bias
 
     def _operands(self, product: torch.fx.Node, rows: Any, columns: Any) -> tuple[views.Layout, views.Layout]:
-        """The operand with the rows of a product, and the one with its columns, each as (batch, rows or columns, contracted)."""
+        """The operand with the rows of a product, and the one with its columns: (batch, rows or columns, contracted) each."""
         whole = [views.canonical(d) for d in views.whole(views.shape_of(product))]
         a, b = (views.layout(x, True) for x in product.args)                              # type: ignore[arg-type]
         first, second = views.Layout(a.base, a.dims), views.Layout(b.base, (b.dims[0], b.dims[2], b.dims[1]))
@@ -220,7 +220,6 @@ class _Attention:
         _require(product.base.target is aten.bmm.default and set(of_p.users) == {first, _other(last, self.softmax)})
         same = views.layout(of_p, True).dims[-2:]
         out_gradient, values = self._operands(product.base, *same)
-        values = views.Layout(values.base, (values.dims[0], values.dims[1], values.dims[2]))
         _require(values == self.v)                                     # (batch, columns, depth) in both
         _, given, _ = self.back                                        # type: ignore[misc]
         _require(given == out_gradient)
@@ -275,16 +274,13 @@ class _Attention:
         kernel = _kernel(example.device.type, dtype, depth, value_depth, biased, sizes)
         outer = self._outer()
         with g.inserting_before(self.out):
-            q, k, v = (self._four(x, n, dtype, outer) for x, n in ((self.q, sizes[0]), (self.k, sizes[1]), (self._values(), sizes[1])))
+            q, k, v = (self._four(x, dtype, outer) for x in (self.q, self.k, self.v))
             bias = self._bias(dtype, outer, sizes) if biased else None
             kept = kernel.forward(g, q, k, v, bias, causal, self.scores.scale)
         self._substitute(self.out, kept[0], (*outer, sizes[0], value_depth), self.out_transposed)
         if self.gradient is None:
             return
         self._replace_gradient(kernel, kept, (q, k, v), bias, causal, outer, sizes, depth, value_depth, dtype)
-
-    def _values(self) -> views.Layout:
-        return self.v
 
     def _replace_gradient(self, kernel: Any, kept: list, given: tuple, bias: Any, causal: bool, outer: tuple, sizes: list,
                           depth: int, value_depth: int, dtype: torch.dtype) -> None:
@@ -295,7 +291,7 @@ class _Attention:
         first = min(products, key=order.__getitem__)
         _require(order[latest] < order[first])
         with g.inserting_before(first):
-            of_out = self._four(self.gradient["out"], sizes[0], dtype, outer)             # type: ignore[index]
+            of_out = self._four(self.gradient["out"], dtype, outer)             # type: ignore[index]
             dq, dk, dv = kernel.backward(g, of_out, given, kept, bias, causal, self.scores.scale)
         self._substitute(self.back[0], dv, (*outer, sizes[1], value_depth), self.back[2])         # type: ignore[index]
         self._substitute(self.gradient["columns"][0], dq, (*outer, sizes[0], depth), self.gradient["columns"][1])  # type: ignore
@@ -305,14 +301,14 @@ class _Attention:
         """Batch and heads."""
         return (math.prod(self.batch[:-1]), self.batch[-1]) if len(self.batch) > 1 else (self.batch[0], 1)
 
-    def _four(self, x: views.Layout, rows: int, dtype: torch.dtype, outer: tuple[int, int]) -> torch.fx.Node:
+    def _four(self, x: views.Layout, dtype: torch.dtype, outer: tuple[int, int]) -> torch.fx.Node:
         """An operand as [batch, heads, rows, depth]."""
         batch = views.regrouped(x.dims[0], outer)
         _require(batch is not None)
         g = self.graph.graph
         node = views.built(g, x.base, views.shape_of(x.base), [*batch, *x.dims[1:]])      # type: ignore[misc]
         if x.base.meta["val"].dtype is not dtype:
-            node = g.call_function(aten._to_copy.default, (node,), {"dtype": dtype})
+            node = views.call(g, aten._to_copy.default, (node,), {"dtype": dtype})
         return node
 
     def _bias(self, dtype: torch.dtype, outer: tuple[int, int], sizes: list) -> torch.fx.Node:
@@ -322,12 +318,14 @@ class _Attention:
             keep = self.scores.keep
             assert keep is not None
             name = f"_mask_of_{self.softmax.name}"
-            setattr(self.graph, name, torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(~keep, -math.inf))
+            low = torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(~keep, -math.inf)
+            self.graph.register_buffer(name, low)
             node = g.get_attr(name)
+            node.meta["val"] = self.softmax.meta["val"].fake_mode.from_tensor(low)
         else:
-            node = g.call_function(aten._to_copy.default, (self.scores.bias,), {"dtype": dtype})
-        node = g.call_function(aten.expand.default, (node, list(views.shape_of(self.softmax))))
-        return g.call_function(aten.reshape.default, (node, [*outer, *sizes])) if len(self.batch) != 2 else node
+            node = views.call(g, aten._to_copy.default, (self.scores.bias,), {"dtype": dtype})
+        node = views.call(g, aten.expand.default, (node, list(views.shape_of(self.softmax))))
+        return views.call(g, aten.reshape.default, (node, [*outer, *sizes])) if len(self.batch) != 2 else node
 
     def _substitute(self, product: torch.fx.Node, made: Any, shape: tuple, transposed: bool) -> None:
         """Puts the result of a kernel in the place of a product, and of the views of it."""
@@ -337,10 +335,11 @@ class _Attention:
             with g.inserting_before(user.next if user is not product else product.next):
                 new = views.built(g, made, shape, dims)
                 if views.shape_of(user) != tuple(math.prod(a.size for a in d) for d in dims):
-                    new = g.call_function(aten.reshape.default, (new, list(views.shape_of(user))))
+                    new = views.call(g, aten.reshape.default, (new, list(views.shape_of(user))))
                 if user.meta["val"].dtype is not product.meta["val"].dtype:
-                    new = g.call_function(aten._to_copy.default, (new,), {"dtype": user.meta["val"].dtype})
-            user.replace_all_uses_with(new, delete_user_cb=lambda n: not views.is_view(n) or views.layout(n).base is not product)
+                    new = views.call(g, aten._to_copy.default, (new,), {"dtype": user.meta["val"].dtype})
+            user.replace_all_uses_with(
+                new, delete_user_cb=lambda n: not views.is_view(n) or views.layout(n).base is not product)
 
 
 def _other(node: torch.fx.Node, than: torch.fx.Node) -> Any:
@@ -396,7 +395,8 @@ def _kernel(device: str, dtype: torch.dtype, depth: int, value_depth: int, biase
         _require(depth == value_depth and dtype in (torch.float32, torch.bfloat16))
         return _OnHost
     short = dtype in (torch.bfloat16, torch.float16)
-    _require(device == "cuda" and (short or dtype is torch.float32) and depth == value_depth and depth % 8 == 0 and depth <= 256)
+    _require(device == "cuda" and (short or dtype is torch.float32) and depth == value_depth)
+    _require(depth % 8 == 0 and depth <= 256)
     if short and not biased:
         return _Flash
     _require(not biased or sizes[1] % 8 == 0)
@@ -405,7 +405,7 @@ def _kernel(device: str, dtype: torch.dtype, depth: int, value_depth: int, biase
 
 def _several(g: torch.fx.Graph, node: torch.fx.Node, count: int) -> list:
     import operator
-    return [g.call_function(operator.getitem, (node, i)) for i in range(count)]
+    return [views.call(g, operator.getitem, (node, i)) for i in range(count)]
 
 
 class _Flash:
@@ -413,13 +413,13 @@ class _Flash:
 
     @staticmethod
     def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
-        return _several(g, g.call_function(aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, causal, False),
+        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, causal, False),
                                            {"scale": scale}), 8)
 
     @staticmethod
     def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
         out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
-        return _several(g, g.call_function(
+        return _several(g, views.call(g,
             aten._scaled_dot_product_flash_attention_backward.default,
             (of_out, *given, out, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset), {"scale": scale}), 3)
 
@@ -429,13 +429,13 @@ class _Efficient:
 
     @staticmethod
     def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
-        return _several(g, g.call_function(aten._scaled_dot_product_efficient_attention.default,
+        return _several(g, views.call(g, aten._scaled_dot_product_efficient_attention.default,
                                            (q, k, v, bias, True, 0.0, causal), {"scale": scale}), 4)
 
     @staticmethod
     def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
         out, lse, seed, offset = kept
-        return _several(g, g.call_function(
+        return _several(g, views.call(g,
             aten._scaled_dot_product_efficient_attention_backward.default,
             (of_out, *given, bias, out, lse, seed, offset, 0.0, [True, True, True, False], causal), {"scale": scale}), 3)
 
@@ -445,10 +445,10 @@ class _OnHost:
 
     @staticmethod
     def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
-        return _several(g, g.call_function(aten._scaled_dot_product_flash_attention_for_cpu.default, (q, k, v, 0.0, causal),
+        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention_for_cpu.default, (q, k, v, 0.0, causal),
                                            {"attn_mask": bias, "scale": scale}), 2)
 
     @staticmethod
     def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
-        return _several(g, g.call_function(aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
+        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
                                            (of_out, *given, *kept, 0.0, causal), {"attn_mask": bias, "scale": scale}), 3)

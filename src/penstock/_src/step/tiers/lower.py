@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from penstock._src.kernels import draws
 from penstock._src.step.tiers.captured import is_variable
 
-MOST_NODES = 20_000             # of a graph: Inductor's time grows faster than their number
+MOST_NODES = 15_000             # of a graph: Inductor's time grows faster than their number
 _LARGE = 1 << 20                # elements of constants that are computed beforehand
 _SMALL = 64                     # elements of integer tensors that are taken to be shapes and axes
 

@@ -6,12 +6,14 @@ compiled version runs once beside the present one, on copies of the variables; i
 
 What a tier refuses stays as it was. The reason is logged once, counted in `refused`, and not tried again for the same shapes.
 PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True` does. On
-the host, where compiling takes long, steps are compiled only where one of these requests it.
+the host, where compiling takes long, steps are compiled only where one of these asks for it.
 """
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,16 +26,15 @@ from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
-from penstock._src.step.tiers import attention, inductor, lower
+from penstock._src.step.tiers import attention, inductor, lower, products
 from penstock._src.step.tiers.captured import Captured, Moves, is_variable, places
 
 _FEWEST = 4                         # statements of a program that is worth it
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
 _MOST_KEYS = 8                      # sets of shapes for which one step has better versions
 _MOST_MOVES = 8                     # captures of one step that found its variables elsewhere
-_OFTEN = 500                        # runs on the host before a step may be compiled
-_LONG = 10.0                        # seconds of work on the host after which it is
-_SOME = 4                           # runs on a GPU before it is
+_OFTEN = 20                         # runs of a step before it is compiled
+_LONG = 5.0                         # seconds since the first of them: compiling takes a core, and slows short steps
 
 refused: collections.Counter = collections.Counter()      # reasons why steps stayed in a lower tier
 _log = logging.getLogger("penstock")
@@ -55,7 +56,7 @@ def tiered(program: Any, step: Any, placed: dict | None, unfused: Callable[[], A
     compiles = highest in ("3", "wait") and inductor.available(device.type)
     if device.type != "cuda" and not (compiles and (wait or asked)):
         return program
-    return Tiered(program, unfused, device, compiles, wait or highest == "wait")
+    return Tiered(program, unfused, device, compiles, wait or highest == "wait", asked == "3")
 
 
 def _device(placed: dict | None) -> torch.device | None:
@@ -86,19 +87,17 @@ def _only_variables(ops: list[Operation], depth: int = 0) -> bool:
 class Tiered(Program):
     """A step that runs in the best version that there is for its feeds."""
 
-    def __init__(self, program: Any, unfused: Callable[[], Any], device: torch.device, compiles: bool, wait: bool):
+    def __init__(self, program: Any, unfused: Callable[[], Any], device: torch.device, compiles: bool, wait: bool,
+                 eager: bool):
         self.program, self.device, self.compiles, self.wait = program, device, compiles, wait
+        self.eager = eager                     # compile as soon as it has run often
         self.unfused = unfused
         self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
         self._fixed = [c for c in program.scope.values() if is_variable(c)]
         self._slots: dict[tuple, Slot] = {}
-        self._left = 0 if device.type == "cuda" or self.wait else _OFTEN      # runs in which nothing is inspected
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step."""
-        if self._left > 0:
-            self._left -= 1
-            return self.program.run(ctx, *feeds)
         key = tuple([(f.shape, f.dtype) if isinstance(f, torch.Tensor) else id(f) for f in feeds])
         slot = self._slots.get(key)
         if slot is None:
@@ -126,6 +125,29 @@ class Tiered(Program):
         return "\n".join(slot.explain() for slot in self._slots.values())
 
 
+class _Background:
+    """A block that compiles beside running steps, which get Python's lock back at once, not after five milliseconds."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._usual = threading.Lock(), 0, 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(1e-5)
+            self._inside += 1
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._usual)
+
+
+_in_background = _Background()
+
+
 class Slot:
     """The versions of a step for feeds of some shapes."""
 
@@ -138,7 +160,8 @@ class Slot:
         self._captures = step.device.type == "cuda" and all(isinstance(f, torch.Tensor) or is_variable(f) for f in feeds)
         self._compiles = step.compiles
         self._ready: Compiled | None = None
-        self._runs, self._moves, self._seconds = 0, 0, 0.0
+        self._runs = self._moves = self._count = 0
+        self._began = time.perf_counter()
         self.lock = threading.Lock()
 
     def run(self, ctx: Any, feeds: tuple) -> tuple:
@@ -157,14 +180,12 @@ class Slot:
         return self._plain(ctx, feeds)
 
     def _plain(self, ctx: Any, feeds: tuple) -> tuple:
-        began = time.perf_counter()
         before = places(self.variables)
         try:
             if self.tier < 3:
                 return self.version.run(ctx, *feeds)
             return self._compiled(ctx, feeds)
         finally:
-            self._seconds += time.perf_counter() - began
             if self._captures and before != places(self.variables):
                 self._runs = min(self._runs, _SETTLING - 1)              # wait until the variables settle
                 self._moves += 1
@@ -216,14 +237,17 @@ class Slot:
             if self._runs:
                 self._compiles = False
                 self._compile(ctx, feeds)
-        elif self._seconds > _LONG if self.step.device.type == "cpu" else self._runs > _SOME or self._captured is not None:
+            return
+        self._count += 1
+        if self._count > _OFTEN and (self.step.eager or time.perf_counter() - self._began > _LONG):
             self._compiles = False
             threading.Thread(target=self._compile, args=(ctx, feeds), daemon=True, name="penstock-compile").start()
 
     def _compile(self, ctx: Any, feeds: tuple) -> None:
         try:
             began = time.perf_counter()
-            self._ready = Compiled(lower.trace(self.step.unfused(), ctx, feeds, self.step.device), self.step.device)
+            with _in_background if not self.step.wait else contextlib.nullcontext():
+                self._ready = Compiled(lower.trace(self.step.unfused(), ctx, feeds, self.step.device), self.step.device)
             _log.info("A step was compiled in %.1f s.", time.perf_counter() - began)
         except Exception as e:
             self._refuse(3, e)
@@ -261,11 +285,12 @@ class Compiled:
         self.lowered, self.device = lowered, device
         graph = inductor.functional(lowered.graph, lowered.example)
         attention.use_kernels(graph)
+        products.join_sums(graph)
         self._call = inductor.compiled(graph, lowered.example)
         lowered.graph = graph
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
-        """One step. Variables with other references are copied first."""
+        """One step. Variables that somebody else holds are copied first."""
         low = self.lowered
         for i in low.changed:
             low.variables[i].writable()

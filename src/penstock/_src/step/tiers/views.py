@@ -1,7 +1,7 @@
 """What a chain of views does, independent of how it is written.
 
-`Layout` says, for each dimension of a tensor, which parts of which dimensions of the tensor at the beginning of the chain it runs
-over. `tf.einsum`, `tf.matmul` and a user's own reshapes and transposes end up with the same layout where they mean the same.
+`Layout` says, for each dimension of a tensor, which parts of which dimensions of the tensor at the beginning of the chain it
+runs over. `tf.einsum`, `tf.matmul` and a user's own reshapes and transposes have the same layout where they mean the same.
 """
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def regrouped(atoms: Any, shape: Any) -> Dims | None:
 
 
 _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.permute.default, aten.transpose.int,
-          aten.t.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default, aten.expand.default,
-          aten.clone.default, aten.alias.default}
+          aten.t.default, aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default,
+          aten.expand.default, aten.clone.default, aten.alias.default}
 
 
 def is_view(node: Any) -> bool:
@@ -115,6 +115,15 @@ def _applied(node: torch.fx.Node, dims: Any) -> Dims | None:
     return regrouped([a for d in dims for a in d], shape)
 
 
+def call(graph: torch.fx.Graph, target: Any, args: tuple, kwargs: dict | None = None) -> torch.fx.Node:
+    """A new call, with the shape and type of its value."""
+    node = graph.call_function(target, args, kwargs or {})
+    given = torch.fx.node.map_arg((args, kwargs or {}), lambda n: n.meta["val"])
+    with torch.no_grad():
+        node.meta["val"] = target(*given[0], **given[1])
+    return node
+
+
 def built(graph: torch.fx.Graph, base: torch.fx.Node, shape: tuple[int, ...], dims: Any) -> torch.fx.Node:
     """Nodes that view `base`, of a shape, as dimensions of atoms say."""
     atoms = [a for d in dims for a in d]
@@ -122,9 +131,9 @@ def built(graph: torch.fx.Graph, base: torch.fx.Node, shape: tuple[int, ...], di
     node = base
     pieces = [atoms[i].size for i in in_order]
     if pieces != list(shape):
-        node = graph.call_function(aten.reshape.default, (node, pieces))
+        node = call(graph, aten.reshape.default, (node, pieces))
     places = [in_order.index(i) for i in range(len(atoms))]
     if places != list(range(len(places))):
-        node = graph.call_function(aten.permute.default, (node, places))
+        node = call(graph, aten.permute.default, (node, places))
     sizes = [math.prod(a.size for a in d) for d in dims]
-    return node if sizes == [a.size for a in atoms] else graph.call_function(aten.reshape.default, (node, sizes))
+    return node if sizes == [a.size for a in atoms] else call(graph, aten.reshape.default, (node, sizes))
