@@ -26,7 +26,7 @@ help:
 	@echo "make test         set up, then run the tests (ARGS='-k digits' passes options)"
 	@echo "make test-slow    the tests that make test leaves out because they take long"
 	@echo "make public       write the public modules from what @export declares"
-	@echo "make lint         ruff, mypy over the core, and whether the public modules are current"
+	@echo "make lint         ruff, mypy, and whether the public modules are current"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
 	@echo "make models       GPT-2 and BERT as published, against real TensorFlow: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"

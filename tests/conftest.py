@@ -12,6 +12,7 @@ import penstock
 from penstock._src.base import modes
 from penstock._src.graph import context
 from penstock._src.kernels.devices import device_config
+from tests import leaks
 
 # Programs that tests start find the same package, installed or not.
 _SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
@@ -31,6 +32,22 @@ def _one_thread_and_tracebacks():
     if not faulthandler.is_enabled():
         faulthandler.enable()
     yield
+
+
+def pytest_addoption(parser):
+    parser.addoption("--leaks", action="store_true", help="fail tests that leave threads, child processes or open files")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(request):
+    """With --leaks: a test ends its threads and child processes, and closes the files that it writes."""
+    if not request.config.getoption("--leaks"):
+        yield
+        return
+    before = leaks.snapshot()
+    yield
+    left = leaks.left_since(before)
+    assert not left, f"the test leaves {', '.join(left)}"
 
 
 @pytest.fixture(autouse=True)

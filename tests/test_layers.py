@@ -155,10 +155,25 @@ def compared(tree):
             if isinstance(c, ast.Constant)}
 
 
-@pytest.mark.parametrize("part", ["step.compile", "execute", "step.partition", "step.place", "session"])
+# Op names that a stage may compare with, and why. The list may only shrink.
+COMPARED = {
+    "graph.constant": {"Const"},                    # the op whose value is an attribute
+    "graph.func_graph": {"Const"},
+    "graph.control_flow_context": {"SymbolicGradient"},
+    "graph.control_flow_grad": {"Const", "Identity", "RefIdentity", "RefSwitch", "Switch"},     # the primitives it is about
+    "graph.while_context": {"Rank", "Shape", "Size"},                                           # static inside of a loop
+    "graph.lift": {"Placeholder"},
+    "graph.graph_util": {"CheckNumerics", "Const", "Identity", "ReadVariableOp", "ResourceGather", "VariableShape"},
+    # public tools on GraphDefs, whose nodes have nothing but a name
+    "eager.autograph.staged": {"Range"},            # a loop over a Range op becomes a counting loop
+    "cluster.status": {"B"},                        # bytes
+}
+
+
+@pytest.mark.parametrize("part", ["step", "execute", "session", "graph", "eager", "cluster"])
 def test_stages_compare_no_op_names(part):
     """What a stage must know about an op is a field of the op's declaration."""
-    wrong = {name: compared(ast.parse(file.read_text())) & set(OPS) for name, file in FILES.items()
-             if within(name, {part})}
+    wrong = {name: (compared(ast.parse(file.read_text())) & set(OPS)) - COMPARED.get(name, set())
+             for name, file in FILES.items() if within(name, {part})}
     assert not any(wrong.values()), wrong
     assert compared(ast.parse('if op.type in ("Switch", "Merge"): pass')) == {"Switch", "Merge"}
