@@ -39,7 +39,9 @@ def signature(error: BaseException | None) -> str:
 
 def run_cases(target: str, first: int, count: int, corpus: pathlib.Path, known: str) -> None:
     """Runs cases, for some seconds at most, and prints what came of them; `known` has the signatures of earlier ones."""
+    import penstock as tf
     from tests.fuzz.targets import TARGETS, outcome
+    tf.debugging.disable_traceback_filtering()         # signatures need the lines of penstock
     made = TARGETS[target]
     seeds = [p.read_bytes() for p in sorted(corpus.glob("new-*"))]
     seen, until = set(json.loads(known)), time.monotonic() + TOGETHER

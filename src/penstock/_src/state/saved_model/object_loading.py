@@ -5,6 +5,7 @@ attributes of each other, the variables are restored, and tables and other resou
 """
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -128,6 +129,15 @@ class SignatureMap(Trackable, Mapping):
         return dict(self._signatures)
 
 
+@contextlib.contextmanager
+def _whole(export_dir: str) -> Iterator[None]:
+    """DataLossError for a model whose parts do not fit each other: it names functions, nodes or fields that are not there."""
+    try:
+        yield
+    except (KeyError, IndexError, AttributeError) as e:
+        raise errors.DataLossError(None, None, f"The SavedModel at {export_dir} is damaged: {type(e).__name__}: {e}") from e
+
+
 @export(v2=["saved_model.load"], v1=["saved_model.load_v2"])
 def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: bool = False) -> Any:
     """The root object of a SavedModel, with its variables and functions.
@@ -153,7 +163,8 @@ def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: 
                 raise ValueError(f"The SavedModel at {export_dir} has one MetaGraph with tags {sorted(have)}, but got an "
                                  f"incompatible argument tags={tags} to tf.saved_model.load. You may omit it, pass 'None', or "
                                  "pass matching tags.")
-            return _Loader(export_dir, meta_graph).root()
+            with _whole(export_dir):
+                return _Loader(export_dir, meta_graph).root()
         from penstock._src.state.saved_model.graph_model import load_v1_in_v2
         return load_v1_in_v2(SavedModelLoader(export_dir), tags)
 
