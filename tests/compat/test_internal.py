@@ -224,3 +224,18 @@ def test_profiles_name_blocks(tmp_path):
     assert list(tmp_path.rglob("*.trace.json.gz"))
     with pytest.raises(tf.errors.UnavailableError):
         tf.profiler.experimental.stop()
+
+
+def test_parameterized_truncated_normal_has_the_mean_of_the_distribution():
+    x = tf.random.stateless_parameterized_truncated_normal([20000], [1, 2], means=1.0, stddevs=2.0, minvals=3.0, maxvals=9.0)
+    assert 3.0 <= x.numpy().min() and x.numpy().max() <= 9.0
+    np.testing.assert_allclose(x.numpy().mean(), 4.0492, atol=0.03)      # the mean of N(1, 2) between 3 and 9
+    again = tf.random.stateless_parameterized_truncated_normal([20000], [1, 2], means=1.0, stddevs=2.0, minvals=3.0, maxvals=9.0)
+    np.testing.assert_array_equal(x, again)
+
+
+def test_argument_lists_are_seen_through_decorators():
+    from penstock._src.compat.programs.inside import inspection
+    spec = inspection.getfullargspec(tf.rank)
+    assert (spec.args, spec.defaults, spec.annotations) == (["input", "name"], (None,), {})
+    assert inspection.isfunction(tf.rank)

@@ -24,6 +24,7 @@ _attach(__name__, "v2", "random.", {
     "stateless_categorical": "ops.random.stateless_random",
     "stateless_gamma": "ops.random.stateless_random",
     "stateless_normal": "ops.random.stateless_random",
+    "stateless_parameterized_truncated_normal": "ops.random.truncated",
     "stateless_poisson": "ops.random.stateless_random",
     "stateless_truncated_normal": "ops.random.stateless_random",
     "stateless_uniform": "ops.random.stateless_random",

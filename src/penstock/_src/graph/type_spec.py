@@ -179,13 +179,8 @@ def type_spec_from_value(value: Any) -> TypeSpec:
     return TensorSpec(tensor.shape, tensor.dtype)
 
 
-@export("TensorSpec")
-class TensorSpec(BatchableTypeSpec):
-    """Shape, dtype and name of a tensor.
-
-    >>> tf.TensorSpec([None, 3], tf.float32)
-    TensorSpec(shape=(None, 3), dtype=tf.float32, name=None)
-    """
+class DenseSpec(TypeSpec):
+    """What the types of dense values share: a shape, a dtype and a name."""
 
     __slots__ = ("_shape", "_dtype", "_name")
 
@@ -194,11 +189,22 @@ class TensorSpec(BatchableTypeSpec):
         self._dtype = dtypes.as_dtype(dtype)
         self._name = name
 
-    _is_leaf_spec = True           # nest does not look inside
-    value_type = property(lambda self: Tensor, doc="The class of the values.")
     shape = property(lambda self: self._shape, doc="The TensorShape.")
     dtype = property(lambda self: self._dtype, doc="The DType.")
     name = property(lambda self: self._name, doc="A name, or None.")
+
+
+@export("TensorSpec")
+class TensorSpec(DenseSpec, BatchableTypeSpec):
+    """Shape, dtype and name of a tensor.
+
+    >>> tf.TensorSpec([None, 3], tf.float32)
+    TensorSpec(shape=(None, 3), dtype=tf.float32, name=None)
+    """
+
+    __slots__ = ()
+    _is_leaf_spec = True           # nest does not look inside
+    value_type = property(lambda self: Tensor, doc="The class of the values.")
 
     @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:

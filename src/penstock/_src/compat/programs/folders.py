@@ -12,7 +12,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     training.training training.warm_starting_util training.basic_loops training.tracking.util summary.summary_iterator
 @compat.programs.inside.modes: tf2 platform.build_info util.is_in_graph_mode
 .: training framework platform ops client util eager lib tools user_ops module framework.constant_op framework.device
-    framework.device_spec framework.indexed_slices framework.load_library framework.tensor_spec framework.type_spec
+    framework.device_spec framework.indexed_slices framework.load_library 
     framework.common_shapes framework.registry framework.op_def_registry framework.framework_lib
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
@@ -65,6 +65,7 @@ config config.experimental @kernels.devices.device_config: framework.config
 @graph.type_registry: framework.type_spec_registry
 @graph.composite_tensor: framework.composite_tensor
 @graph.node @graph.type_spec: framework.tensor
+. @graph.type_spec: framework.tensor_spec framework.type_spec
 @compat.programs.inside.types: types.core
 @ops.linalg.csr: ops.linalg.sparse.sparse_csr_matrix_ops
 .: types trackable ops.linalg.sparse data.experimental.ops.distribute
@@ -77,7 +78,7 @@ nn: ops.nn ops.ctc_ops
 initializers: ops.init_ops_v2 ops.initializers_ns
 @compat.programs.inside.ops @state.variables.resource: ops.resource_variable_ops
 . @compat.programs.inside.ops: ops.control_flow_ops
-. random: ops.random_ops
+. random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
 . queue @ops.state.staging @ops.state.queue_classes: ops.data_flow_ops
 lookup contrib.lookup @ops.state.lookup_tables @ops.state.lookup: ops.lookup_ops
@@ -86,7 +87,8 @@ image: ops.image_ops ops.image_ops_impl
 . summary: ops.logging_ops
 . strings: ops.string_ops
 . linalg: ops.linalg_ops ops.linalg_ops_impl
-linalg: ops.linalg.linear_operator ops.linalg.linalg ops.linalg
+linalg: ops.linalg.linalg ops.linalg
+linalg @compat.programs.inside.linear_operators: ops.linalg.linear_operator
 losses: ops.losses ops.losses.losses ops.losses.losses_impl ops.losses.util
 metrics: ops.metrics ops.metrics_impl
 nn . @models.rnn @compat.programs.inside.cells: ops.rnn
@@ -118,7 +120,10 @@ nondifferentiable_batch_function .: ops.batch_ops
 contrib.factorization: ops.clustering_ops
 train estimator: training.basic_session_run_hooks
 train @state.checkpoint.state: training.checkpoint_management
-contrib.training: training.evaluation
+contrib.training @compat.programs.inside.evaluation: training.evaluation
+.: autograph.pyct autograph.core
+@compat.programs.inside.pyct: autograph.pyct.loader autograph.pyct.transformer autograph.pyct.naming autograph.pyct.inspect_utils
+    autograph.core.converter
 train @training.train.monitored_session: training.monitored_session
 train @training.train.moving_averages: training.moving_averages
 train @training.train.optimizer: training.optimizer
@@ -140,7 +145,7 @@ resource_loader: platform.resource_loader
 sysconfig: platform.sysconfig
 logging: platform.tf_logging
 compat: util.compat
-nest @base.nest: util.nest data.util.nest
+nest @base.nest @compat.programs.inside.nest_names: util.nest data.util.nest
 @compat.programs.inside.decorators: util.deprecation util.tf_export util.tf_decorator util.tf_contextlib util.keyword_args
     util.tf_should_use util.function_utils util.all_util util.lazy_loader util.object_identity
 @compat.internal.dispatch: util.dispatch

@@ -125,6 +125,8 @@ class View(types.ModuleType):
             return value
         if self._rest.rpartition(".")[2].startswith(("gen_", "audio_ops")):
             return generated(name)
+        if self._rest.startswith("python.ops.") and name in _raw_names():      # these modules have the generated ops, too
+            return generated(name)
         return NOTHING if self._rest.count(".") < 2 else _anywhere("v1", name)
 
 

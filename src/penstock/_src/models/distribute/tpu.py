@@ -80,7 +80,18 @@ def _absent(name: str, *public: str) -> None:
     export.value(made, *public)
 
 
-for _name in ("DeviceAssignment", "Topology", "HardwareFeature"):
+@export("tpu.experimental.HardwareFeature")
+class HardwareFeature(_Absent):
+    """What a TPU can do."""
+
+    class EmbeddingFeature(enum.Enum):
+        """Which embeddings a TPU has units for."""
+        UNSUPPORTED = "UNSUPPORTED"
+        V1 = "V1"
+        V2 = "V2"
+
+
+for _name in ("DeviceAssignment", "Topology"):
     _absent(_name, f"tpu.experimental.{_name}")
 for _name in ("Adagrad", "AdagradMomentum", "Adam", "CustomCombiner", "CustomOptimizer", "FTRL", "FeatureConfig",
               "QuantizationConfig", "RowIdInitializer", "SGD", "SparseCoreEmbeddingConfig", "TPUEmbedding",

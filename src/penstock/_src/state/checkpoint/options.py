@@ -70,8 +70,7 @@ class TrackableView:
     @classmethod
     def children(cls, obj: Any, save_type: Any = "checkpoint", **kwargs: Any) -> dict:
         """The direct dependencies of an object, by name."""
-        obj._maybe_initialize_trackable()
-        return children(obj, save_type, **kwargs)
+        return children(obj, save_type, **kwargs) if hasattr(obj, "_trackable_children") else {}
 
     def descendants(self) -> list:
         """All objects, breadth first, the root first."""

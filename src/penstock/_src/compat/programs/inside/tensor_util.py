@@ -26,3 +26,8 @@ def is_tensor(x: Any) -> bool:
 
 
 is_tf_type = is_tensor
+
+
+def try_evaluate_constant(tensor: Any) -> Any:
+    """As `constant_value`: the value of a tensor where it is known before a run, else None."""
+    return tf.get_static_value(tensor)
