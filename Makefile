@@ -19,7 +19,7 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help wheel demo test test-slow public lint oracle models conformance bench fuzz chaos clean
+.PHONY: help wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -30,6 +30,7 @@ help:
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
 	@echo "make models       GPT-2 and BERT as published, against real TensorFlow: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
+	@echo "make ecosystem    the tests of Keras 3 and other libraries, here and on TensorFlow (ARGS='--only Sonnet --sample 5')"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make fuzz         damaged files and hostile arguments, five minutes more of them (ARGS='--minutes 600' passes options)"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
@@ -81,6 +82,9 @@ models: $(READY) $(ORACLE_READY)
 conformance: $(READY)
 	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }
 	@OMP_NUM_THREADS=1 $(RUN) $(CONFORMANCE)/run.py --tf-git $(TF_GIT) --backend penstock.compat.v1 --list $(LIST) $(ARGS)
+
+ecosystem: $(READY)
+	@PYTHONPATH=src:. $(RUN) -m tests.ecosystem.run $(ARGS)
 
 bench: $(READY) $(ORACLE_READY)
 	@for name in core fit files; do echo "== $$name"; $(RUN) benchmarks/$$name.py --tf $(ORACLE)/bin/python $(ARGS) || exit 1; done

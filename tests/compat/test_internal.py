@@ -227,10 +227,11 @@ def test_profiles_name_blocks(tmp_path):
 
 
 def test_parameterized_truncated_normal_has_the_mean_of_the_distribution():
-    x = tf.random.stateless_parameterized_truncated_normal([20000], [1, 2], means=1.0, stddevs=2.0, minvals=3.0, maxvals=9.0)
+    parameters = {"means": 1.0, "stddevs": 2.0, "minvals": 3.0, "maxvals": 9.0}
+    x = tf.random.stateless_parameterized_truncated_normal([20000], [1, 2], **parameters)
     assert 3.0 <= x.numpy().min() and x.numpy().max() <= 9.0
     np.testing.assert_allclose(x.numpy().mean(), 4.0492, atol=0.03)      # the mean of N(1, 2) between 3 and 9
-    again = tf.random.stateless_parameterized_truncated_normal([20000], [1, 2], means=1.0, stddevs=2.0, minvals=3.0, maxvals=9.0)
+    again = tf.random.stateless_parameterized_truncated_normal([20000], [1, 2], **parameters)
     np.testing.assert_array_equal(x, again)
 
 

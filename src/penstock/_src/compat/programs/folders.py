@@ -12,7 +12,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     training.training training.warm_starting_util training.basic_loops training.tracking.util summary.summary_iterator
 @compat.programs.inside.modes: tf2 platform.build_info util.is_in_graph_mode
 .: training framework platform ops client util eager lib tools user_ops module framework.constant_op framework.device
-    framework.device_spec framework.indexed_slices framework.load_library 
+    framework.device_spec framework.indexed_slices framework.load_library
     framework.common_shapes framework.registry framework.op_def_registry framework.framework_lib
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
@@ -122,8 +122,8 @@ train estimator: training.basic_session_run_hooks
 train @state.checkpoint.state: training.checkpoint_management
 contrib.training @compat.programs.inside.evaluation: training.evaluation
 .: autograph.pyct autograph.core
-@compat.programs.inside.pyct: autograph.pyct.loader autograph.pyct.transformer autograph.pyct.naming autograph.pyct.inspect_utils
-    autograph.core.converter
+@compat.programs.inside.pyct: autograph.pyct.loader autograph.pyct.transformer autograph.pyct.naming
+    autograph.pyct.inspect_utils autograph.core.converter
 train @training.train.monitored_session: training.monitored_session
 train @training.train.moving_averages: training.moving_averages
 train @training.train.optimizer: training.optimizer
