@@ -11,6 +11,7 @@ class DeviceOrderMode(_enum.IntEnum):
     RING = 1
     MESH = 2
 class HardwareFeature:
+    EmbeddingFeature: Any
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 class TPUSystemMetadata(_NamedTuple):
     num_cores: Any

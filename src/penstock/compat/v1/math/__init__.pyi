@@ -10,6 +10,8 @@ from penstock import acosh as acosh
 from penstock import add as add
 from penstock import add_n as add_n
 from penstock.math import angle as angle
+from penstock.math import approx_max_k as approx_max_k
+from penstock.math import approx_min_k as approx_min_k
 from penstock.compat.v1 import argmax as argmax
 from penstock.compat.v1 import argmin as argmin
 from penstock import asin as asin

@@ -28,6 +28,7 @@ from penstock.random import stateless_categorical as stateless_categorical
 from penstock.random import stateless_gamma as stateless_gamma
 def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = ..., name: str | None = None) -> _Tensor: ...
 from penstock.random import stateless_normal as stateless_normal
+from penstock.random import stateless_parameterized_truncated_normal as stateless_parameterized_truncated_normal
 from penstock.random import stateless_poisson as stateless_poisson
 from penstock.random import stateless_truncated_normal as stateless_truncated_normal
 from penstock.random import stateless_uniform as stateless_uniform
