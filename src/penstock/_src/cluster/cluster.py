@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph.messages import ClusterDef
 
 
 @export("train.ClusterSpec")
@@ -16,7 +17,6 @@ class ClusterSpec:
     """
 
     def __init__(self, cluster: Any):
-        from penstock._src.graph.messages import ClusterDef
         if isinstance(cluster, dict):
             self._jobs = {_text(job, "job name"): _tasks(job, tasks) for job, tasks in cluster.items()}
         elif isinstance(cluster, ClusterDef):
@@ -51,7 +51,6 @@ class ClusterSpec:
 
     def as_cluster_def(self) -> Any:
         """The same as a ClusterDef."""
-        from penstock._src.graph.messages import ClusterDef
         made = ClusterDef()
         for job, tasks in sorted(self._jobs.items()):
             made.job.add(name=job).tasks.update(tasks)

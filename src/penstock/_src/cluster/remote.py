@@ -10,6 +10,7 @@ from penstock._src.base import errors, service
 from penstock._src.cluster import peers, wire
 from penstock._src.cluster.connection import Connections, split_address
 from penstock._src.cluster.link import made_error
+from penstock._src.graph.messages import ConfigProto
 from penstock._src.graph.node import Operation
 from penstock._src.kernels import bridge
 
@@ -59,7 +60,6 @@ class RemoteSession:
     """What a Session with the target of a server hands its work to."""
 
     def __init__(self, target: str, graph: Any, config: Any):
-        from penstock._src.graph.messages import ConfigProto
         config = config if config is not None else ConfigProto()
         timeout = config.operation_timeout_in_ms / 1000 or None
         self._connections = _connections(target, timeout)

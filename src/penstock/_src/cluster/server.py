@@ -32,6 +32,7 @@ from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.master import MasterSession, config_of
 from penstock._src.cluster.peers import Peers, hear, task_name
 from penstock._src.cluster.status import StatusBoard
+from penstock._src.cluster.status_page import StatusPage
 from penstock._src.cluster.view import View, Views
 from penstock._src.collective.hub import Hub
 from penstock._src.execute.context import ResourceManager
@@ -290,7 +291,6 @@ class Server:
 
     def _page_url(self) -> str:
         """The address of the status page, which is served from now on."""
-        from penstock._src.cluster.status_page import StatusPage
         with self._lock:
             if self._page is None:
                 port, _, key = switches.STATUS_PAGE.value().partition(":")

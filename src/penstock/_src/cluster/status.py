@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.cluster.connection import Connections
 from penstock._src.execute import watchdog
 
 _SAMPLES = 21                       # counters of the last ten seconds
@@ -155,7 +156,6 @@ def _bytes(count: float) -> str:
 
 def ask(target: str, do: str = "status", timeout: float = 10.0) -> dict[str, Any]:
     """What the server at a target answers."""
-    from penstock._src.cluster.connection import Connections
     connections = Connections(target.removeprefix("grpc://"), timeout)
     try:
         return connections.call({"do": do})[0]

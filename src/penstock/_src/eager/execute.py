@@ -5,12 +5,14 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.eager import placement
+from penstock._src.eager.tape import record
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.execute.context import eager_context
 from penstock._src.execute.failure import kind, reason
 from penstock._src.graph import context
-from penstock._src.graph.build import apply, group_inputs, output_types, resolve, structure
+from penstock._src.graph.build import ShapeContext, apply, group_inputs, output_types, resolve, structure
 from penstock._src.graph.convert import convert
+from penstock._src.graph.node import _public_attr
 from penstock._src.kernels.devices.device_config import settings
 from penstock._src.ops.registry import OpDef
 
@@ -44,7 +46,6 @@ class EagerOp:
     node_def = None
 
     def get_attr(self, name: str) -> Any:
-        from penstock._src.graph.node import _public_attr
         if name not in self.attrs:
             raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
         return _public_attr(self.opdef.attrs[name].kind, self.attrs[name], self)  # type: ignore[arg-type]
@@ -109,7 +110,6 @@ def _recorded(opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], 
     if not outputs:
         return [] if opdef.list_output else None
     if context.state.tapes:
-        from penstock._src.eager.tape import record
         record(EagerOp(opdef, inputs, outputs, attrs, counts), inputs, outputs)
     if len(opdef.outputs) == 1:
         return outputs if opdef.list_output else outputs[0]
@@ -155,7 +155,6 @@ def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple
     rule = opdef.shape_rule
     if rule is None:
         return None
-    from penstock._src.graph.build import ShapeContext
     op = EagerOp(opdef, inputs, [], attrs, counts)
     shapes: list = group_inputs(opdef, [t._dims for t in inputs], counts)
     try:

@@ -21,12 +21,13 @@ from penstock._src.base.tracebacks import shorten
 from penstock._src.eager import placement
 from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
 from penstock._src.eager.function_type import FunctionType
+from penstock._src.eager.tape import variable_accessed
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import FuncGraph, trace
-from penstock._src.graph.functions import GraphFunction, function_name
+from penstock._src.graph.functions import GraphFunction, add_to_library, function_name
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
@@ -98,7 +99,6 @@ class ConcreteFunction:
 
     def add_to_graph(self, g: Any = None) -> None:
         """Puts the function into the library of a graph."""
-        from penstock._src.graph.functions import add_to_library
         add_to_library(g if g is not None else context.current_graph(), self.graph_function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -152,7 +152,6 @@ class ConcreteFunction:
                 return ready.pack(ready.run(ctx, tensors))
         from penstock._src.ops.control.functional import call
         if context.state.tapes:
-            from penstock._src.eager.tape import variable_accessed
             for v in self.graph.variables:
                 variable_accessed(v)
         outputs = call(self.graph_function, [*tensors, *self.captured_inputs])

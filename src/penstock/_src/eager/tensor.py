@@ -13,6 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import bridge
 from penstock._src.kernels.devices.device_config import eager_devices
+from penstock._src.ops.registry import get
 
 
 @export("__internal__.EagerTensor")
@@ -187,7 +188,6 @@ class EagerTensor(Tensor):
         if device is None:
             raise RuntimeError(f"Error copying tensor to device: {name}. {name} unknown device. The devices are: "
                                f"{devices.names}")
-        from penstock._src.ops.registry import get
         with context.device(device.name):
             return get("Identity")(self)
 

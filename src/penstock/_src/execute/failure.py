@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors
+from penstock._src.graph.build import ShapeContext, group_inputs
 from penstock._src.graph.node import Operation
 
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -55,7 +56,6 @@ def _words(error: Exception, op: Operation) -> str:
 
 
 def _rule_words(op: Operation, shapes: list[tuple]) -> str | None:
-    from penstock._src.graph.build import ShapeContext, group_inputs
     rule, wants = op.opdef.shape_rule, op.opdef.shape_wants
     if rule is None:
         return None

@@ -16,6 +16,9 @@ import numpy as np
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.constant import constant_dims, constant_value
+from penstock._src.graph.convert import convert
+from penstock._src.graph.graphdef import attr_from_message, is_attr_message
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import VALID_OP_NAME, graph_from
 from penstock._src.ops.registry import OpDef, get
@@ -109,8 +112,6 @@ def _beside_references(graph: Any, opdef: OpDef, inputs: list) -> Iterator[None]
 
 
 def _graph_converter(graph: Any) -> Any:
-    from penstock._src.graph.convert import convert
-
     def to_tensor(value: Any, dtype: Any, arg: Arg, preferred: Any) -> Tensor:
         if type(value) is Tensor and value._op.graph is graph:
             if dtype is None or value._dtype is dtype or value._dtype.base_dtype is dtype:
@@ -482,12 +483,10 @@ class ShapeContext:
 
     def const(self, name: str) -> np.ndarray | None:
         """The value of an input as a numpy array, if it is known at build time."""
-        from penstock._src.graph.constant import constant_value
         return constant_value(self.input(name))
 
     def dims(self, name: str) -> tuple | None:
         """The value of an input that is used as a shape, as far as it is known at build time."""
-        from penstock._src.graph.constant import constant_dims
         return constant_dims(self.input(name))
 
 
@@ -543,7 +542,6 @@ def discard(op: Operation) -> None:
 def create_from_parts(graph: Any, op_type: str, inputs: list, types: Any, name: str | None,
                       attrs: dict[str, Any], opdef: Any = None) -> Operation:
     """An operation from flat inputs and attributes (plain values or AttrValue messages)."""
-    from penstock._src.graph.graphdef import attr_from_message, is_attr_message
     opdef = opdef or get(op_type)
     plain = {k: attr_from_message(v, opdef.attrs[k].kind if k in opdef.attrs else None, graph)
              if is_attr_message(v) else v for k, v in attrs.items()}

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.graph.convert import is_tensor
 from penstock._src.graph.list_types import outside
 from penstock._src.graph.node import Tensor
+from penstock._src.kernels.bridge import to_numpy, to_torch
 
 _LIMIT = 4096          # elements that are worth evaluating at build time
 _DEPTH = 24
@@ -64,7 +66,6 @@ def _evaluate(tensor: Tensor, depth: int) -> np.ndarray | None:
 
 def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
     from penstock._src.graph.build import group_inputs
-    from penstock._src.kernels.bridge import to_numpy, to_torch
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
@@ -139,5 +140,4 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     if isinstance(tensor, Tensor):
         value = constant_value(tensor, partial)
         return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
-    from penstock._src.graph.convert import is_tensor
     return None if is_tensor(tensor) else tensor

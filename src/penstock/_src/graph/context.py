@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
 from penstock._src.base.modes import process as process
+from penstock._src.base.static_shape import disable_v2_tensorshape, enable_v2_tensorshape
 
 if TYPE_CHECKING:
     from penstock._src.graph.graph import Graph
@@ -190,7 +191,6 @@ def disable_eager_execution() -> None:
 @export(v1=["disable_v2_behavior"])
 def disable_v2_behavior() -> None:
     """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects."""
-    from penstock._src.base.static_shape import disable_v2_tensorshape
     process.eager = False
     process.v2_control_flow = process.resource_variables = process.tensor_equality = False
     disable_v2_tensorshape()
@@ -199,7 +199,6 @@ def disable_v2_behavior() -> None:
 @export(v1=["enable_v2_behavior"])
 def enable_v2_behavior() -> None:
     """Switches the process to TensorFlow 2 behaviour."""
-    from penstock._src.base.static_shape import enable_v2_tensorshape
     process.eager = process.v2_control_flow = process.resource_variables = process.tensor_equality = True
     enable_v2_tensorshape()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.graph import context
+from penstock._src.graph.build import discard
 from penstock._src.graph.control_flow_util import (
     contains,
     in_context,
@@ -42,7 +43,6 @@ def check_input(op: Operation, source: Operation) -> None:
         if _gradient_pair(loop, given_loop):
             return
         why = "because they are in different while loops"
-    from penstock._src.graph.build import discard
     discard(op)
     raise ValueError(f"Cannot use '{source.name}' as input to '{op.name}' {why}. See info log for more details.")
 

@@ -31,6 +31,7 @@ from penstock._src.graph.control_flow_util import (
     while_context,
 )
 from penstock._src.graph.convert import constant, convert
+from penstock._src.graph.gradients import zeros_for
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.while_context import WhileContext, add_back_edge
@@ -317,7 +318,6 @@ def _zeros_in_loop(state: LoopGradient, op: Operation, t: Tensor) -> Tensor:
 
 def zeros_outside_loop(op: Operation, t: Tensor) -> Tensor:
     """Zeros for an output without gradient, of an op that is in no loop."""
-    from penstock._src.graph.gradients import zeros_for
     ctxt = op._control_flow_context
     if not is_switch(op) or ctxt is None:
         return zeros_for(t)

@@ -10,9 +10,12 @@ import torch
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.base.static_shape import TensorShape
+from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.tensor_proto import array_of
+from penstock._src.kernels.bridge import to_numpy
+from penstock._src.ops.registry import get
 
 _FUNCTIONS: list[tuple[int, int, Any, Callable]] = []     # (priority, order, types, function), sorted
 _cache: dict[type, list[Callable]] = {}
@@ -186,7 +189,6 @@ def _constant_of_tensor(value: Any, dtype: Any, shape: Any, name: str | None) ->
     if not hasattr(value, "_value"):
         raise TypeError(f"List of Tensors or a Tensor when single Tensor-free value expected: {value!r}")
     if context.executing_eagerly():
-        from penstock._src.ops.registry import get
         if dtype is not None and dtypes.as_dtype(dtype) != value.dtype:
             value = get("Cast")(value, DstT=dtypes.as_dtype(dtype))
         if shape is not None:
@@ -203,7 +205,6 @@ def const_op(array: np.ndarray, dtype: Any, name: str | None = None) -> Tensor:
     """Adds a Const node to the default graph."""
     global _CONST
     if _CONST is None:
-        from penstock._src.ops.registry import get
         _CONST = get("Const")
     graph = context.current_graph()
     name = name.decode() if isinstance(name, bytes) else name or "Const"
@@ -250,7 +251,6 @@ def to_array(value: Any, dtype: Any) -> tuple[np.ndarray, Any]:
         return np.array(value, fast[1]), fast[0]
     if type(value) is int and dtype is None and -2**31 <= value < 2**31:
         return np.array(value, np.int32), dtypes.int32
-    from penstock._src.graph.tensor_proto import array_of
     return array_of(value, dtype)
 
 
@@ -281,7 +281,6 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def _pack(value: Any, dtype: Any, name: str) -> Tensor:
-    from penstock._src.ops.registry import get
     wanted = dtype or _first_dtype(value)
     elements = [_pack(v, wanted, str(i)) if isinstance(v, (list, tuple)) and _holds_tensor(v)
                 else convert(v, wanted if not isinstance(v, Tensor) else None, str(i)) for i, v in enumerate(value)]
@@ -327,12 +326,10 @@ def _dimension_conversion(value: Any, dtype: Any = None, name: str | None = None
 
 
 def _torch_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    from penstock._src.kernels.bridge import to_numpy
     return constant(to_numpy(value), dtype, None, name)
 
 
 def _register_defaults() -> None:
-    from penstock._src.base.static_shape import Dimension
     register_tensor_conversion_function((list, tuple), _list_conversion, 99)
     register_tensor_conversion_function(TensorShape, _shape_conversion, 98)
     register_tensor_conversion_function(Dimension, _dimension_conversion, 98)

@@ -15,8 +15,10 @@ import numpy as np
 
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context, random_seed
 from penstock._src.graph.convert import const_op, convert
+from penstock._src.graph.gradients import is_trainable
 from penstock._src.graph.graph import DeviceScope, Graph, waited_for
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import get
@@ -140,7 +142,6 @@ class FuncGraph(Graph):
 
     def placeholder(self, dtype: Any, dims: tuple | None, name: str) -> Tensor:
         """An input of the function, outside of every open scope. The caller adds it to `inputs`."""
-        from penstock._src.base.static_shape import TensorShape
         with self._root_scope():
             final = self.unique_name(_clean(name))
         op = self.add(get("Placeholder"), final, [], {"dtype": dtype, "shape": TensorShape.of(dims)}, [dtype],
@@ -229,7 +230,6 @@ def _clean(name: str) -> str:
 
 
 def _worth_writing(tensor: Any) -> bool:
-    from penstock._src.graph.gradients import is_trainable
     if getattr(tensor, "_by_reference", False):            # it may be another one when the function runs
         return False
     return not is_trainable(tensor) and np.prod(tensor._dims, dtype=float) <= _CONSTANT_LIMIT

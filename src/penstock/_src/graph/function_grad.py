@@ -13,6 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import FuncGraph, copy_handle_data, order_side_effects
 from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
+from penstock._src.graph.gradients import gradients_of, is_trainable, zeros_for
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import get
@@ -22,7 +23,6 @@ class Backward:
     """The gradient of one function for one choice of outputs that have gradients."""
 
     def __init__(self, forward: GraphFunction, which: tuple[int, ...]):
-        from penstock._src.graph.gradients import gradients_of, is_trainable
         self.forward, self.which = forward, which
         graph = self.graph = FuncGraph(f"{forward.graph.name}_grad")
         graph.outer_graph, graph.backward_of, graph.jit = forward.graph.outer_graph, forward.graph, forward.graph.jit
@@ -102,7 +102,6 @@ def backward(forward: GraphFunction, which: tuple[int, ...]) -> Backward:
 
 def differentiable_outputs(function: GraphFunction) -> tuple[int, ...]:
     """The indices of outputs that can have gradients."""
-    from penstock._src.graph.gradients import is_trainable
     return tuple(i for i, t in enumerate(function.outputs) if is_trainable(t))
 
 
@@ -146,7 +145,6 @@ call_gradient.takes_none = True  # type: ignore[attr-defined]
 
 
 def _given(op: Any, grads: tuple) -> tuple[int, ...]:
-    from penstock._src.graph.gradients import is_trainable
     return tuple(i for i, (g, t) in enumerate(zip(grads, op.outputs, strict=False)) if g is not None and is_trainable(t))
 
 
@@ -275,7 +273,6 @@ class _Matched:
 
 def zeros_like(t: Tensor) -> Tensor:
     """Zeros shaped like a tensor, or like the variable behind a handle; a constant where the shape is known."""
-    from penstock._src.graph.gradients import zeros_for
     dims = t._dims
     if t.dtype.torch is not None and dims is not None and None not in dims:
         return get("Fill")(convert(list(dims), dtypes.int32), convert(0, t.dtype.base_dtype))
@@ -285,7 +282,6 @@ def zeros_like(t: Tensor) -> Tensor:
 # -- loops ------------------------------------------------------------------------------------------------------------
 def while_gradient(op: Operation, *grads: Any) -> list:
     """The gradient of a loop: a loop that runs the backward function of the body as often, last iteration first."""
-    from penstock._src.graph.gradients import is_trainable
     from penstock._src.ops.control.functional import call
     from penstock._src.ops.control.functional_control import while_v2
     body = as_function(op.attrs["body"], op.graph)
@@ -334,7 +330,6 @@ def _invariant(body: GraphFunction, t: Tensor) -> bool:
 
 def _carried(body: GraphFunction, given: tuple[int, ...]) -> tuple[int, ...]:
     """The loop variables whose gradient is not zero: those that the ones with a gradient come from."""
-    from penstock._src.graph.gradients import is_trainable
     position = {id(t): i for i, t in enumerate(body.inputs)}
     found, todo = set(given), list(given)
     while todo:

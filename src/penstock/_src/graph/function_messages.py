@@ -10,8 +10,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base import dtypes
+from penstock._src.graph.build import arg_count
 from penstock._src.graph.func_graph import FuncGraph
+from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.graphdef import attr_from_message, node_def, opdef_from_message
+from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import OPS
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.function_pb2 import FunctionDef
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
 
-    from penstock._src.graph.functions import GraphFunction
 
 _MOST_TENSORS = 1 << 20         # that one argument of a function may stand for
 
@@ -74,7 +76,6 @@ def _write_node(node: NodeDef, op: Operation, arguments: dict[int, str]) -> None
 def _edge(t: Tensor, arguments: dict[int, str]) -> str:
     if id(t) in arguments:
         return arguments[id(t)]
-    from penstock._src.graph.build import arg_count
     at = 0
     for a in t.op.opdef.outputs:
         n = arg_count(a, t.op.attrs)
@@ -88,7 +89,6 @@ def _edge(t: Tensor, arguments: dict[int, str]) -> str:
 # -- reading ------------------------------------------------------------------------------------------------------
 def from_definition(message: FunctionDef, attrs: dict[str, Any], graph: Any) -> GraphFunction:
     """A function from its FunctionDef; `attrs` (AttrValue messages) fill in its attributes."""
-    from penstock._src.graph.functions import GraphFunction
     return GraphFunction(_Body(message, attrs, graph).build(), message.signature.name)
 
 
@@ -107,7 +107,6 @@ class _Body:
         """Imports the nodes and finds inputs and outputs."""
         from tensorboard.compat.proto.graph_pb2 import GraphDef
 
-        from penstock._src.graph.importer import import_graph_def
         for i, a in enumerate(self.message.signature.input_arg):
             self._argument(i, a)
         body = GraphDef(versions=self.graph.graph_def_versions)

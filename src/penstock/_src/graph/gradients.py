@@ -15,6 +15,7 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.control_flow_util import is_loop_exit, is_loop_switch
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices, add_gradients, convert_to_tensor_or_indexed_slices
 from penstock._src.graph.node import Operation, Tensor
@@ -449,7 +450,6 @@ class _Walk:
                 if pending[src] == 0:
                     queue.append(src)
                 continue
-            from penstock._src.graph.control_flow_util import is_loop_exit, is_loop_switch
             if pending[src] == 0 or pending[src] > 0 and is_loop_switch(src):
                 if is_loop_exit(src):
                     self._loop_exit_ready(t, queue)

@@ -14,8 +14,12 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.build import create_from_parts
+from penstock._src.graph.control_flow_context import check_input
+from penstock._src.graph.graphdef import attr_from_message, graph_def, is_attr_message
 from penstock._src.graph.node import Operation, Tensor, decode_frames, user_frames
 from penstock._src.graph.scopes import VALID_OP_NAME, VALID_SCOPE_NAME, device_text
+from penstock._src.kernels.devices.device_spec import merge_names
 
 PRODUCER_VERSION = 134
 
@@ -235,7 +239,6 @@ class Graph:
             op._control_flow_context = s.control_flow
         for t in op._inputs:
             if t._op._control_flow_context is not None and t._op._control_flow_context is not s.control_flow:
-                from penstock._src.graph.control_flow_context import check_input
                 check_input(op, t._op)
         if s.control_flow is not None:
             s.control_flow.AddOp(op)
@@ -270,7 +273,6 @@ class Graph:
 
     def _apply_devices(self, s: _Stacks, op: Operation) -> None:
         """Inner scopes win field by field; a function of the op is asked in its turn."""
-        from penstock._src.kernels.devices.device_spec import merge_names
         for scope in reversed(s.devices):
             entry = scope.entry
             if entry is None:
@@ -284,7 +286,6 @@ class Graph:
                   name: str | None = None, attrs: Any = None, op_def: Any = None, compute_shapes: bool = True,
                   compute_device: bool = True) -> Operation:
         """Adds an operation from its parts; ops are usually made by calling their functions."""
-        from penstock._src.graph.build import create_from_parts
         self._check_not_finalized()
         return create_from_parts(self, op_type, list(inputs), dtypes, name, dict(attrs or {}))
 
@@ -528,7 +529,6 @@ class Graph:
     @contextlib.contextmanager
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
         """Adds attributes to the ops made inside."""
-        from penstock._src.graph.graphdef import attr_from_message, is_attr_message
         if not isinstance(attr_map, dict):
             raise TypeError("attr_map must be a dictionary mapping strings to Callables that return AttrValue protocol "
                             "buffers")
@@ -620,7 +620,6 @@ class Graph:
     # -- messages and functions --------------------------------------------------------------------------------
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """The graph as a GraphDef message."""
-        from penstock._src.graph.graphdef import graph_def
         return graph_def(self, from_version, add_shapes)
 
     def _add_function(self, function: Any) -> None:

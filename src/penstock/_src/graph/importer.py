@@ -17,6 +17,7 @@ from penstock._src.base.static_shape import as_dims, compatible, merge, show
 from penstock._src.base.version import __version__
 from penstock._src.graph import build, context
 from penstock._src.graph.convert import convert
+from penstock._src.graph.functions import as_function
 from penstock._src.graph.graph import PRODUCER_VERSION
 from penstock._src.graph.graphdef import attr_from_message, attr_to_message, func_message, opdef_from_message
 from penstock._src.graph.node import Operation, Tensor
@@ -519,7 +520,6 @@ class _Import:
 
 def _call(*inputs: Any, ctx: Any, node: Operation) -> Any:
     """The kernel of a node that names a function as its op."""
-    from penstock._src.graph.functions import as_function
     message = func_message(node.type)
     for name, value in node.attrs.items():
         message.attr[name].CopyFrom(attr_to_message(value, node.opdef.attrs[name].kind))

@@ -5,11 +5,16 @@ import collections
 import warnings
 from typing import Any
 
+from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.composite_tensor import CompositeTensor
+from penstock._src.graph.constant import constant_dims
 from penstock._src.graph.convert import convert, register_tensor_conversion_function
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.type_spec import IndexedSlicesSpec
+from penstock._src.ops.registry import get
 
 IndexedSlicesValue = collections.namedtuple("IndexedSlicesValue", ["values", "indices", "dense_shape"])
 export.value(IndexedSlicesValue, v1=["IndexedSlicesValue"])
@@ -34,8 +39,6 @@ class IndexedSlices(CompositeTensor):
     @property
     def shape(self) -> Any:
         """The static shape of the whole tensor."""
-        from penstock._src.base.static_shape import TensorShape
-        from penstock._src.graph.constant import constant_dims
         return TensorShape.of(None if self._dense_shape is None else constant_dims(self._dense_shape))
 
     get_shape = lambda self: self.shape  # noqa: E731
@@ -46,7 +49,6 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def _type_spec(self) -> Any:
-        from penstock._src.graph.type_spec import IndexedSlicesSpec
         return IndexedSlicesSpec.from_value(self)
 
     def __neg__(self) -> IndexedSlices:
@@ -62,7 +64,6 @@ _WARN_ELEMENTS = 100_000_000
 
 def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     """The whole tensor, duplicate rows added up."""
-    from penstock._src.ops.registry import get
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype "
                          f"{value.dtype.name}")
@@ -85,7 +86,6 @@ register_tensor_conversion_function(IndexedSlices, to_dense)
 @export(v1=["convert_to_tensor_or_indexed_slices"])
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
     """`value` itself if it is a tensor or IndexedSlices, else convert_to_tensor(value)."""
-    from penstock._src.base import dtypes
     if isinstance(value, IndexedSlices):
         if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
             raise ValueError(f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for Tensor with dtype "
@@ -96,7 +96,6 @@ def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str
 
 def add_gradients(grads: list) -> Any:
     """The sum of gradients: sparse while all of them are."""
-    from penstock._src.ops.registry import get
     if len(grads) == 1:
         return grads[0]
     if all(isinstance(g, Tensor) for g in grads):
@@ -106,6 +105,5 @@ def add_gradients(grads: list) -> Any:
     concat = get("ConcatV2")
     indices = [g.indices for g in grads]
     if len({i.dtype.base_dtype for i in indices}) > 1:
-        from penstock._src.base import dtypes
         indices = [i if i.dtype == dtypes.int64 else get("Cast")(i, DstT=dtypes.int64) for i in indices]
     return IndexedSlices(concat([g.values for g in grads], 0), concat(indices, 0), grads[0].dense_shape)

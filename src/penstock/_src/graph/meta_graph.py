@@ -25,6 +25,7 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.version import __version__
 from penstock._src.graph import context, control_flow_messages  # noqa: F401  (they say how contexts are written)
 from penstock._src.graph.collections import GraphKeys, messages_of
+from penstock._src.graph.graph import Graph
 from penstock._src.graph.graphdef import op_def_message, strip_default_attrs
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.scopes import prepend_name_scope, strip_name_scope
@@ -142,7 +143,6 @@ def create_meta_graph_def(meta_info_def: Any = None, graph_def: Any = None, save
                           graph: Any = None, export_scope: str | None = None, exclude_nodes: Any = None,
                           clear_extraneous_savers: bool = False, strip_default_attrs: bool = False) -> MetaGraphDef:
     """The MetaGraphDef of a graph, with the collections in `collection_list` (all by default)."""
-    from penstock._src.graph.graph import Graph
     for what, value, kind in (("graph", graph, Graph), ("meta_info_def", meta_info_def, MetaGraphDef.MetaInfoDef),
                               ("graph_def", graph_def, GraphDef), ("saver_def", saver_def, SaverDef)):
         if value and not isinstance(value, kind):

@@ -11,8 +11,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
+from penstock._src.base.errors import OperatorNotAllowedInGraphError
 from penstock._src.base.static_shape import TensorShape, as_dims, merge
 from penstock._src.graph import context
+from penstock._src.graph.graphdef import attr_from_message, func_message, is_attr_message, node_def, op_def_message
+from penstock._src.graph.tensor_proto import make_tensor_proto
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -175,7 +178,6 @@ class Tensor(TensorType):
                         "size, or tf.shape(x)[0].")
 
     def __bool__(self) -> bool:
-        from penstock._src.base.errors import OperatorNotAllowedInGraphError
         raise OperatorNotAllowedInGraphError(
             "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if a "
             f"tensor is defined, and use tf.cond to choose by a tensor's value ({self.name}).")
@@ -289,13 +291,11 @@ class Operation:
     @property
     def op_def(self) -> Any:
         """The OpDef message."""
-        from penstock._src.graph.graphdef import op_def_message
         return op_def_message(self.opdef)
 
     @property
     def node_def(self) -> Any:
         """The NodeDef message."""
-        from penstock._src.graph.graphdef import node_def
         return node_def(self)
 
     @property
@@ -335,7 +335,6 @@ class Operation:
 
     def _set_attr(self, name: str, value: Any) -> None:
         """Sets an attribute from an AttrValue message or a plain value."""
-        from penstock._src.graph.graphdef import attr_from_message, is_attr_message
         if is_attr_message(value):
             kind = self.opdef.attrs[name].kind if name in self.opdef.attrs else None
             value = attr_from_message(value, kind, self.graph)
@@ -441,10 +440,8 @@ def _public_attr(kind: str | None, value: Any, op: Operation) -> Any:
     if isinstance(value, TensorShape):
         return value.as_proto()
     if kind == "tensor":
-        from penstock._src.graph.tensor_proto import make_tensor_proto
         return make_tensor_proto(value, dtype=op.attrs.get("dtype"))
     if kind == "func" or (kind is None and type(value).__name__ == "NameAttrList"):
-        from penstock._src.graph.graphdef import func_message
         return func_message(value)
     if isinstance(value, (list, tuple)):
         return [_public_attr(None, v, op) for v in value]

@@ -13,6 +13,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels.devices.device_spec import canonical_name, merge_names
 
 VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
@@ -20,7 +21,6 @@ VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 
 def device_text(device: Any) -> str:
     """A device as canonical text."""
-    from penstock._src.kernels.devices.device_spec import canonical_name
     if device is None:
         return ""
     return canonical_name(device.to_string() if hasattr(device, "to_string") else str(device))
@@ -180,7 +180,6 @@ def device(device_name_or_function: Any) -> Any:
     if context.executing_eagerly():
         if callable(device_name_or_function):
             raise RuntimeError("tf.device does not support functions when eager execution is enabled.")
-        from penstock._src.kernels.devices.device_spec import merge_names
         name = device_text(device_name_or_function)
         return context.device(merge_names(context.state.device or "", name) if name else None)
     return context.current_graph().device(device_name_or_function)

@@ -15,6 +15,7 @@ from penstock._src.graph.convert import convert, register_tensor_conversion_func
 from penstock._src.graph.node import Tensor, _session
 from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, register_type_spec_from_value_converter
+from penstock._src.ops.registry import get
 from penstock._src.session.fetches import register_session_run_conversion_functions
 
 SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
@@ -180,18 +181,15 @@ class SparseTensorSpec(BatchableTypeSpec):
         return [TensorSpec(None, dtypes.variant)]
 
     def _to_tensor_list(self, value: Any) -> list:
-        from penstock._src.ops.registry import get
         value = SparseTensor.from_value(value)
         return [get("SerializeSparse")(value.indices, value.values, value.dense_shape, out_type=dtypes.variant)]
 
     def _to_batched_tensor_list(self, value: Any) -> list:
-        from penstock._src.ops.registry import get
         if value.shape.ndims == 0:
             raise ValueError("Unbatching a sparse tensor is only supported for rank >= 1")
         return [get("SerializeManySparse")(value.indices, value.values, value.dense_shape, out_type=dtypes.variant)]
 
     def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
-        from penstock._src.ops.registry import get
         indices, values, shape = get("DeserializeSparse")(tensor_list[0], dtype=self._dtype)
         rank = self._shape.ndims
         indices.set_shape([None, rank])

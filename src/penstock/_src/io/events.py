@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from penstock._src.base import errors
 from penstock._src.io import paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
 
@@ -105,7 +106,6 @@ def read_events(path: Any) -> Iterator[Any]:
     """The Event messages of a file."""
     from google.protobuf.message import DecodeError
 
-    from penstock._src.base import errors
     from penstock._src.graph.messages import Event
     for record in RecordReader(path):
         try:

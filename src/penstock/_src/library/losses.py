@@ -13,6 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
 from penstock._src.library.weights import assert_broadcastable, broadcast_weights, squeeze_weights
+from penstock._src.ops.math.confusion import remove_squeezable_dimensions
 from penstock.compat import v1 as tf
 
 
@@ -261,7 +262,6 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT) -> Any:
     """Cross entropy of class numbers."""
-    from penstock._src.ops.math.confusion import remove_squeezable_dimensions
     _required(labels=labels, logits=logits)
     with tf.name_scope(scope, "sparse_softmax_cross_entropy_loss", (logits, labels, weights)) as scope:
         labels, logits = remove_squeezable_dimensions(labels, logits, expected_rank_diff=1)

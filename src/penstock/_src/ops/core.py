@@ -5,12 +5,15 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape, show
 from penstock._src.graph import context
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.scopes import control_dependencies, device, name_scope
 from penstock._src.kernels import bridge
 from penstock._src.ops.registry import op
 
@@ -101,7 +104,6 @@ def identity(input: Any, name: str | None = None) -> Any:
     """A tensor with the same value; in graphs, a place to hang control dependencies on."""
     spec = getattr(input, "_type_spec", None)
     if spec is not None and not isinstance(input, Tensor) and hasattr(spec, "_to_components"):
-        from penstock._src.base import nest
         return nest.map_structure(identity, input, expand_composites=True)
     if context.executing_eagerly() and not isinstance(input, Tensor):
         input = convert(input)
@@ -151,8 +153,6 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
 
     >>> train = tf.group(apply_gradients, update_moving_averages)
     """
-    from penstock._src.base import nest
-    from penstock._src.graph.scopes import name_scope
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
@@ -176,7 +176,6 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
 
 def _wait_for(inputs: list, device_name: str, name: str | None) -> Operation:
     """A NoOp that waits for `inputs`, on their device."""
-    from penstock._src.graph.scopes import control_dependencies, device
     with control_dependencies(inputs):
         if not device_name:
             return no_op_def(name=name)
@@ -193,8 +192,6 @@ def tuple_v2(tensors: Any, control_inputs: Any = None, name: str | None = None) 
 @export(v1=["tuple"])
 def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list:
     """The tensors, each available only when all of them have been computed."""
-    from penstock._src.graph.indexed_slices import IndexedSlices
-    from penstock._src.graph.scopes import control_dependencies, name_scope
     if context.executing_eagerly():
         return tensors
     with name_scope(name, "tuple", list(tensors)):
@@ -223,7 +220,6 @@ def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) ->
 
 def static(tensor: Any) -> Any:
     """The value of a tensor known at build time as a numpy array, or None."""
-    from penstock._src.graph.constant import constant_value
     return constant_value(tensor)
 
 

@@ -18,6 +18,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.math import compare, division, math
 from penstock._src.ops.math.elementwise import abs as abs_function
 from penstock._src.ops.math.elementwise import neg
+from penstock._src.ops.math.matmul import matmul
 from penstock._src.ops.registry import get
 
 Tensor.OVERLOADABLE_OPERATORS = {
@@ -124,7 +125,6 @@ def _logical(boolean: str, bitwise: str) -> Callable:
 
 
 def _matmul(x: Any, y: Any, name: str) -> Tensor:
-    from penstock._src.ops.math.matmul import matmul
     return matmul(x, y, name=name)
 
 

@@ -6,6 +6,7 @@ makes them the plainest nodes to try an importer, a rewriter or a placer on.
 """
 from __future__ import annotations
 
+from penstock._src.graph.graph import PRODUCER_VERSION
 from penstock._src.ops.registry import OPS, OpDef
 
 for _name, _args, _attrs in (
@@ -54,7 +55,6 @@ older = OPS["RequiresOlderGraphVersion"] = OpDef(
 @older.shape
 def _older_shape(*, c):
     """A scalar, in graphs of the version before this one only."""
-    from penstock._src.graph.graph import PRODUCER_VERSION
     if c.op.graph._producer != PRODUCER_VERSION - 1:
         raise ValueError("Wrong graph version for shape")
     return ()

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.api import export
 
 
@@ -29,7 +30,6 @@ def compile(computation: Callable, inputs: Any = None) -> Any:
     >>> [y] = tf.xla.experimental.compile(lambda x: x * 2, [x])
     """
     import penstock.compat.v1 as tf
-    from penstock._src.base import nest
     results = computation(*[tf.convert_to_tensor(t) for t in (inputs or [])])
     if results is None:
         return tf.no_op()

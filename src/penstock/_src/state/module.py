@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.trackable import AutoTrackable
@@ -108,7 +109,6 @@ class _Reentered:
 
 
 def _walk(root: Any, recursive: bool, predicate: Callable, order: Any, with_path: bool, expand: bool) -> Iterator:
-    from penstock._src.base import nest
     seen, queue = {id(root)}, [((), root)]
     for path, module in queue:
         submodules = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.api import export, resolve
+from penstock._src.compat.contrib.framework.tensors import with_shape
 
 for _name in ("Counter", "CsvDataset", "Optional", "RandomDataset", "Reducer", "SqlDataset", "bucket_by_sequence_length",
               "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "get_next_as_optional",
@@ -37,9 +39,6 @@ def padded_batch_and_drop_remainder(batch_size: Any, padded_shapes: Any, padding
 @export(v1=["contrib.data.assert_element_shape"])
 def assert_element_shape(expected_shapes: Any) -> Any:
     """Gives the elements of a dataset static shapes, which are checked: for `Dataset.apply`."""
-    from penstock._src.base import nest
-    from penstock._src.compat.contrib.framework.tensors import with_shape
-
     def apply(dataset: Any) -> Any:
         def check(*elements: Any) -> Any:
             elements = elements[0] if len(elements) == 1 else elements

@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import penstock.compat.v1 as v1
 from penstock._src.base import api as names
 from penstock._src.compat.programs import earlier, identity, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
@@ -178,6 +179,5 @@ def install(api: str) -> None:
     elif now.api != api:
         raise RuntimeError(f"penstock.install() was called before, with api={now.api!r}")
     identity.name_classes()
-    import penstock.compat.v1 as v1
     if api == "v1":
         v1.disable_v2_behavior()

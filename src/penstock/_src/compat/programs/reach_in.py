@@ -18,6 +18,8 @@ from penstock._src.base import api as names
 from penstock._src.compat.programs import missing
 from penstock._src.compat.programs.folders import PLACES
 from penstock._src.compat.programs.missing import NOTHING
+from penstock._src.graph import messages
+from penstock._src.ops.registry import OPS
 
 OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a whole
     "examples.tutorials.mnist.input_data": "penstock._src.compat.programs.tutorials.input_data",
@@ -158,7 +160,6 @@ def _anywhere(api: str, name: str) -> Any:
 
 @functools.cache
 def _raw_names() -> dict[str, str]:
-    from penstock._src.ops.registry import OPS
     return {small(name): name for name in OPS}
 
 
@@ -194,7 +195,6 @@ class Messages(types.ModuleType):
         self.__dict__["_file"] = file
 
     def __getattr__(self, name: str) -> Any:
-        from penstock._src.graph import messages
         value = getattr(messages, name, None)
         if value is None:
             value = getattr(importlib.import_module(MESSAGES + self._file), name)

@@ -10,6 +10,8 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
+from penstock._src.compat.programs.notebooks import read
+
 ROOTS = ("tensorflow", "tensorflow_core")
 
 
@@ -151,7 +153,6 @@ def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
 def text_of(path: pathlib.Path) -> str:
     """The source of a program: a file's text, or the code of a notebook."""
     if path.suffix == ".ipynb":
-        from penstock._src.compat.programs.notebooks import read
         return "\n".join(read(path))
     import tokenize
     with tokenize.open(path) as file:

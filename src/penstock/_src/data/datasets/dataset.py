@@ -9,18 +9,24 @@ from collections.abc import Callable
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape, as_dimension
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.functions import ElementFunction, call_op
+from penstock._src.data.datasets.generator import from_generator
+from penstock._src.data.datasets.iterators import OwnedIterator
+from penstock._src.data.datasets.loops import for_elements
 from penstock._src.data.datasets.options import Options, merged
+from penstock._src.data.datasets.scanning import scan, state_function
+from penstock._src.eager.function import function
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.random_seed import get_seed
 from penstock._src.graph.trackable import Trackable
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec
+from penstock._src.ops.data.dataset_recipe import rebuilt
 from penstock._src.ops.registry import get
 
 AUTOTUNE = -1
@@ -121,14 +127,12 @@ class DatasetV2(Trackable):
 
     # -- iterating ----------------------------------------------------------------------------------------------------
     def __iter__(self) -> Any:
-        from penstock._src.data.datasets.iterators import OwnedIterator
         if context.executing_eagerly() or context.current_graph().building_function:
             return OwnedIterator(self)
         raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over this dataset."""
-        from penstock._src.data.datasets.loops import for_elements
         for_elements(iter(self), go_on, body, state, options)
 
     def as_numpy_iterator(self) -> Any:
@@ -195,7 +199,6 @@ class DatasetV2(Trackable):
 
         >>> tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_signature=tf.TensorSpec([], tf.int32))
         """
-        from penstock._src.data.datasets.generator import from_generator
         return from_generator(cls, generator, output_types, output_shapes, args, output_signature)
 
     @classmethod
@@ -342,7 +345,6 @@ class DatasetV2(Trackable):
 
     def scan(self, initial_state: Any, scan_func: Callable, name: str | None = None) -> Any:
         """A dataset of what a function of a state and every element returns, besides the new state."""
-        from penstock._src.data.datasets.scanning import scan
         return scan(initial_state, scan_func)(self)
 
     def reduce(self, initial_state: Any, reduce_func: Callable, name: str | None = None) -> Any:
@@ -351,7 +353,6 @@ class DatasetV2(Trackable):
         >>> tf.data.Dataset.range(5).reduce(np.int64(0), lambda x, y: x + y).numpy()
         10
         """
-        from penstock._src.data.datasets.scanning import state_function
         f, state, spec = state_function(self, initial_state, reduce_func, "reduce()", gives_element=False)
         out = call_op("ReduceDataset", self._variant_tensor, structure.to_tensors(spec, state), f.captured,
                       functions={"f": f}, **structure.outputs(spec))
@@ -564,7 +565,6 @@ def static_size(size: Any, drop: Any) -> int | None:
 def _check_parallel(calls: Any) -> None:
     value = constant_value(calls)
     if value is not None and value < 1 and value != AUTOTUNE:
-        from penstock._src.base import errors
         raise errors.invalid("num_parallel_calls must be greater than zero.")
 
 
@@ -577,7 +577,6 @@ def _deterministic(dataset: DatasetV2, asked: bool | None) -> str:
 def _shard_arguments(num_shards: Any, index: Any) -> tuple[Any, Any]:
     shards, i = int64(num_shards, "num_shards"), int64(index, "index")
     n, k = constant_value(shards), constant_value(i)
-    from penstock._src.base import errors
     if n is not None and n < 1:
         raise errors.invalid(f"num_shards must be >= 1; got: {n}")
     if k is not None and k < 0 or n is not None and k is not None and k >= n:
@@ -610,8 +609,6 @@ class _VariantTracker(Trackable):
     @property
     def creator(self) -> Any:
         """A function without arguments that makes the variant."""
-        from penstock._src.eager.function import function
-        from penstock._src.ops.data.dataset_recipe import rebuilt
         if not hasattr(self.resource_handle, "_value"):
             raise NotImplementedError("Only datasets of eager execution can be made into a function.")
         return function(lambda: rebuilt(self.resource_handle._value), input_signature=[], autograph=False)

@@ -9,6 +9,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.data.datasets import moving, structure
 from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset, _Api
+from penstock._src.data.datasets.iterators import initializable, one_shot
 from penstock._src.graph import context
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.graph.type_spec import TensorSpec
@@ -56,7 +57,6 @@ class DatasetV1(DatasetV2):
         return self._make_one_shot_iterator()
 
     def _make_one_shot_iterator(self) -> Any:
-        from penstock._src.data.datasets.iterators import one_shot
         return one_shot(self)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
@@ -64,7 +64,6 @@ class DatasetV1(DatasetV2):
         return self._make_initializable_iterator(shared_name)
 
     def _make_initializable_iterator(self, shared_name: str | None = None) -> Any:
-        from penstock._src.data.datasets.iterators import initializable
         return initializable(self, shared_name)
 
     output_types = property(lambda self: structure.legacy(self.element_spec, "types"), doc="The dtypes of an element.")

@@ -14,6 +14,7 @@ from penstock._src.data.datasets.dataset_v1 import DatasetV1, VariantDatasetV1
 from penstock._src.graph.convert import convert
 from penstock._src.graph.sparse_tensor import SparseTensorSpec
 from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.library.ragged.spec import RaggedTensorSpec
 from penstock._src.ops.registry import get
 
 
@@ -110,7 +111,6 @@ def sparse_batch(dataset: Any, batch_size: Any, row_shape: Any) -> Any:
 def dense_to_ragged_batch(batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64) -> Callable:
     """A transformation: batches of elements whose sizes differ, as ragged tensors."""
     def apply(dataset: Any) -> Any:
-        from penstock._src.library.ragged.spec import RaggedTensorSpec
         spec = dataset.element_spec
         dense = [s for s in structure.flatten(spec)
                  if isinstance(s, TensorSpec) and s.shape.rank == 1 and not s.shape.is_fully_defined()]

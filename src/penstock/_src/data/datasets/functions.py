@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.data.datasets import structure
+from penstock._src.eager.autograph.convert import converted
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph, trace
 from penstock._src.graph.functions import GraphFunction, function_name
@@ -82,7 +83,6 @@ class ElementFunction:
 
 def _converted(function: Callable) -> Callable:
     """The function with its Python control flow over tensors made into graphs."""
-    from penstock._src.eager.autograph.convert import converted
     return converted(function)
 
 

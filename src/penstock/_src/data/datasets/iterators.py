@@ -4,15 +4,21 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.data.datasets import structure
+from penstock._src.data.datasets.factory import dataset_factory
+from penstock._src.data.datasets.loops import for_elements
+from penstock._src.data.datasets.optional import from_next
 from penstock._src.data.datasets.stats import with_statistics
+from penstock._src.eager.tensor import EagerTensor
+from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
 from penstock._src.graph.collections import add_to_collection
 from penstock._src.graph.convert import convert
 from penstock._src.graph.trackable import Trackable
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
+from penstock._src.ops.control.functional import add_calling_op
 from penstock._src.ops.registry import get
 
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
@@ -154,8 +160,6 @@ class OwnedIterator(_Typed):
         spec = self._spec
         if not context.executing_eagerly() or not hasattr(self._iterator_resource, "_value"):
             return structure.from_tensors(spec, get("IteratorGetNext")(self._iterator_resource, **structure.outputs(spec)))
-        from penstock._src.eager.tensor import EagerTensor
-        from penstock._src.execute.context import eager_context
         values = self._iterator_resource._value.next(eager_context())
         if type(spec) is TensorSpec:
             return EagerTensor(values[0], spec._dtype)
@@ -164,7 +168,6 @@ class OwnedIterator(_Typed):
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over what is left."""
-        from penstock._src.data.datasets.loops import for_elements
         for_elements(self, go_on, body, state, options)
 
     def get_next(self, name: str | None = None) -> Any:
@@ -173,7 +176,6 @@ class OwnedIterator(_Typed):
 
     def get_next_as_optional(self) -> Any:
         """The next element as an Optional, which is empty at the end."""
-        from penstock._src.data.datasets.optional import from_next
         return from_next(self)
 
     @property
@@ -240,8 +242,6 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
 
 def one_shot(dataset: Any) -> Any:
     """A one-shot iterator over a dataset."""
-    from penstock._src.data.datasets.factory import dataset_factory
-    from penstock._src.ops.control.functional import add_calling_op
     if context.executing_eagerly():
         return OwnedIterator(dataset)
     _check_graph(dataset)
@@ -272,7 +272,6 @@ def _check_graph(dataset: Any) -> None:
     while todo:
         d = todo.pop()
         if getattr(d, "_graph", graph) is not graph:
-            from penstock._src.base import tf_logging
             tf_logging.warning("The graph (%s) of the iterator is different from the graph (%s) the dataset: %s was "
                                "created in. If you are using the Estimator API, make sure that no part of the dataset "
                                "returned by the `input_fn` function is defined outside the `input_fn` function. Otherwise, "

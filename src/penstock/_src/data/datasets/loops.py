@@ -7,13 +7,13 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
+from penstock._src.eager.autograph.staged import State, _going, while_stmt
 from penstock._src.ops.registry import get
 
 
 def for_elements(iterator: Any, go_on: Callable[[], Any] | None, body: Callable[[Any], None], state: Any,
                  options: dict[str, Any]) -> None:
     """Runs the body for the elements of an iterator, while `go_on()`; after the last, nothing more is taken from it."""
-    from penstock._src.eager.autograph.staged import State, _going, while_stmt
     spec = iterator.element_spec
     outputs = structure.outputs(spec)
 

@@ -12,6 +12,7 @@ from penstock._src.base.api import export
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.data.datasets.dataset_v1 import as_v1
+from penstock._src.data.datasets.scanning import scan
 from penstock._src.graph.convert import convert
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.ops.registry import get
@@ -133,7 +134,6 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
 def _estimated(dataset: Any, target: Any) -> Any:
     """The elements with the share of each class among those that came so far."""
     n = target.shape.as_list()[0]
-    from penstock._src.data.datasets.scanning import scan
 
     def count(counts: Any, element: Any) -> Any:
         c, e = element

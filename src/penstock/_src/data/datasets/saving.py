@@ -12,12 +12,13 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io.record import TFRecordOptions
 from penstock._src.ops.registry import get
+from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
+from penstock._src.training.train.input_position import CheckpointInputPipelineHook
 
 
 def saveable(resource: Any, name: str, initializer: Any = None,
              policy: ExternalStatePolicy = ExternalStatePolicy.IGNORE) -> Any:
     """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to continue in."""
-    from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
 
     class IteratorSaveable(SaveableObject):
         """The position of an iterator."""
@@ -54,7 +55,6 @@ def make_saveable_from_iterator(iterator: Any, external_state_policy: Any = None
 
 
 def _checkpoint_input_pipeline_hook() -> Any:
-    from penstock._src.training.train.input_position import CheckpointInputPipelineHook
     return CheckpointInputPipelineHook
 
 

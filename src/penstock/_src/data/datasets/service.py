@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.base.waits import Wait
+from penstock._src.cluster.server import Server
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.dataset import VariantDataset
 from penstock._src.data.pipelines.mapping import stage_of
@@ -88,7 +89,6 @@ class _Served:
     """What dispatchers and workers share: a server that starts and stops."""
 
     def __init__(self, host: str, port: int, start: bool):
-        from penstock._src.cluster.server import Server
         self._server = Server({"service": [f"{host}:{port}"]}, start=False)
         self._address = self._server.target.removeprefix("grpc://")
         if start:

@@ -9,6 +9,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.ops.registry import get
+from penstock._src.training.summary.writers import create_file_writer_v2
 
 
 class StatsAggregator:
@@ -39,7 +40,6 @@ class StatsAggregatorV2(StatsAggregator):
     """Gathers statistics of the iterators of datasets whose options name it, and writes them to an event file."""
 
     def __init__(self) -> None:
-        from penstock._src.training.summary.writers import create_file_writer_v2
         self._resource = get("StatsAggregatorHandleV2")()
         self._logdir = tempfile.mkdtemp()
         self._summary_writer = create_file_writer_v2(self._logdir)

@@ -15,7 +15,9 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorSpec, SparseTensorValue
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec, type_spec_from_value
+from penstock._src.library.ragged.tensor import convert_to_tensor_or_ragged_tensor
 from penstock._src.library.ragged.value import RaggedTensorValue
+from penstock._src.ops.state.tensor_array import TensorArraySpec
 
 
 # -- nests in which lists are leaves --------------------------------------------------------------------------------------
@@ -115,7 +117,6 @@ def normalize(element: Any) -> Any:
         if isinstance(x, SparseTensorValue):
             return SparseTensor.from_value(x)
         if isinstance(x, RaggedTensorValue):
-            from penstock._src.library.ragged.tensor import convert_to_tensor_or_ragged_tensor
             return convert_to_tensor_or_ragged_tensor(x)
         if isinstance(x, list) and x and all(_is_dataset(d) for d in x):
             return x[0]._stacked(x)
@@ -215,7 +216,6 @@ def _legacy_leaf(dtype: Any, shape: Any, kind: Any) -> TypeSpec:
     if kind is Tensor or kind is None:
         return TensorSpec(shape, dtype)
     if getattr(kind, "__name__", "") == "TensorArray":
-        from penstock._src.ops.state.tensor_array import TensorArraySpec
         return TensorArraySpec(TensorShape(shape)[2:], dtype)
     raise TypeError(f"Could not build a structure for output class {kind!r}")
 

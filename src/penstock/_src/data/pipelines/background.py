@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
-from penstock._src.data.pipelines.mapping import ended, stage_of
+from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
 
 _QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
 _TRIES = 8
@@ -237,7 +237,6 @@ class ParallelMap(Stage):
         self.ordered, self.preserve, self.threads = ordered, preserve_cardinality, _MOST_THREADS
 
     def iterate(self, ctx: Any) -> Cursor:
-        from penstock._src.data.pipelines.mapping import _MapCursor
         source = self.inputs[0].iterate(ctx)
         plain_map = _MapCursor(source, self.body, ctx, self.preserve)
         return plain_map if plain_map.blocks and self.stats is None else _ParallelCursor(self, source, ctx)

@@ -7,13 +7,13 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.eager.autograph.staged import symbolic
 from penstock._src.graph.convert import convert
+from penstock._src.ops.control.print import print_v2
 from penstock._src.ops.registry import get
 
 
 def _print(*args: Any, **kwargs: Any) -> None:
     """print; with tensors, when the graph runs."""
     if any(map(symbolic, args)):
-        from penstock._src.ops.control.print import print_v2
         print_v2(*args, **{k: v for k, v in kwargs.items() if k in ("sep", "end")})
     else:
         print(*args, **kwargs)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.eager.autograph.builtin_functions import REPLACED
 from penstock._src.eager.autograph.source import NoSource, tree_of
 from penstock._src.eager.autograph.transform import Unsupported, transform
 from penstock._src.graph import context
@@ -51,7 +52,6 @@ def converted(f: Any) -> Any:
 def call(f: Any) -> Any:
     """What rewritten code calls where the user's calls `f`."""
     if isinstance(f, (types.BuiltinFunctionType, type)):
-        from penstock._src.eager.autograph.builtin_functions import REPLACED
         try:
             return REPLACED.get(f, f)
         except TypeError:

@@ -12,15 +12,18 @@ from penstock._src.base import dtypes, nest
 from penstock._src.base.static_shape import TensorShape, as_dims
 from penstock._src.eager.autograph.jumps import RESULT
 from penstock._src.graph import context
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.control_flow_util import covers
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import FuncGraph, building, flow, order_side_effects
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.control.control_flow import while_loop
 from penstock._src.ops.control.functional import branch_op
 from penstock._src.ops.control.functional_control import share_captures, while_v2
 from penstock._src.ops.registry import get
+from penstock._src.ops.state.tensor_array import TensorArray
 
 
 class _Undefined:
@@ -226,7 +229,6 @@ def _has_resource_arrays(values: tuple) -> bool:
 
 
 def _frame_loop(test: Callable, body: Callable, variables: list, shapes: list, parallel_iterations: int, limit: Any) -> Any:
-    from penstock._src.ops.control.control_flow import while_loop
     return while_loop(test, body, variables, [TensorShape.of(s) for s in shapes], parallel_iterations,
                       maximum_iterations=limit, return_same_structure=True)
 
@@ -372,7 +374,6 @@ def _for_rows(rows: Tensor, go_on: Any, body: Any, state: State, options: dict[s
     dims = rows._dims
     if dims == ():
         raise ValueError("cannot iterate over a scalar tensor")
-    from penstock._src.ops.state.tensor_array import TensorArray
     count = convert(dims[0]) if dims is not None and dims[0] is not None else get("StridedSlice")(
         get("Shape")(rows), [0], [1], [1], shrink_axis_mask=1)
     array = TensorArray(rows.dtype.base_dtype, size=count, element_shape=None if dims is None else dims[1:],
@@ -389,7 +390,6 @@ def _for_ragged(rows: Any, go_on: Any, body: Any, state: State, options: dict[st
 def _for_range(numbers: Tensor, go_on: Any, body: Any, state: State, options: dict[str, Any]) -> None:
     """Over tf.range, without making all of its numbers."""
     start, limit, delta = numbers.op.inputs
-    from penstock._src.graph.constant import constant_value
     step = constant_value(delta)
     at: list = [start]
 

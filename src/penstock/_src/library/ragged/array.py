@@ -192,7 +192,6 @@ def _where_rows(condition: Any, x: Any, y: Any) -> Any:
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
     """Repeats each dimension multiples[axis] times."""
-    from penstock._src.graph.constant import constant_value
     with tf.name_scope(name, "RaggedTile", []):
         input = convert_to_tensor_or_ragged_tensor(input, name="input")
         if not isinstance(input, RaggedTensor):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.pipelines import codec
 from penstock._src.graph.convert import convert
 from penstock._src.graph.sparse_tensor import SparseTensor
@@ -120,7 +121,6 @@ def _filler(values: Any, default_value: Any) -> Any:
 
 def _fit(dense: Any, shape: Any, default_value: Any) -> Any:
     """Cuts or pads a dense tensor to `shape` (None keeps a dimension)."""
-    from penstock._src.base.static_shape import TensorShape
     for axis, size in enumerate(TensorShape(shape)._dims or ()):
         if size is None:
             continue

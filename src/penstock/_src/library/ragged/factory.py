@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.library.ragged.value import RaggedTensorValue
@@ -152,7 +153,6 @@ def placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str
     if ragged_rank == 0:
         return tf.placeholder(dtype, value_shape, name)
     with tf.name_scope(name, "RaggedPlaceholder"):
-        from penstock._src.base.static_shape import TensorShape
         out = tf.placeholder(dtype, TensorShape([None]).concatenate(TensorShape(value_shape)), "flat_values")
         for i in reversed(range(ragged_rank)):
             out = RaggedTensor.from_row_splits(out, tf.placeholder(dtypes.int64, [None], f"row_splits_{i}"),

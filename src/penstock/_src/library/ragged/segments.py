@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock.compat import v1 as tf
 
@@ -55,7 +56,6 @@ def segment_ids_to_row_splits(segment_ids: Any, num_segments: Any = None, out_ty
         lengths = tf.bincount(tf.cast(ids, dtypes.int32), minlength=count, maxlength=count, dtype=out_type)
         splits = tf.concat([tf.zeros([1], out_type), tf.cumsum(lengths)], 0)
         if num_segments is not None:
-            from penstock._src.graph.constant import constant_value
             known = constant_value(convert(num_segments))
             if known is not None:
                 splits.set_shape([int(known) + 1])

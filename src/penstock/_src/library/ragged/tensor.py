@@ -18,6 +18,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.library.ragged.row_partition import INDEX, RowPartition
+from penstock._src.library.ragged.segments import get_positive_axis
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.session.fetches import register_session_run_conversion_functions
 from penstock.compat import v1 as tf
@@ -304,7 +305,6 @@ class RaggedTensor(CompositeTensor):
 
     def row_lengths(self, axis: int = 1, name: str | None = None) -> Any:
         """The lengths of the rows of dimension `axis`; ragged for axis > 1."""
-        from penstock._src.library.ragged.segments import get_positive_axis
         with tf.name_scope(name, "RaggedRowLengths", [self.row_splits]):
             axis = get_positive_axis(axis, self.shape.ndims)
             if axis == 0:

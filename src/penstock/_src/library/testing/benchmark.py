@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.session.session import get_default_session
 
 _registry: list[type[Benchmark]] = []
 
@@ -85,7 +86,6 @@ class Benchmark:
 
     def evaluate(self, tensors: Any) -> Any:
         """The values of tensors, in the default session."""
-        from penstock._src.session.session import get_default_session
         session = get_default_session()
         if session is None:
             raise ValueError("Cannot evaluate tensors: no default session is registered. Use `with sess.as_default()`.")

@@ -11,6 +11,7 @@ import torch
 
 from penstock._src.base.api import export
 from penstock._src.kernels.devices.device_lib import list_local_devices
+from penstock._src.library.testing import benchmark
 
 _temp_dir: str | None = None
 
@@ -24,7 +25,6 @@ def main(argv: list[str] | None = None) -> None:
     """
     from absl.testing import absltest
 
-    from penstock._src.library.testing import benchmark
     arguments = list(sys.argv if argv is None else argv)
     chosen = [a for a in arguments if a.lstrip("-").startswith("benchmarks=") and a.startswith("-")]
     if chosen:

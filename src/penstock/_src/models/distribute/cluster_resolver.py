@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.cluster.cluster import ClusterSpec
+from penstock._src.kernels.devices.device_config import list_logical_devices
 
 _NAMES = "distribute.cluster_resolver."
 
@@ -30,7 +31,6 @@ class ClusterResolver:
 
     def num_accelerators(self, task_type: Any = None, task_id: Any = None, config_proto: Any = None) -> dict[str, int]:
         """How many accelerators of each kind this process has."""
-        from penstock._src.kernels.devices.device_config import list_logical_devices
         found = len(list_logical_devices("GPU"))
         return {"GPU": found} if found else {}
 

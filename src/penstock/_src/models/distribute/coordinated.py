@@ -10,6 +10,7 @@ import functools
 import inspect
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.graph.convert import convert
@@ -18,6 +19,7 @@ from penstock._src.models.distribute import connect, contexts
 from penstock._src.models.distribute.contexts import Frame
 from penstock._src.models.distribute.one_device import OneDeviceExtended
 from penstock._src.models.distribute.replica import ReplicaContext
+from penstock._src.models.distribute.sharded import ShardedVariable
 from penstock._src.models.distribute.values import select_replica
 
 _JOBS = ("chief", "ps", "worker", "evaluator")
@@ -72,7 +74,6 @@ class CoordinatedExtended(OneDeviceExtended):
         shards = self._shards(kwargs)
         if shards is None:
             return self._in_turn(next_creator, kwargs)
-        from penstock._src.models.distribute.sharded import ShardedVariable
         name, made = kwargs.get("name"), []
         for i, (dims, value) in enumerate(shards):
             named = {} if name is None else {"name": f"{name}/part_{i}"}
@@ -133,7 +134,6 @@ class CoordinatedExtended(OneDeviceExtended):
         return self._updated(where or self.parameter_devices[0], fn, args, kwargs, group)
 
     def _updated(self, where: str, fn: Any, args: tuple, kwargs: dict, group: bool) -> Any:
-        from penstock._src.base import nest
         with contexts.entered(Frame(self._container_strategy(), copy=0)), device(where):
             result = fn(*select_replica(0, args), **select_replica(0, kwargs))
         return result if group else nest.map_structure(self._local_results, result)

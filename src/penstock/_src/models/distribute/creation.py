@@ -15,6 +15,7 @@ from penstock._src.models.distribute.variables import (
 )
 from penstock._src.ops.core import identity
 from penstock._src.state.variables.policy import VariableSynchronization, validated
+from penstock._src.state.variables.reference import checked_collections
 
 
 def kind_of(kwargs: dict[str, Any]) -> tuple[type, Any]:
@@ -74,7 +75,6 @@ def _as_first(first: Any) -> Callable:
 
 def _collect(variable: DistributedVariable, collections: Any) -> None:
     """Puts a variable into the collections that a plain one would be in."""
-    from penstock._src.state.variables.reference import checked_collections
     names = checked_collections(collections, variable.trainable)
     with init_scope():
         graph = context.current_graph()

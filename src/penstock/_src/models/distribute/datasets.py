@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import errors, nest
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.data.datasets import iterators, structure
+from penstock._src.data.datasets.dataset_v1 import DatasetV1
+from penstock._src.data.datasets.loops import for_elements
+from penstock._src.data.datasets.optional import Optional, from_next
 from penstock._src.graph import context
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, device
+from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.distribute.cross_device_ops import copy_to
 from penstock._src.models.distribute.values import PerReplicaSpec, regroup
+from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 
 
 # -- cutting batches --------------------------------------------------------------------------------------------------
 def _rows_of(x: Any, begin: Any, end: Any) -> Any:
-    from penstock._src.graph.sparse_tensor import SparseTensor
     if isinstance(x, SparseTensor):
         from penstock.ops.sparse import sparse_slice
         shape = x.dense_shape
@@ -70,7 +74,6 @@ def _row_count(x: Any) -> Any:
     if isinstance(x, Tensor):
         return get("Shape")(x)[0]
     shape = x.dense_shape if hasattr(x, "dense_shape") else x.bounding_shape()
-    from penstock._src.base import dtypes
     return get("Cast")(shape[0], DstT=dtypes.int32)
 
 
@@ -140,8 +143,6 @@ def _next_or_empty(iterator: Any, spec: Any, like: Any) -> Any:
             return iterator.get_next()
         except errors.OutOfRangeError:
             return empty()
-    from penstock._src.data.datasets.optional import from_next
-    from penstock._src.ops.control.control_flow import cond
     found = from_next(iterator)
     value = cond(found.has_value(), found.get_value, empty)
     for t, s in zip(nest.flatten(value), structure.flatten(spec), strict=True):
@@ -184,7 +185,6 @@ class DistributedIterator(_Elements):
 
     def get_next_as_optional(self) -> Any:
         """The next element as an Optional, which is empty at the end (eager mode only)."""
-        from penstock._src.data.datasets.optional import Optional
         try:
             return Optional.from_value(self.get_next())
         except errors.OutOfRangeError:
@@ -192,7 +192,6 @@ class DistributedIterator(_Elements):
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over what is left."""
-        from penstock._src.data.datasets.loops import for_elements
         for_elements(self._iterator, go_on, lambda element: body(self._source.begun(self._iterator, element)), state, options)
 
 
@@ -347,7 +346,6 @@ class PlainIterator:
 
 def numpy_dataset(numpy_input: Any) -> Any:
     """A dataset over the rows of arrays, in any structure; a list is a row-wise array only inside of a structure."""
-    from penstock._src.data.datasets.dataset_v1 import DatasetV1
     flat = [x if hasattr(x, "shape") else _array(x) for x in nest.flatten(numpy_input)]
     return DatasetV1.from_tensor_slices(nest.pack_sequence_as(numpy_input, flat))
 

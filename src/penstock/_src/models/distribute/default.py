@@ -4,11 +4,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from penstock._src.base import nest
+from penstock._src.graph import context
+from penstock._src.graph.scopes import colocate_with
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.contexts import Frame
+from penstock._src.models.distribute.datasets import PlainIterator
 from penstock._src.models.distribute.extended import StrategyExtendedV1
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.strategy import StrategyV1
+from penstock._src.state.variables.variable import variable_creator_scope
 
 
 class DefaultStrategy(StrategyV1):
@@ -29,7 +34,6 @@ class _DefaultScope:
         found = contexts.frame()
         if found is not contexts.default_frame() and found.strategy is not self._strategy:
             raise contexts.wrong_strategy(self._strategy, found)
-        from penstock._src.state.variables.variable import variable_creator_scope
 
         def check(next_creator: Any, **kwargs: Any) -> Any:
             contexts.require_scope(self._strategy)
@@ -58,7 +62,6 @@ class DefaultExtended(StrategyExtendedV1):
 
     def colocate_vars_with(self, colocate_with_variable: Any) -> Any:
         """As tf.colocate_with."""
-        from penstock._src.graph.scopes import colocate_with
         contexts.require_scope(self._container_strategy())
         return colocate_with(colocate_with_variable)
 
@@ -86,7 +89,6 @@ class DefaultExtended(StrategyExtendedV1):
         return self._update_non_slot(var, fn, (var, *args), kwargs, group)
 
     def _update_non_slot(self, colocate_with: Any, fn: Any, args: tuple, kwargs: dict, group: bool) -> Any:
-        from penstock._src.base import nest
         with contexts.entered(Frame(self._container_strategy(), copy=0)):
             result = fn(*args, **kwargs)
         return result if group else nest.map_structure(self._local_results, result)
@@ -105,11 +107,9 @@ class DefaultExtended(StrategyExtendedV1):
         return dataset_fn(self._input_context())
 
     def _make_dataset_iterator(self, dataset: Any) -> Any:
-        from penstock._src.models.distribute.datasets import PlainIterator
         return PlainIterator(dataset)
 
     def _make_input_fn_iterator(self, input_fn: Any, replication_mode: Any = None) -> Any:
-        from penstock._src.models.distribute.datasets import PlainIterator
         return PlainIterator(input_fn(self._input_context()))
 
 
@@ -119,7 +119,6 @@ class _DefaultReplicaContext(ReplicaContext):
     @property
     def devices(self) -> tuple:
         """The device that is open; empty text where none is."""
-        from penstock._src.graph import context
         return (context.state.device or "",)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock._src.graph import context
+from penstock._src.kernels.devices.device_config import list_logical_devices
 from penstock._src.kernels.devices.device_spec import DeviceSpecV2
 
 
@@ -31,7 +32,6 @@ def canonical(device: Any, default: str | None = None) -> str:
 
 def local_devices(kind: str | None = None) -> tuple[str, ...]:
     """The names of this process's devices of one kind; without a kind, the GPUs, or the CPUs where there is no GPU."""
-    from penstock._src.kernels.devices.device_config import list_logical_devices
     if kind is None:
         return local_devices("GPU") or local_devices("CPU")
     return tuple(canonical(d.name) for d in list_logical_devices(kind))

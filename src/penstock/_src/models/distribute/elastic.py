@@ -16,6 +16,8 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.collective.group import Limit
+from penstock._src.eager.tensor import EagerTensor
 from penstock._src.models.distribute.values import local_values
 
 _LOST = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.DeadlineExceededError)
@@ -79,7 +81,6 @@ class ElasticJob:
 
     def _agree(self, done: int, variables: list) -> int:
         """Waits until all workers are there; all get the variables of the one that has done the most steps, and its number."""
-        from penstock._src.collective.group import Limit
         place, hub = self._extended._place, self._hub
         hub.resume(self._key)
         member = f"{hub.task}/device:CPU:0"
@@ -97,5 +98,4 @@ class ElasticJob:
 
 
 def _tensor(value: torch.Tensor, like: Any) -> Any:
-    from penstock._src.eager.tensor import EagerTensor
     return EagerTensor(value, like.dtype)

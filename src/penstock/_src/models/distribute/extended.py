@@ -32,6 +32,7 @@ from penstock._src.graph.node import Operation
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, name_scope
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.contexts import Frame
+from penstock._src.models.distribute.input_context import InputContext, ValueContext
 from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.models.distribute.strategy import Scope
 from penstock._src.models.distribute.values import (
@@ -45,6 +46,7 @@ from penstock._src.models.distribute.values import (
 )
 from penstock._src.ops.core import group as group_ops
 from penstock._src.ops.core import identity
+from penstock._src.ops.registry import get
 from penstock._src.state.variables.variable import variable_creator_scope
 
 
@@ -183,7 +185,6 @@ class StrategyExtended:
         return local_values(reduced)[0]
 
     def _gather_to(self, value: Any, axis: int) -> Any:
-        from penstock._src.ops.registry import get
         parts = list(local_values(value))
         return parts[0] if len(parts) == 1 else get("ConcatV2")(parts, axis)
 
@@ -248,7 +249,6 @@ class StrategyExtended:
         return self.worker_devices
 
     def _input_context(self) -> Any:
-        from penstock._src.models.distribute.input_context import InputContext
         return InputContext(1, 0, self._num_replicas_in_sync)
 
     def _experimental_distribute_dataset(self, dataset: Any) -> Any:
@@ -277,7 +277,6 @@ class StrategyExtended:
         return numpy_dataset(numpy_input)
 
     def _distribute_values_from_function(self, value_fn: Any) -> Any:
-        from penstock._src.models.distribute.input_context import ValueContext
         made = [value_fn(ValueContext(i, self._num_replicas_in_sync)) for i in range(len(self.worker_devices))]
         return regroup(made) if len(made) > 1 else PerReplica(made)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock._src.base.api import export
+from penstock._src.data.datasets.dataset import DatasetV2
 
 
 @export("distribute.InputReplicationMode")
@@ -41,7 +42,6 @@ class InputOptions(NamedTuple):
 def for_each_replica(dataset_fn: Callable[[InputContext], Any], replicas: int) -> Callable[[InputContext], Any]:
     """A function whose dataset has one element after the other from datasets that are made for each replica."""
     def together(_: InputContext) -> Any:
-        from penstock._src.data.datasets.dataset import DatasetV2
         made = [dataset_fn(InputContext(replicas, i, replicas)) for i in range(replicas)]
         return DatasetV2.choose_from_datasets(made, DatasetV2.range(replicas).repeat())
     return together

@@ -16,12 +16,14 @@ import numpy as np
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library
 from penstock._src.graph.graph import Graph
 from penstock._src.graph.messages import ConfigProto
 from penstock._src.graph.scopes import control_dependencies
 from penstock._src.graph.scopes import device as device_scope
+from penstock._src.models.distribute.inlined import Body, is_call, used_inputs
 from penstock._src.ops.core import placeholder
 from penstock._src.ops.registry import OpDef, get
 from penstock._src.session.session import Session
@@ -109,7 +111,6 @@ class Lane:
     def _build(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any],
                where: Any) -> tuple[list, list, list, list]:
         """The tensors to fetch, the ops to run, the placeholders, and which values they get."""
-        from penstock._src.models.distribute.inlined import Body, is_call, used_inputs
         homes = [self._home(v, t) for v, t in zip(values, types, strict=True)]
         spread = any(home not in (None, task_of(where)) for home in homes)
         function = attrs["f"].graph_function if is_call(opdef) and spread else None
@@ -152,7 +153,6 @@ class Lane:
 
     def handle(self, value: RemoteHandle) -> Any:
         """The tensor of a resource, in the current graph, which is this lane's."""
-        from penstock._src.eager.tensor import EagerTensor
         with device_scope(value.device.name), control_dependencies(None):
             made = self._graph.create_op(value.opdef.name, [], attrs=value.attrs).outputs[0]
         copy_handle_data(EagerTensor(value, dtypes.resource), made)

@@ -9,6 +9,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.models.distribute.contexts import get_strategy, in_cross_replica_context
 from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.models.keras.losses.reduction import compute_weighted_loss
 from penstock._src.ops.registry import get
 
 
@@ -22,7 +23,6 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     losses = convert(per_example_loss)
     dtype = losses.dtype
     if sample_weight is not None:
-        from penstock._src.models.keras.losses.reduction import compute_weighted_loss
         losses = get("Cast")(compute_weighted_loss(losses, sample_weight, reduction="none"), DstT=dtype)
     if global_batch_size is None:
         if in_cross_replica_context():

@@ -11,10 +11,13 @@ import itertools
 import sys
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, nest
 from penstock._src.base.api import export
 from penstock._src.cluster import tf_config
 from penstock._src.cluster.cluster import ClusterSpec
+from penstock._src.cluster.server import Server
+from penstock._src.data.datasets.options import AutoShardPolicy
+from penstock._src.execute.context import eager_context
 from penstock._src.graph.convert import convert
 from penstock._src.models.distribute.communication import CollectiveCommunication, CommunicationOptions
 from penstock._src.models.distribute.datasets import DistributedDataset, _row_count, _rows_of
@@ -24,6 +27,7 @@ from penstock._src.models.distribute.mirrored import MirroredExtended
 from penstock._src.models.distribute.strategy import Strategy, StrategyV1
 from penstock._src.models.distribute.values import local_values
 from penstock._src.models.distribute.worker_ops import Workers, WorkersReduction
+from penstock._src.ops.registry import get
 
 _KEYS = itertools.count(0x4d57)                # groups of strategies: the nth one of each worker belongs to those of the others
 _servers: dict[str, Any] = {}                  # by address: a process has one, however many strategies it makes
@@ -59,8 +63,6 @@ class Place:
         """The server of this process, started if there is none; eager execution reduces over its links from now on."""
         if self.cluster is None:
             return None
-        from penstock._src.cluster.server import Server
-        from penstock._src.execute.context import eager_context
         address = self.cluster.task_address(self.job, self.index)
         if address not in _servers:
             _servers[address] = Server(self.cluster, self.job, self.index)
@@ -130,7 +132,6 @@ class MultiWorkerExtended(MirroredExtended):
         here = super()._gather_to(value, axis)
         if axis == 0 or self._workers.size == 1:
             return self._workers.gathered(here)
-        from penstock._src.ops.registry import get
         order = [axis, *(i for i in range(here.shape.rank) if i != axis)]
         back = [order.index(i) for i in range(here.shape.rank)]
         return get("Transpose")(self._workers.gathered(get("Transpose")(here, order)), back)
@@ -147,8 +148,6 @@ class MultiWorkerExtended(MirroredExtended):
 
     def _own_rows(self, dataset: Any) -> Any:
         """A dataset of this worker's rows of each batch; as it is, where its options say that it is not to be divided."""
-        from penstock._src.base import nest
-        from penstock._src.data.datasets.options import AutoShardPolicy
         policy = dataset.options().experimental_distribute.auto_shard_policy
         if self._place.count == 1 or policy == AutoShardPolicy.OFF:
             return dataset

@@ -11,6 +11,7 @@ from penstock._src.models.distribute.extended import StrategyExtendedV1
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.strategy import Strategy, StrategyV1
 from penstock._src.models.distribute.values import local_values
+from penstock._src.ops.core import identity
 
 
 class OneDeviceExtended(StrategyExtendedV1):
@@ -55,7 +56,6 @@ class OneDeviceExtended(StrategyExtendedV1):
 
     def read_var(self, v: Any) -> Any:
         """The value of a variable."""
-        from penstock._src.ops.core import identity
         return identity(v)
 
 

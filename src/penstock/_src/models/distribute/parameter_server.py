@@ -12,6 +12,7 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.base.waits import Wait
+from penstock._src.cluster import server
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.device_setter import replica_device_setter
 from penstock._src.graph import context
@@ -19,9 +20,11 @@ from penstock._src.graph.scopes import colocate_with, device, init_scope
 from penstock._src.models.distribute.central_storage import CentralStorageExtended
 from penstock._src.models.distribute.cluster_resolver import ClusterResolver, TFConfigClusterResolver
 from penstock._src.models.distribute.devices import local_devices
+from penstock._src.models.distribute.input_context import InputContext
 from penstock._src.models.distribute.one_device import OneDeviceExtended
 from penstock._src.models.distribute.strategy import Strategy, StrategyV1
 from penstock._src.ops.registry import get
+from penstock._src.session.session import Session
 from penstock._src.state.variables.policy import VariableSynchronization
 
 PATIENCE = 300.0                # seconds that a worker waits for the chief to initialize the variables
@@ -70,8 +73,6 @@ class BetweenGraphExtended(OneDeviceExtended):
 
     def session(self, graph: Any = None, config: Any = None) -> Any:
         """A session with the cluster, through this task's server, which is started if it is not there yet."""
-        from penstock._src.cluster import server
-        from penstock._src.session.session import Session
         host, _, port = self.cluster.task_address(self.task_type, self.task_id).rpartition(":")
         found = server.serving(host, int(port))
         if found is None:
@@ -110,7 +111,6 @@ class BetweenGraphExtended(OneDeviceExtended):
         return super(OneDeviceExtended, self)._update_non_slot(where, fn, args, kwargs, group)
 
     def _input_context(self) -> Any:
-        from penstock._src.models.distribute.input_context import InputContext
         count = _number_of_workers(self.cluster)
         first = sum(self.cluster.num_tasks(job) for job in ("chief", "master") if job in self.cluster.jobs)
         mine = self.task_id if self.task_type != "worker" else first + self.task_id

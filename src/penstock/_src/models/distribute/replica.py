@@ -5,12 +5,14 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.contexts import Frame
 from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.ops.control.custom_gradient import custom_gradient
 
 
 @export("distribute.ReplicaContext")
@@ -46,13 +48,11 @@ class ReplicaContext:
         return (self._strategy.extended.worker_devices[self._local_index],)
 
     def __enter__(self) -> ReplicaContext:
-        from penstock._src.graph import context
         self._before.append(context.state.strategies)
         context.state.strategies = (*context.state.strategies, Frame(self._strategy, self, creator=self._creator))
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        from penstock._src.graph import context
         context.state.strategies = self._before.pop()
 
     # -- meeting the others -------------------------------------------------------------------------------------------
@@ -79,7 +79,6 @@ class ReplicaContext:
         flat = [v if isinstance(v, (Tensor, IndexedSlices)) else convert(v) for v in nest.flatten(value)]
         if any(isinstance(v, IndexedSlices) for v in flat):
             return nest.pack_sequence_as(value, self._reduced(op, flat, options))
-        from penstock._src.ops.control.custom_gradient import custom_gradient
 
         @custom_gradient
         def reduced(*xs: Any) -> tuple:

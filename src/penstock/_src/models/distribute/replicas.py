@@ -17,7 +17,9 @@ from penstock._src.graph import context
 from penstock._src.graph.scopes import control_dependencies, device, name_scope
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.values import regroup, select_replica
+from penstock._src.session.session import get_default_session
 from penstock._src.state.variables.scope import get_variable_scope, variable_scope
+from penstock._src.training.summary.writers import state as summaries
 
 
 class _Stopped(BaseException):
@@ -28,8 +30,6 @@ class Surroundings:
     """What a thread has open, to be opened on another one."""
 
     def __init__(self) -> None:
-        from penstock._src.session.session import get_default_session
-        from penstock._src.training.summary.writers import state as summaries
         state = context.state
         self._graphs = list(state.graphs)
         self._fields = {k: getattr(state, k) for k in ("tapes", "device", "scope_name", "watching", "autograph", "strategies")}
@@ -42,7 +42,6 @@ class Surroundings:
     @contextlib.contextmanager
     def opened(self, reuse: bool) -> Iterator[None]:
         """Opens it on this thread, which must be a new one. With `reuse`, get_variable finds what was made before."""
-        from penstock._src.training.summary.writers import state as summaries
         state = context.state
         state.graphs[:] = self._graphs
         for name, value in self._fields.items():

@@ -17,6 +17,8 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import device
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock._src.graph.type_spec import TypeSpec
+from penstock._src.ops.core import group
+from penstock._src.ops.nn.embedding import lookup
 from penstock._src.ops.registry import get
 from penstock._src.state.checkpoint.saveable import ResourceVariableSaveable, SaveableObject
 from penstock._src.state.variables.partitioned import PartitionedVariable
@@ -117,7 +119,6 @@ class ShardedVariable(PartitionedVariable, Trackable):
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         """Rows of the whole, in the order that is requested."""
-        from penstock._src.ops.nn.embedding import lookup
         each, extra = divmod(self._offsets[-1], len(self._variable_list))
         if any(v.shape.as_list()[0] != each + (i < extra) for i, v in enumerate(self._variable_list)):
             raise NotImplementedError(f"The shards of {self._name} do not have as many rows as each other, the larger ones "
@@ -196,7 +197,6 @@ class ShardsSaveable(SaveableObject):
 
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
         """Assigns its part to each shard."""
-        from penstock._src.ops.core import group
         done = []
         for part, tensor in zip(self._parts, restored_tensors, strict=True):
             with device(None):

@@ -7,8 +7,9 @@ from penstock._src.base import nest
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import control_dependencies
-from penstock._src.models.distribute.contexts import get_strategy, in_cross_replica_context
+from penstock._src.models.distribute.contexts import get_replica_context, get_strategy, in_cross_replica_context
 from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.ops.control.control_flow import while_loop
 from penstock._src.ops.core import group, identity
 
 
@@ -40,7 +41,6 @@ class MultiStepContext:
                 self._last_step_outputs[name] = value
             else:
                 self._last_step_outputs[name] = strategy.reduce(ReduceOp.of(reduce_op), value, axis=None)
-        from penstock._src.models.distribute.contexts import get_replica_context
         get_replica_context().merge_call(merge, args=(output,))
 
     def set_non_tensor_output(self, name: str, output: Any) -> None:
@@ -51,7 +51,6 @@ class MultiStepContext:
 
         def merge(strategy: Any, value: Any) -> None:
             self._non_tensor_outputs[name] = strategy.experimental_local_results(value)
-        from penstock._src.models.distribute.contexts import get_replica_context
         get_replica_context().merge_call(merge, args=(output,))
 
 
@@ -63,7 +62,6 @@ def run_steps(strategy: Any, fn: Any, iterator: Any, iterations: int, initial_lo
             fn(made, iterator.get_next())
         return made
     initial = nest.flatten(initial_loop_values or {})
-    from penstock._src.ops.control.control_flow import while_loop
 
     def body(i: Any, *args: Any) -> list:
         done = fn(made, iterator.get_next())

@@ -18,6 +18,7 @@ from penstock._src.models.distribute.contexts import Frame
 from penstock._src.models.distribute.input_context import InputReplicationMode, for_each_replica
 from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.models.distribute.values import PerReplica
+from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.scope import get_variable_scope, variable_scope
 
@@ -198,7 +199,6 @@ class Strategy:
 
     def group(self, value: Any, name: str | None = None) -> Any:
         """One op that waits for those of all replicas."""
-        from penstock._src.ops.core import group
         return group(*self.experimental_local_results(value), name=name)
 
     # -- input --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import device
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.models.distribute import contexts
@@ -22,6 +23,7 @@ from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.policy import VariableAggregation
 from penstock._src.state.variables.resource import BaseResourceVariable
+from penstock._src.state.variables.variable import VariableV1
 
 
 class DistributedVariable(DistributedValues, BaseResourceVariable):
@@ -155,7 +157,6 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         """What tf.scatter_add and related functions do."""
         if kind.startswith("nd_"):
             return getattr(self, f"scatter_{kind}")(indices, updates, name)
-        from penstock._src.graph.indexed_slices import IndexedSlices
         return getattr(self, f"scatter_{kind}")(IndexedSlices(updates, convert(indices)), name=name)
 
     def _scatter(self, op_name: str, delta: Any, use_locking: bool, name: str | None) -> Any:
@@ -197,7 +198,6 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
     # -- Python -------------------------------------------------------------------------------------------------------
     def __deepcopy__(self, memo: dict) -> Any:
         with contexts.entered(Frame(self._distribute_strategy)), self._distribute_strategy.scope():
-            from penstock._src.state.variables.variable import VariableV1
             made = VariableV1(self.read_value(), trainable=self._trainable, dtype=self._dtype, name=self._shared_name,
                               constraint=self._constraint, synchronization=self.synchronization, aggregation=self._aggregation)
         memo[id(self)] = made
@@ -250,7 +250,6 @@ def aggregated(strategy: Any, value: Any, destinations: Any, aggregation: Any) -
 
 
 def _tensor(value: Any, like: Any) -> Any:
-    from penstock._src.graph.indexed_slices import IndexedSlices
     return value if isinstance(value, IndexedSlices) else convert(value, like.dtype)
 
 

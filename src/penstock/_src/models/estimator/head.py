@@ -7,6 +7,8 @@ import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.estimator.export_outputs import ClassificationOutput, PredictOutput, RegressionOutput
 from penstock._src.models.estimator.spec import EstimatorSpec, ModeKeys
+from penstock._src.models.feature_column.base import Batch
+from penstock._src.models.keras.metrics import Mean
 
 _DEFAULT = "serving_default"
 
@@ -43,7 +45,6 @@ class Head:
         if isinstance(column, str):
             weights = tf.cast(features[column], tf.float32)
         else:
-            from penstock._src.models.feature_column.base import Batch
             weights = column.dense(Batch(features), None)
         if weights.shape.rank == 1:
             weights = tf.expand_dims(weights, -1)
@@ -91,7 +92,6 @@ class Head:
     def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
         """Keras metrics by name, which update_metrics updates."""
         names = ["average_loss", *(["regularization_loss"] if regularization_losses else [])]
-        from penstock._src.models.keras.metrics import Mean
         return {n: Mean(name=n) for n in names}
 
     def update_metrics(self, eval_metrics: dict[str, Any], features: Any, logits: Any, labels: Any, mode: Any = None,

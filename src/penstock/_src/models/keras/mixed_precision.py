@@ -9,6 +9,7 @@ from typing import Any
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.graph import context
+from penstock._src.training.train.loss_scale import as_loss_scale
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -48,7 +49,6 @@ class Policy:
     def loss_scale(self) -> Any:
         """The loss scale that goes with the policy: dynamic for `mixed_float16`, unless another was given; else None."""
         if self._scale is None:
-            from penstock._src.training.train.loss_scale import as_loss_scale
             default = "dynamic" if self._name == "mixed_float16" else None
             self._scale = as_loss_scale(default if self._given_scale == "USE_DEFAULT" else self._given_scale)
         return self._scale

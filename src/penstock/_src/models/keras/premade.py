@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import penstock
 from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.models.keras import activations, initializers, regularizers
 from penstock._src.models.keras.engine.data_adapter import unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.training import Model
+from penstock._src.models.keras.layers.serialization import deserialize
 from penstock.compat import v1 as tf
 from penstock.keras import layers as L
 
@@ -86,7 +88,6 @@ class WideDeepModel(Model):
         optimizers = self.optimizer
         if not isinstance(optimizers, (list, tuple)):
             return super().train_step(data)
-        import penstock
         x, y, weight = unpack_x_y_sample_weight(data)
         with penstock.GradientTape() as tape:
             loss = self.compiled_loss(y, predicted := self(x, training=True), weight, regularization_losses=self.losses)
@@ -106,7 +107,6 @@ class WideDeepModel(Model):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The model of a configuration."""
-        from penstock._src.models.keras.layers.serialization import deserialize
         config = dict(config)
         parts = [deserialize(config.pop(name), custom_objects) for name in ("linear_model", "dnn_model")]
         return cls(*parts, activations.deserialize(config.pop("activation", None), custom_objects), **config)

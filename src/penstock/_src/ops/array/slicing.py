@@ -21,6 +21,7 @@ from penstock._src.kernels import arrays, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
 from penstock._src.ops.array.array import known, shape_of
 from penstock._src.ops.array.concat import stack
+from penstock._src.ops.array.select import boolean_mask
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.registry import get, op
@@ -374,7 +375,6 @@ def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
         if out is not NotImplemented:
             return out
     if isinstance(slice_spec, bool) or isinstance(slice_spec, (Tensor, np.ndarray)) and slice_spec.dtype == bool:
-        from penstock._src.ops.array.select import boolean_mask
         return boolean_mask(tensor, slice_spec)
     spec = slice_spec if isinstance(slice_spec, (list, tuple)) else [slice_spec]
     begin, end, strides, masks = _read_spec(spec)

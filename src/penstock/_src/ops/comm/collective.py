@@ -15,6 +15,7 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.graph.node import Tensor
+from penstock._src.kernels.devices.device_spec import canonical_name
 from penstock._src.ops.registry import internal, op
 
 _REDUCED = "T: type in {bfloat16 float32 half float64 int32 int64}"
@@ -197,7 +198,6 @@ for _op in (reduce_op, gather_op, send_op, recv_op, reduce_v2, gather_v2, send_v
 
 # -- functions ----------------------------------------------------------------------------------------------------------
 def _check(t: Any, group_size: int, what: str) -> None:
-    from penstock._src.kernels.devices.device_spec import canonical_name
     if t is not None and not canonical_name(t.device or ""):
         raise ValueError("Device assignment required for collective ops")
     if group_size <= 1:

@@ -15,6 +15,7 @@ from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
+from penstock._src.kernels.devices.device_spec import canonical_name
 from penstock._src.ops.comm import collective
 from penstock._src.ops.registry import op
 
@@ -95,7 +96,6 @@ def _broadcast_gradient(op, grad):
 
 
 def _on_devices(tensors: Any) -> Any:
-    from penstock._src.kernels.devices.device_spec import canonical_name
     if not tensors:
         raise ValueError("Must pass >0 tensors to reduce operations")
     if any(not canonical_name(t.device or "") for t in tensors):

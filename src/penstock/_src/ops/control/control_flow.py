@@ -22,6 +22,8 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.graph.while_context import WhileContext
+from penstock._src.ops.control.checks import assert_
+from penstock._src.ops.control.functional_control import cond_v2, switch_case_v2, while_v2
 from penstock._src.ops.registry import get, op
 
 # -- the ops ------------------------------------------------------------------------------------------------------
@@ -106,7 +108,6 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
             result = true_fn() if pred else false_fn()
             return result if strict else _unpack_single(result)
     if _functional():
-        from penstock._src.ops.control.functional_control import cond_v2
         return cond_v2(pred, true_fn, false_fn, name)
     with name_scope(name, "cond", [pred]):
         return _cond(pred, true_fn, false_fn, strict)
@@ -287,7 +288,6 @@ def _checks(*asserts: Any) -> list:
 
 
 def _assert(condition: Any, data: list, summarize: int | None) -> Any:
-    from penstock._src.ops.control.checks import assert_
     return assert_(condition, data, summarize)
 
 
@@ -310,7 +310,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: s
     if context.executing_eagerly():
         i = int(branch_index)
         return actions[i if 0 <= i < len(actions) else -1]()
-    from penstock._src.ops.control.functional_control import switch_case_v2
     if branch_index.dtype.base_dtype != dtypes.int32:
         branch_index = get("Cast")(branch_index, DstT=dtypes.int32)
     return switch_case_v2(branch_index, actions, name)
@@ -376,7 +375,6 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     if context.executing_eagerly():
         return _eager_loop(cond, body, loop_vars, maximum_iterations, return_same_structure)
     if _functional():
-        from penstock._src.ops.control.functional_control import while_v2
         shapes = _flat_invariants(loop_vars, shape_invariants)
         return while_v2(cond, body, loop_vars, shapes, parallel_iterations, maximum_iterations, name,
                         return_same_structure)

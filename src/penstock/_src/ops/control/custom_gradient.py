@@ -12,6 +12,8 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import copy_handle_data
+from penstock._src.graph.gradients import is_trainable, zeros_for
+from penstock._src.graph.scopes import control_dependencies
 from penstock._src.ops.registry import get
 
 
@@ -105,7 +107,6 @@ def _in_graph(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     passed = get("IdentityN")(everything)
 
     def gradient(op: Any, *grads: Any) -> list:
-        from penstock._src.graph.gradients import is_trainable, zeros_for
         given = [zeros_for(t) if g is None and is_trainable(t) else g
                  for g, t in zip(grads, op.outputs[:len(flat)], strict=False)]
         return [None] * len(flat) + _input_gradients(grad_fn, tuple(given), variables, len(tensors))
@@ -129,7 +130,6 @@ def recompute_grad(f: Callable) -> Callable:
     @custom_gradient
     @functools.wraps(f)
     def inner(*args: Any, **kwargs: Any) -> tuple:
-        from penstock._src.graph.scopes import control_dependencies
         result = f(*args, **kwargs)
 
         def grad(*dresult: Any, variables: Any = None) -> Any:

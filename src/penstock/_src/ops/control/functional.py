@@ -15,6 +15,7 @@ from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context, function_grad
 from penstock._src.graph.build import build
+from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, as_function, raise_typed
 from penstock._src.graph.node import Operation
@@ -262,7 +263,6 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
     from penstock._src.eager.tensor import EagerTensor
     from penstock._src.execute import waiting
     from penstock._src.execute.context import eager_context
-    from penstock._src.graph.convert import convert
     waiting.look()
     args = [a if isinstance(a, EagerTensor) else convert(a, p.dtype)
             for a, p in zip(args, function.inputs, strict=True)]

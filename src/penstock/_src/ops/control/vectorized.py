@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.ops.control.map_fn import map_fn_v2
 
 
 @export("vectorized_map")
@@ -16,7 +17,6 @@ def vectorized_map(fn: Callable, elems: Any) -> Any:
     [3., 7.]
     """
     import penstock
-    from penstock._src.ops.control.map_fn import map_fn_v2
     elems = nest.map_structure(penstock.convert_to_tensor, elems)
     rows = nest.map_structure(lambda t: penstock.TensorSpec(t.shape[1:], t.dtype), elems)
     traced = penstock.function(lambda row: nest.map_structure(penstock.convert_to_tensor, fn(row)))

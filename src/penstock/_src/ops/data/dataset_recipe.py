@@ -12,6 +12,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines.base import Stage
+from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph import context
 from penstock._src.graph.build import build, group_inputs
 from penstock._src.graph.convert import constant
@@ -88,7 +89,6 @@ dataset_to_graph.shape(lambda input_dataset: ())
 
 @dataset_to_graph.kernel(device="cpu")
 def _dataset_to_graph_kernel(input_dataset):
-    from penstock._src.data.pipelines.mapping import stage_of
     with Graph().as_default() as graph:
         rebuilt(stage_of(input_dataset), stateful=False)
         return np.array(graph.as_graph_def().SerializeToString(), dtype=object)

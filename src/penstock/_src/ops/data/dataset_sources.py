@@ -1,6 +1,7 @@
 """Datasets from tensors, ranges, sparse tensors, random numbers and generators."""
 from __future__ import annotations
 
+from penstock._src.base import dtypes
 from penstock._src.data.pipelines import sources
 from penstock._src.ops.data.dataset_base import body, dataset, integer
 
@@ -27,7 +28,6 @@ def _range_dataset(start, stop, step):
          outputs="")
 def _sparse_tensor_slice_dataset(indices, values, dense_shape, *, Tvalues):
     made = sources.SparseSlices(indices, values, dense_shape)
-    from penstock._src.base import dtypes
     made.types = (dtypes.int64, Tvalues, dtypes.int64)
     rank = len(dense_shape) - 1
     made.shapes = ((None, rank), (None,), (rank,))

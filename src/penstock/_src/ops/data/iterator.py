@@ -8,6 +8,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines.iterator import Handles, IteratorResource
+from penstock._src.data.pipelines.values import check_types
 from penstock._src.graph.functions import as_function
 from penstock._src.ops.data.dataset_base import OUTPUTS, body, on_host, stage_of
 from penstock._src.ops.registry import internal, op
@@ -149,7 +150,6 @@ for _op in (from_string, from_string_v2):
             raise errors.invalid("string_handle must be a scalar")
         found = Handles.of(ctx).find(string_handle.reshape(-1)[0])
         if output_types:
-            from penstock._src.data.pipelines.values import check_types
             check_types(tuple(output_types), tuple(s._dims for s in output_shapes) or (None,) * len(output_types),
                         found.types, found.shapes)
         return found

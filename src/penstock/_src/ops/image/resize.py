@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from penstock._src.base import errors
+from penstock._src.base.static_shape import rank_is
 from penstock._src.kernels import indexing
 from penstock._src.ops.registry import get, op
 
@@ -23,7 +24,6 @@ _MAX = 1 << 31
 
 def _resized(images: Any, size: Any, *, c: Any) -> Any:
     """The static shape [batch, new_height, new_width, channels]."""
-    from penstock._src.base.static_shape import rank_is
     n, _, _, ch = rank_is(images, 4)
     new = c.const("size")
     if new is None:

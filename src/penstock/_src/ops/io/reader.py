@@ -10,6 +10,7 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.io import lmdb_file, readers
@@ -138,7 +139,6 @@ class ReaderBase:
     """What readers share: records of the files whose names come from a queue of strings."""
 
     def __init__(self, reader_ref: Any, supports_serialize: bool = False):
-        from penstock._src.graph import context
         if context.executing_eagerly():
             raise RuntimeError("Readers are not supported when eager execution is enabled. Instead, please use tf.data to get "
                                "data into your model.")

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors
+from penstock._src.graph.tensor_proto import make_tensor_proto
 from penstock._src.kernels import bridge, strings
-from penstock._src.ops.registry import op
+from penstock._src.ops.image.codec import _png
+from penstock._src.ops.registry import OPS, op
 
 _REAL = "T: type in {real}"
 _RED = np.array([255, 0, 0, 255], np.uint8)
@@ -114,7 +116,6 @@ def _image_summary_kernel(tag, tensor, *, max_images, bad_color):
 
 def image_message(tag: str, tensor: torch.Tensor, max_images: int, bad_color: Any = None) -> Any:
     """The Summary of the first images of a batch."""
-    from penstock._src.ops.image.codec import _png
     if tensor.ndim != 4 or tensor.shape[3] not in (1, 3, 4):
         raise errors.invalid(f"Tensor must be 4-D with last dim 1, 3, or 4, not {_show(tensor.shape)}")
     channels = tensor.shape[3]
@@ -166,7 +167,6 @@ def _audio_summary_v2_kernel(tag, tensor, sample_rate, *, max_outputs):
 
 def audio_message(tag: str, tensor: torch.Tensor, sample_rate: float, max_outputs: int) -> Any:
     """The Summary of the first clips of a batch, as WAV."""
-    from penstock._src.ops.registry import OPS
     if tensor.ndim not in (2, 3):
         raise errors.invalid(f"Tensor must be 3-D or 2-D, got: {_show(tensor.shape)}")
     encode = OPS["EncodeWav"].kernel_for("cpu").fn          # type: ignore[union-attr]
@@ -191,7 +191,6 @@ tensor_summary_v2.shape(lambda tag, tensor, serialized_summary_metadata: ())
 
 def tensor_message(value: Any, tensor: Any, dtype: Any) -> None:
     """Fills a Summary.Value with a tensor: numbers as bytes, strings one by one."""
-    from penstock._src.graph.tensor_proto import make_tensor_proto
     array = bridge.to_numpy(tensor, dtype)
     if array.dtype == object:
         value.tensor.CopyFrom(make_tensor_proto(array, dtype=dtype))

@@ -12,14 +12,16 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import broadcast, merge, rank_at_least, rank_is
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.array.array import matrix_transpose
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.control.control_flow import cond
+from penstock._src.ops.registry import GRADIENTS, get, op
 
 _TYPES = "T: type in {float64 float32 half complex64 complex128}"
 _REAL = "T: type in {half float32 float64}"
@@ -96,7 +98,6 @@ def matmul(a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False) -> 
 
 
 def _adjoint(x: Any) -> Tensor:
-    from penstock._src.ops.array.array import matrix_transpose
     return matrix_transpose(x, conjugate=True)
 
 
@@ -412,7 +413,6 @@ def _when_tall(matrix: Tensor, tall: Callable, wide: Callable) -> Any:
     """tall() if the matrix has at least as many rows as columns, else wide(); decided at run time if need be."""
     if matrix._dims is not None and None not in matrix._dims[-2:]:
         return tall() if matrix._dims[-2] >= matrix._dims[-1] else wide()
-    from penstock._src.ops.control.control_flow import cond
     sizes = get("Shape")(matrix)
     return cond(sizes[-2] >= sizes[-1], tall, wide)
 
@@ -682,7 +682,6 @@ def _eig_kernel(input, *, compute_v, Tout):
 
 
 def _complex_of(dtype: Any) -> Any:
-    from penstock._src.base import dtypes
     return dtypes.complex128 if dtype in (dtypes.float64, dtypes.complex128) else dtypes.complex64
 
 
@@ -729,7 +728,6 @@ def _lu_kernel(input, *, output_idx_type):
 # -- the names of batch ops, from before ops took any rank ------------------------------------------------------------
 def _batch_op(old: str, current: Any, args: str, attrs: str) -> None:
     """An op under the name it had when it took batches only: rules and kernels are the current op's."""
-    from penstock._src.ops.registry import GRADIENTS
     made = op(old, args, attrs)
     made.shape(current.shape_rule)
     made.kernel(current.kernels["any"].fn)

@@ -10,6 +10,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.checks import assert_less, assert_non_negative
+from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.reduction import reduce_max
 from penstock._src.ops.registry import get
@@ -28,7 +29,6 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_di
             elif diff == expected_rank_diff - 1 and labels.shape[-1:].is_compatible_with([1]):
                 labels = get("Squeeze")(labels, squeeze_dims=[-1])
             return labels, predictions
-        from penstock._src.ops.control.control_flow import cond
         diff = get("Rank")(predictions) - get("Rank")(labels)
         if p_rank is None or predictions.shape[-1:].is_compatible_with([1]):
             whole = predictions

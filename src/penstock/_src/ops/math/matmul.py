@@ -10,6 +10,7 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -390,7 +391,6 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
         return tuple(list(map(int, x)) if isinstance(x, (list, tuple, np.ndarray)) and
                      not any(isinstance(i, Tensor) for i in x) else convert(x, dtypes.int32) for x in (first, second))
     axes = convert(axes, dtypes.int32, "axes")
-    from penstock._src.graph.constant import constant_value
     known = constant_value(axes)
     if known is not None:
         return known[0].reshape(-1).tolist(), known[1].reshape(-1).tolist()

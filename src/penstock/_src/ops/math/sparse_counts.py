@@ -8,9 +8,10 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
-from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.ops.math.cast import cast
+from penstock._src.ops.math.reduction import all_op, reduce
 from penstock._src.ops.registry import get, op
 
 _INDEX = "Tidx: type in {int32 int64}, T: type in {int32 int64 float32 float64}, binary_output: bool = False"
@@ -215,8 +216,6 @@ def _weights_of(values: Any, weights: Any) -> Any:
         checks = [(weights.indices, values.indices), (weights.dense_shape, values.dense_shape)]
     else:
         return convert(weights, name="weights")
-    from penstock._src.graph.scopes import control_dependencies
-    from penstock._src.ops.math.reduction import all_op, reduce
     made = [checked(reduce(all_op, equal(a, b), None, False, None), ["weights must stand where values do", a, b])
             for a, b in checks]
     with control_dependencies([m for m in made if m is not None]):

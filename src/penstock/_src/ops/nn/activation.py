@@ -18,6 +18,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
 from penstock._src.ops.composite import dispatched
+from penstock._src.ops.nn import normalization, pool
 from penstock._src.ops.registry import OpDef, get, op
 
 aten = torch.ops.aten
@@ -85,7 +86,6 @@ relu_grad.overwrites(0, lambda gradients, features: aten.threshold_backward.grad
 @relu.fuse
 def _relu_fuse(op, f):
     """The last part of a fused product, convolution or normalization."""
-    from penstock._src.ops.nn import normalization
     made = f.only(op._inputs[0], op)
     if made is None or made.attrs.get("fused_ops") != ["BiasAdd"]:
         return normalization.fuse_relu(op, f)
@@ -94,7 +94,6 @@ def _relu_fuse(op, f):
 
 @relu_grad.fuse
 def _relu_grad_fuse(op, f):
-    from penstock._src.ops.nn import pool
     return pool.fuse_relu_grad(op, f)
 
 

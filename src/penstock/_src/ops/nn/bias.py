@@ -13,6 +13,8 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import triton_nn
 from penstock._src.ops.composite import dispatched
+from penstock._src.ops.math import matmul
+from penstock._src.ops.nn import conv, pool_places
 from penstock._src.ops.registry import get, internal, op
 
 _T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
@@ -66,8 +68,6 @@ def _bias_add_prepare(known):
 
 @bias_add_op.fuse
 def _bias_add_fuse(op, f):
-    from penstock._src.ops.math import matmul
-    from penstock._src.ops.nn import conv
     if op._inputs[0]._dims is None or _channel_axis(len(op._inputs[0]._dims), op.attrs["data_format"]) \
             != len(op._inputs[0]._dims) - 1:
         return None
@@ -118,7 +118,6 @@ def _bias_add_grad_fuse(op, f):
     if made is None or not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
         return None
     if made.opdef is get("_MaxPoolGradPlaces"):
-        from penstock._src.ops.nn import pool_places
         return pool_places.fuse_bias_grad(op, f, made)
     if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
         grad = made._inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel

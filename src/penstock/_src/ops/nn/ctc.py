@@ -16,10 +16,12 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import ctc
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.array.array import is_sparse, shape_of
 from penstock._src.ops.composite import dispatched
+from penstock._src.ops.control.map_fn import map_fn
 from penstock._src.ops.registry import get, op
 
 _T = "T: type in {float32 float64} = float32"
@@ -251,7 +253,6 @@ def _sparse_labels(labels: Tensor, length: Tensor, classes: Any) -> tuple[Tensor
 
 
 def _sparse_tensor(indices: Any, values: Any, shape: Any) -> Any:
-    from penstock._src.graph.sparse_tensor import SparseTensor
     return SparseTensor(indices, values, shape)
 
 
@@ -304,7 +305,6 @@ def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> 
 @dispatched
 def ctc_unique_labels(labels: Any, name: str | None = None) -> Any:
     """For each row of labels: the different labels (filled up with zeros), and the place of each label among them."""
-    from penstock._src.ops.control.map_fn import map_fn
     with name_scope(name, "ctc_unique_labels", [labels]):
         labels = convert(labels, name="labels")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph import random_seed
@@ -219,7 +219,6 @@ def _spread(grad: torch.Tensor, axis: int, size: int, index: torch.Tensor, real:
 
 @avg_op.gradient
 def _avg_gradient(op, grad, *_):
-    from penstock._src.base import dtypes
     return avg_grad(shape_of(op.inputs[0], dtypes.int64), grad, op.outputs[1], op.outputs[2],
                     overlapping=op.attrs["overlapping"])
 

@@ -11,7 +11,9 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.array.array import size_internal
 from penstock._src.ops.composite import dispatched
+from penstock._src.ops.math.reduction import count_nonzero_v2
 from penstock._src.ops.nn.bias import bias_add_op
 from penstock._src.ops.registry import get, op
 
@@ -40,8 +42,6 @@ def _product(x: Any, weights: Any) -> Tensor:
 @dispatched
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """The share of elements that are zero, a float32."""
-    from penstock._src.ops.array.array import size_internal
-    from penstock._src.ops.math.reduction import count_nonzero_v2
     with name_scope(name, "zero_fraction", [value]):
         value = convert(value, name="value")
         size = convert(size_internal(value, out_type=dtypes.int64))

@@ -15,6 +15,7 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.tensor_proto import decode
 from penstock._src.kernels import bridge, strings
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
@@ -358,7 +359,6 @@ def _parse_tensor_kernel(serialized, *, out_type):
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
-    from penstock._src.graph.tensor_proto import decode
     if serialized.ndim:
         raise errors.invalid(f"Expected `serialized` to be a scalar, got shape: {list(serialized.shape)}")
     data = serialized.item()

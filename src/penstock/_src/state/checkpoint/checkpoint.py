@@ -8,6 +8,8 @@ from typing import Any
 from penstock._src.base import clock, dtypes, errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager.function import Function
 from penstock._src.graph import context
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device
@@ -30,14 +32,13 @@ from penstock._src.state.checkpoint.restore import (
     _session,
     next_restore,
 )
+from penstock._src.state.variables.initializers import GlorotUniform, Zeros
 from penstock._src.state.variables.variable import VariableV1
 
 
 def default_getter(name: str, shape: Any, dtype: Any, initializer: Any = None, partition_info: Any = None,
                    **kwargs: Any) -> Any:
     """A new resource variable, from a value or an initializer."""
-    from penstock._src.base.static_shape import TensorShape
-    from penstock._src.state.variables.initializers import GlorotUniform, Zeros
     dtype = dtypes.as_dtype(dtype)
     if initializer is None:
         initializer = GlorotUniform() if dtype.is_floating else Zeros()
@@ -140,7 +141,6 @@ class _Checkpoint(AutoTrackable):
     """What both forms of tf.train.Checkpoint do."""
 
     def __init__(self, **kwargs: Any):
-        from penstock._src.eager.function import Function
         for name, value in sorted(kwargs.items()):
             if isinstance(value, weakref.ref):
                 value = value()

@@ -13,6 +13,7 @@ from collections.abc import MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph.trackable import Trackable, delete_tracking
 from penstock._src.state.variables.variable import Variable
 
@@ -58,7 +59,6 @@ def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
 
 
 def _is_function(value: Any) -> bool:
-    from penstock._src.eager.function import ConcreteFunction, Function
     return isinstance(value, (Function, ConcreteFunction))
 
 

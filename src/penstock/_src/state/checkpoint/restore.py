@@ -16,6 +16,7 @@ from penstock._src.graph.scopes import device, init_scope
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
+from penstock._src.session.session import get_default_session
 from penstock._src.state.checkpoint.containers import TrackableDataStructure
 from penstock._src.state.checkpoint.object_graph import PythonStateSaveable
 from penstock._src.state.checkpoint.reader import CheckpointReader
@@ -316,7 +317,6 @@ class NameBasedRestore:
 def _session(session: Any) -> Any:
     if session is not None:
         return session
-    from penstock._src.session.session import get_default_session
     found = get_default_session()
     keras = sys.modules.get("penstock._src.models.keras.backend")
     if found is None and keras is not None:                # programs that never made a session may have trained in Keras's

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import device
 from penstock._src.kernels.devices.device_spec import DeviceSpecV2
@@ -170,7 +171,6 @@ def _as_reference(op: Any) -> Any:
         return op._dense_var_to_tensor(as_ref=True)
     if isinstance(op, Tensor):
         return op
-    from penstock._src.graph.convert import convert
     return convert(op)
 
 

@@ -25,6 +25,7 @@ from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.tensor_proto import make_ndarray
 from penstock._src.graph.trackable import AutoTrackable, Trackable
 from penstock._src.io import paths
+from penstock._src.ops.registry import get
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper, wrap
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
@@ -36,6 +37,7 @@ from penstock._src.state.saved_model.restricted import check as check_restricted
 from penstock._src.state.saved_model.structures import decode
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
 from penstock._src.state.variables.resource import ResourceVariable
+from penstock._src.state.variables.scope import get_variable_scope
 from penstock._src.state.variables.variable import Variable
 
 
@@ -364,7 +366,6 @@ def _user_object(saved: Any) -> Any:
 
 def _variable(saved: Any) -> Any:
     """A variable of a SavedModel. Its value comes with the restore."""
-    from penstock._src.state.variables.scope import get_variable_scope
     prefix, name = get_variable_scope().name, saved.name or "Variable"
     return empty_variable(dtypes.as_dtype(saved.dtype), TensorShape(saved.shape), saved.trainable,
                           f"{prefix}/{name}" if prefix else name,
@@ -377,7 +378,6 @@ def empty_variable(dtype: Any, shape: Any, trainable: bool, name: str, **policy:
     dims = [0 if d is None else d for d in shape.as_list()] if shape.rank is not None else []
 
     def initial() -> Any:
-        from penstock._src.ops.registry import get
         if dtype == dtypes.string:
             return get("Fill")(dims, "")
         return get("Cast")(get("Fill")(dims, 0), DstT=dtype) if dtype != dtypes.bool else get("Fill")(dims, False)

@@ -8,6 +8,7 @@ from tensorboard.compat.proto.meta_graph_pb2 import SignatureDef
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.graph.node import Tensor
+from penstock._src.io import paths
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.tensor_info import (
     build_tensor_info,
@@ -147,7 +148,6 @@ class MethodNameUpdater:
 
     def save(self, new_export_dir: Any = None) -> None:
         """Writes the SavedModel, to another directory if one is given."""
-        from penstock._src.io import paths
         from penstock._src.state.saved_model.model_builder import write_saved_model
         if new_export_dir is not None and paths.exists(new_export_dir):
             raise AssertionError("Export directory already exists. Please specify a different export directory: "

@@ -6,11 +6,12 @@ from typing import Any
 
 from tensorboard.compat.proto.struct_pb2 import StructuredValue, TypeSpecProto
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.convert import constant
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.sparse_tensor import SparseTensorSpec
 from penstock._src.graph.tensor_proto import make_ndarray, make_tensor_proto
 from penstock._src.graph.type_spec import BoundedTensorSpec, IndexedSlicesSpec, TensorSpec, TypeSpec
 from penstock._src.library.ragged.spec import RaggedTensorSpec
@@ -21,7 +22,6 @@ class NotEncodableError(Exception):
 
 
 def _classes() -> dict[type, int]:
-    from penstock._src.graph.sparse_tensor import SparseTensorSpec
     return {SparseTensorSpec: TypeSpecProto.SPARSE_TENSOR_SPEC, IndexedSlicesSpec: TypeSpecProto.INDEXED_SLICES_SPEC,
             RaggedTensorSpec: TypeSpecProto.RAGGED_TENSOR_SPEC}
 
@@ -78,7 +78,6 @@ def _encode_spec(out: Any, spec: Any) -> None:
     out.type_spec_value.type_spec_class = kind
     out.type_spec_value.type_spec_class_name = type(spec).__name__
     out.type_spec_value.type_state.CopyFrom(encode(tuple(spec._serialize())))
-    from penstock._src.base import nest
     out.type_spec_value.num_flat_components = len(nest.flatten(spec, expand_composites=True))
 
 

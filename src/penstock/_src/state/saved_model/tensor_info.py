@@ -11,6 +11,7 @@ from penstock._src.graph.messages import TensorInfo
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import prepend_name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.state.saved_model.structures import decode, encode
 from penstock._src.state.variables.variable import Variable
 
 
@@ -25,7 +26,6 @@ def build_tensor_info(tensor: Any) -> Any:
 def tensor_info(tensor: Any) -> Any:
     """The TensorInfo of a tensor of any kind."""
     if hasattr(tensor, "_type_spec") and not isinstance(tensor, (SparseTensor, Tensor, Variable)):
-        from penstock._src.state.saved_model.structures import encode
         out = TensorInfo()
         out.composite_tensor.type_spec.CopyFrom(encode(tensor._type_spec).type_spec_value)
         for component in nest.flatten(tensor, expand_composites=True):
@@ -63,7 +63,6 @@ def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scop
     if encoding == "composite_tensor":
         from tensorboard.compat.proto.struct_pb2 import StructuredValue
 
-        from penstock._src.state.saved_model.structures import decode
         spec = decode(StructuredValue(type_spec_value=tensor_info.composite_tensor.type_spec))
         return nest.pack_sequence_as(spec, [tensor(c.name) for c in tensor_info.composite_tensor.components],
                                      expand_composites=True)

@@ -8,6 +8,7 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, register_proto_function
 from penstock._src.graph.convert import constant
+from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, device, name_scope
 from penstock._src.ops.core import group, no_op_def
 from penstock._src.ops.registry import get
@@ -70,7 +71,6 @@ def local_variables_initializer() -> Any:
 @export(v1=["is_variable_initialized"])
 def is_variable_initialized(variable: Any) -> Any:
     """Whether a variable has a value, as a tensor."""
-    from penstock._src.graph.node import Tensor
     if not isinstance(variable, Tensor) and hasattr(variable, "handle"):
         return variable.is_initialized()
     ref = variable if isinstance(variable, Tensor) else variable._ref()

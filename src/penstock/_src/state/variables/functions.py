@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
+from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.registry import get
 
 
@@ -81,7 +82,6 @@ scatter_nd_sub = _scatter("nd_sub", False, "Subtracts from elements or slices of
 def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True,
                          name: str | None = None) -> Any:
     """Sets ref[b, indices[b, i]] = updates[b, i] for every batch index b (of any rank) and i."""
-    from penstock._src.graph.scopes import name_scope
     with name_scope(name):
         indices = convert(indices, name="indices")
         shape, batch = get("Shape")(indices), indices.shape.rank - 1

@@ -14,7 +14,7 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import constant, convert
-from penstock._src.ops.random import random
+from penstock._src.ops.random import random, stateless_random
 from penstock._src.ops.registry import get
 
 _TRUNCATED_STDDEV = .87962566103423978        # of a standard normal distribution cut off at two deviations
@@ -64,7 +64,6 @@ class InitializerV2(Initializer):
         """Random values of a kind; with a seed, the same at each call."""
         if self.seed is None:
             return super()._draw(kind, shape, a, b, dtype)
-        from penstock._src.ops.random import stateless_random
         name = "stateless_" + kind
         return getattr(stateless_random, name)(shape, [self.seed, 0], a, b, dtype)
 

@@ -10,8 +10,10 @@ from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, device, init_scope, name_scope
+from penstock._src.ops.control.control_flow import _cond
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
+from penstock._src.state.variables.functions import batch_scatter_update
 from penstock._src.state.variables.guard import guarded
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization, validated
 from penstock._src.state.variables.variable import VariableV1, sparse_parts
@@ -143,7 +145,6 @@ class RefVariable(VariableV1):
 
     def _cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Always by Switch and Merge: the body of a function would take the value, not the reference."""
-        from penstock._src.ops.control.control_flow import _cond
         with name_scope("cond"):
             return _cond(pred, true_fn, false_fn, False)
 
@@ -180,7 +181,6 @@ class RefVariable(VariableV1):
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         """Sets rows, batch by batch."""
-        from penstock._src.state.variables.functions import batch_scatter_update
         indices, values = sparse_parts(sparse_delta)
         return batch_scatter_update(self, indices, values, use_locking=use_locking, name=name)
 

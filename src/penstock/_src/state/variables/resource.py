@@ -12,6 +12,9 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager import placement
+from penstock._src.eager.tape import variable_accessed
+from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
@@ -20,6 +23,7 @@ from penstock._src.graph.scopes import colocate_with, control_dependencies, devi
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 from penstock._src.ops.state.state import VariableResource
+from penstock._src.state.variables.functions import batch_scatter_update
 from penstock._src.state.variables.guard import guarded
 from penstock._src.state.variables.policy import validated
 from penstock._src.state.variables.reference import ROW_UPDATES, check_outside_control_flow, checked_collections
@@ -40,8 +44,6 @@ def _handle_graph(handle: Any) -> Iterator[None]:
 
 def eager_handle(name: str, dtype: Any, dims: tuple | None) -> Any:
     """A handle that owns its variable, which cannot be looked up by name."""
-    from penstock._src.eager import placement
-    from penstock._src.eager.tensor import EagerTensor
     made = None
     if placement.elsewhere is not None:
         attrs = {"container": "", "shared_name": name, "dtype": dtype, "shape": TensorShape.of(dims)}
@@ -123,7 +125,6 @@ class BaseResourceVariable(VariableV1):
     # -- reading ------------------------------------------------------------------------------------------------------
     def _read_variable_op(self) -> Any:
         if context.state.tapes:
-            from penstock._src.eager.tape import variable_accessed
             variable_accessed(self)
         return get("ReadVariableOp")(self._handle, dtype=self._dtype)
 
@@ -156,7 +157,6 @@ class BaseResourceVariable(VariableV1):
         """Rows of the value: reads only those."""
         with name_scope(name or "Gather") as scope:
             if context.state.tapes:
-                from penstock._src.eager.tape import variable_accessed
                 variable_accessed(self)
             return identity(get("ResourceGather")(self._handle, indices, dtype=self._dtype, name=scope))
 
@@ -164,7 +164,6 @@ class BaseResourceVariable(VariableV1):
         """Single elements or slices of the value."""
         with name_scope(name or "GatherNd") as scope:
             if context.state.tapes:
-                from penstock._src.eager.tape import variable_accessed
                 variable_accessed(self)
             return identity(get("ResourceGatherNd")(self._handle, indices, dtype=self._dtype, name=scope))
 
@@ -231,7 +230,6 @@ class BaseResourceVariable(VariableV1):
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         """Sets rows, batch by batch."""
-        from penstock._src.state.variables.functions import batch_scatter_update
         indices, values = sparse_parts(sparse_delta)
         return self._lazy_read(batch_scatter_update(self, indices, values, use_locking=use_locking, name=name))
 

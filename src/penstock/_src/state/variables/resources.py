@@ -8,6 +8,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import device, name_scope
+from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 
 
@@ -36,7 +37,6 @@ def local_resources() -> list:
 
 def initialize_resources(resource_list: list, name: str = "init") -> Any:
     """An op that creates them."""
-    from penstock._src.ops.core import group
     return group(*[r.create for r in resource_list], name=name)
 
 

@@ -21,6 +21,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, init_scope, name_scope
 from penstock._src.ops.registry import get
+from penstock._src.state.variables import initializers
 from penstock._src.state.variables.partitioned import PartitionedVariable, PartitionInfo, call_partitioner, slices_of
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization, validated
 from penstock._src.state.variables.variable import SaveSliceInfo, VariableV1
@@ -257,7 +258,6 @@ def _initial_value(initializer: Any, shape: TensorShape, dtype: Any, partition_i
 
 def default_initializer(name: str, dtype: Any) -> Any:
     """Glorot's for floats, zeros for the other types that have a zero."""
-    from penstock._src.state.variables import initializers
     if dtype.is_floating:
         return initializers.GlorotUniform()
     if dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == dtypes.string:

@@ -19,6 +19,9 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor, TensorRef
 from penstock._src.graph.scopes import init_scope, prepend_name_scope, strip_name_scope
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
+from penstock._src.ops.array.slicing import slice_helper
+from penstock._src.ops.control.control_flow import cond
+from penstock._src.session.session import get_default_session
 from penstock._src.state.variables.interface import VariableInterface
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
 
@@ -174,7 +177,6 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
             return self._cond(is_variable_initialized(self), self.read_value, lambda: self.initial_value)
 
     def _cond(self, pred: Any, true_fn: Callable, false_fn: Callable) -> Any:
-        from penstock._src.ops.control.control_flow import cond
         return cond(pred, true_fn, false_fn)
 
     def load(self, value: Any, session: Any = None) -> None:
@@ -182,7 +184,6 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
         if context.executing_eagerly():
             self.assign(value)
             return
-        from penstock._src.session.session import get_default_session
         session = session or get_default_session()
         if session is None:
             raise ValueError("Either session argument should be provided or default session should be established")
@@ -241,7 +242,6 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
         raise TypeError("'Variable' object is not iterable.")
 
     def __getitem__(self, key: Any) -> Any:
-        from penstock._src.ops.array.slicing import slice_helper
         return slice_helper(self.value(), key, var=self)
 
     def __eq__(self, other: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors, switches
-from penstock._src.graph.build import group_inputs
+from penstock._src.graph.build import arg_count, group_inputs
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import reuse
 from penstock._src.ops.registry import Kernel, Known
@@ -304,7 +304,6 @@ def _prepared(rule: Callable, known: Known) -> Callable | None:
 
 def _nested(op: Operation, names: list[str]) -> list[str]:
     """Output names in the shape in which the kernel returns several outputs."""
-    from penstock._src.graph.build import arg_count
     out, i = [], 0
     for a in op.opdef.outputs:
         n = arg_count(a, op.attrs)

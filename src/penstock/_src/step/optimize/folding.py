@@ -13,6 +13,7 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.graph.build import group_inputs
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels.bridge import to_numpy, to_torch
 from penstock._src.step.optimize.step import StepGraph, is_const
 
 _LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
@@ -83,7 +84,6 @@ class _OfShape:
 
 def _compute(op: Operation) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None where it fails: the run will say so."""
-    from penstock._src.kernels.bridge import to_numpy, to_torch
     if op.opdef.fills is not None:
         return [np.full(t._dims, op.opdef.fills, t._dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base.static_shape import TensorShape
+
 Rule = Callable[[Any], int]
 
 
@@ -111,6 +113,5 @@ def parameters(op: Any) -> int:
     if op.type in ("Variable", "VariableV2"):
         return op.outputs[0].shape.num_elements() or 0
     if op.type == "VarHandleOp":
-        from penstock._src.base.static_shape import TensorShape
         return TensorShape(op.get_attr("shape")).num_elements() or 0
     return 0

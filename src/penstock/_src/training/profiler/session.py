@@ -7,8 +7,12 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.execute.timeline import Timeline
 from penstock._src.graph.context import default_graph
+from penstock._src.graph.messages import OpLogProto
 from penstock._src.training.profiler import views
+from penstock._src.training.profiler.counts import RULES, float_operations
+from penstock._src.training.profiler.messages import AdviceProto, GraphNodeProto, MultiGraphNodeProto
 from penstock._src.training.profiler.options import ALL
 
 _PROFILE_ALL = 0                 # the default of `options`: everything
@@ -116,7 +120,6 @@ def _write(root: views.Node, options: dict[str, Any], steps: dict[int, Any]) -> 
         with open(path, "w") as file:
             file.write(views.text(root, options))
     elif kind == "timeline":
-        from penstock._src.execute.timeline import Timeline
         if not steps:
             raise ValueError("a timeline needs a step: add_step(step, run_metadata)")
         chosen = steps[options["step"]] if options["step"] in steps else steps[max(steps)]
@@ -127,7 +130,6 @@ def _write(root: views.Node, options: dict[str, Any], steps: dict[int, Any]) -> 
 
 
 def _message(node: views.Node, multi: bool) -> Any:
-    from penstock._src.training.profiler.messages import GraphNodeProto, MultiGraphNodeProto
     made = MultiGraphNodeProto(name=node.name) if multi else GraphNodeProto(name=node.name)
     fields = {f.name for f in made.DESCRIPTOR.fields}
     for field in (*views.FIELDS, "definition_count"):
@@ -143,8 +145,6 @@ def _message(node: views.Node, multi: bool) -> Any:
 
 
 def _advice(graph: Any, times: dict[str, dict[str, int]]) -> Any:
-    from penstock._src.training.profiler.counts import RULES, float_operations
-    from penstock._src.training.profiler.messages import AdviceProto
     made = AdviceProto()
     slowest = sorted(times, key=lambda n: -times[n].get("exec_micros", 0))[:3]
     total = sum(t.get("exec_micros", 0) for t in times.values())
@@ -190,8 +190,6 @@ def advise(graph: Any = None, run_meta: Any = None, options: Any = _PROFILE_ALL)
 @export(v1=["profiler.write_op_log"])
 def write_op_log(graph: Any, log_dir: str, op_log: Any = None, run_meta: Any = None, add_trace: bool = True) -> None:
     """Writes what is known of each op (float operations, role, line of the program) to `tfprof_log` in a folder."""
-    from penstock._src.graph.messages import OpLogProto
-    from penstock._src.training.profiler.counts import float_operations
     made = OpLogProto()
     if op_log is not None:
         made.CopyFrom(op_log)

@@ -6,8 +6,11 @@ from typing import Any
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.eager.function import OBSERVERS
 from penstock._src.graph import context
-from penstock._src.graph.messages import RunMetadata
+from penstock._src.graph.convert import constant
+from penstock._src.graph.messages import RunMetadata, SummaryMetadata
+from penstock._src.training.summary.writers import write
 
 _lock = threading.Lock()
 _tracing: Any = None
@@ -31,7 +34,6 @@ class _Functions:
     """The functions that are called while this collects."""
 
     def __init__(self) -> None:
-        from penstock._src.eager.function import OBSERVERS
         self._found: dict[int, Any] = {}
         OBSERVERS.append(self.add)
 
@@ -45,15 +47,12 @@ class _Functions:
 
     def end(self) -> None:
         """Stops collecting."""
-        from penstock._src.eager.function import OBSERVERS
         OBSERVERS.remove(self.add)
 
 
 @export(v2=["summary.trace_export"])
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
     """Writes what was collected, and ends the collecting."""
-    from penstock._src.graph.convert import constant
-    from penstock._src.training.summary.writers import write
     if not context.executing_eagerly():
         logging.warning("Cannot export trace inside a tf.function.")
         return
@@ -64,7 +63,6 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
     message = RunMetadata()
     for g in found:
         message.function_graphs.add().pre_optimization_graph.CopyFrom(g.as_graph_def())
-    from penstock._src.graph.messages import SummaryMetadata
     metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="graph_run_metadata_graph", content=b"1"))
     write(name, constant(message.SerializeToString()), step, metadata)
     trace_off()

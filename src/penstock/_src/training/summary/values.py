@@ -6,6 +6,8 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
+from penstock._src.library.image.color import convert_image_dtype
+from penstock._src.ops.control.map_fn import map_fn
 from penstock._src.ops.registry import get
 from penstock._src.training.summary.writers import summary_scope, write
 
@@ -73,7 +75,6 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
 
 def _encoded(data: Any, max_outputs: int) -> Any:
     """Width and height as text, then the images as PNG."""
-    from penstock._src.library.image.color import convert_image_dtype
     if data.shape.rank not in (4, None):
         raise ValueError(f"an image summary needs a batch of rank 4, got shape {data.shape}")
     pixels = convert_image_dtype(data, dtypes.uint8, saturate=True)
@@ -98,7 +99,6 @@ def audio(name: str, data: Any, sample_rate: Any, step: Any = None, max_outputs:
 
 def _wav(data: Any, rate: Any, max_outputs: int) -> Any:
     """Rows (clip as WAV, label)."""
-    from penstock._src.ops.control.map_fn import map_fn
     clips = get("StridedSlice")(data, [0], [max_outputs], [1], begin_mask=1)
     encoded = map_fn(lambda clip: get("EncodeWav")(clip, rate), clips, dtype=dtypes.string)
     return get("Pack")([encoded, get("Fill")(get("Shape")(encoded), "")], axis=1)

@@ -13,9 +13,11 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.node import Tensor
-from penstock._src.graph.scopes import device, init_scope, name_scope
+from penstock._src.graph.scopes import control_dependencies, device, init_scope, name_scope
 from penstock._src.io import paths
+from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.registry import get
+from penstock._src.session.session import get_default_session
 
 _INVALID = re.compile(r"[^-_/.A-Za-z0-9]")
 _INITIALIZERS = "_SUMMARY_WRITER_V2"
@@ -117,7 +119,6 @@ class ResourceSummaryWriter(SummaryWriter):
                 get("CloseSummaryWriter")(self._resource)
                 self._ended = True
             return None
-        from penstock._src.graph.scopes import control_dependencies
         with control_dependencies([self.flush()]):
             return get("CloseSummaryWriter")(self._resource)
 
@@ -247,13 +248,11 @@ def recorded(name: str, write: Any) -> Any:
         op = write(writer._resource)
         if context.executing_eagerly() or op is None:
             return constant(True)
-        from penstock._src.graph.scopes import control_dependencies
         with control_dependencies([op]):
             return constant(True)
     if isinstance(wanted, bool) or context.executing_eagerly():
         done = do() if bool(wanted) else constant(False)
     else:
-        from penstock._src.ops.control.control_flow import cond
         done = cond(convert(wanted, dtypes.bool), do, lambda: constant(False), name="summary_cond")
     if not context.executing_eagerly():
         context.current_graph().add_to_collection(GraphKeys._SUMMARY_COLLECTION, done)
@@ -341,7 +340,6 @@ def initialize(graph: Any = None, session: Any = None) -> None:
     if state.writer is None:
         raise RuntimeError("No default tf.contrib.summary.SummaryWriter found")
     if session is None:
-        from penstock._src.session.session import get_default_session
         session = get_default_session()
         if session is None:
             raise ValueError("Argument `session must be passed if no default session exists")

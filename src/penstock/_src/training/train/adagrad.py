@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.ops.registry import get
 from penstock._src.state.variables.initializers import Constant
 from penstock._src.training.train.optimizer import RuleOptimizer
 
@@ -31,7 +32,6 @@ class AdagradOptimizer(RuleOptimizer):
 
 def constant_slot(optimizer: Any, var: Any, slot: str, value: float, op_name: str) -> None:
     """A slot of the variable's shape filled with a value, also where the shape is only known at run time."""
-    from penstock._src.ops.registry import get
     from penstock._src.training.train.optimizer import cast
     dtype = var.dtype.base_dtype
     if var.get_shape().is_fully_defined():

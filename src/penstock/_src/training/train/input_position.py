@@ -19,6 +19,8 @@ from penstock._src.io import paths
 from penstock._src.io.record import TFRecordWriter, tf_record_iterator
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
+from penstock._src.state.checkpoint.saver import Saver
+from penstock._src.state.checkpoint.state import latest_checkpoint
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
 from penstock._src.training.train.hooks.checkpoint import CheckpointSaverHook
 from penstock._src.training.train.hooks.stopping import step_tensor
@@ -161,7 +163,6 @@ class CheckpointInputPipelineHook(SessionRunHook):
     def begin(self) -> None:
         """Makes a Saver for the iterators."""
         from penstock._src.data.datasets.saving import saveable
-        from penstock._src.state.checkpoint.saver import Saver
         latest = self._latest_filename
 
         class _Positions(Saver):
@@ -182,7 +183,6 @@ class CheckpointInputPipelineHook(SessionRunHook):
         return self._checkpoint_saver_hook.before_run(run_context)
 
     def _restore_or_save(self, session: Any) -> None:
-        from penstock._src.state.checkpoint.state import latest_checkpoint
         hook = self._checkpoint_saver_hook
         path = latest_checkpoint(hook._checkpoint_dir, self._latest_filename)
         if path:

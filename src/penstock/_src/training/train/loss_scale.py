@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
@@ -122,7 +122,6 @@ class DynamicLossScale(LossScale):
 
     def update(self, grads: Any) -> tuple[Any, Any]:
         """Grows or shrinks the factor; bad gradients are not to be applied."""
-        from penstock._src.base import nest
         good = _finite_everywhere(nest.flatten(grads))
         scale, steps = self._current_loss_scale.value(), self._num_good_steps.value()
         full = get("GreaterEqual")(steps + 1, cast(self._increment_period, dtypes.int64))

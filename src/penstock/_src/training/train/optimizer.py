@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
+from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context, scopes
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
@@ -143,7 +144,6 @@ class Optimizer(Trackable):
         return (lambda: loss() / count) if callable(loss) else loss / count
 
     def _compute_by_tape(self, loss: Any, var_list: Any, grad_loss: Any) -> list:
-        from penstock._src.eager.tape import GradientTape
         with GradientTape() as tape:
             if var_list is not None:
                 tape.watch(var_list)

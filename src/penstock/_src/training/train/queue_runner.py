@@ -14,6 +14,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, add_to_collection, get_collection, register_proto_function
 from penstock._src.graph.messages import QueueRunnerDef
 from penstock._src.graph.scopes import prepend_name_scope, strip_name_scope
+from penstock._src.session.session import BaseSession, get_default_session
 from penstock._src.state.checkpoint.saver import import_meta_graph
 
 _NOT_EAGER = "QueueRunners are not supported when eager execution is enabled. Instead, please use tf.data to get data into " \
@@ -159,7 +160,6 @@ def start_queue_runners(sess: Any = None, coord: Any = None, daemon: bool = True
 
     >>> threads = tf.train.start_queue_runners(sess=sess, coord=coord)
     """
-    from penstock._src.session.session import BaseSession, get_default_session
     if context.executing_eagerly():
         raise RuntimeError("Queues are not compatible with eager execution.")
     if sess is None:

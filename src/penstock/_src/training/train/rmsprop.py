@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.ops.registry import get
 from penstock._src.state.variables.initializers import Ones
 from penstock._src.training.train.optimizer import RuleOptimizer
 
@@ -26,7 +27,6 @@ class RMSPropOptimizer(RuleOptimizer):
             if v.get_shape().is_fully_defined():
                 self._get_or_make_slot_with_initializer(v, Ones(dtype), v.get_shape(), dtype, "rms", self._name)
             else:
-                from penstock._src.ops.registry import get
                 self._get_or_make_slot(v, get("OnesLike")(v), "rms", self._name)
             if self._centered:
                 self._zeros_slot(v, "mg", self._name)

@@ -9,26 +9,35 @@ from penstock._src.base import tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
+from penstock._src.ops.array.concat import concat
+from penstock._src.ops.core import group
+from penstock._src.ops.state.lookup_tables import tables_initializer
+from penstock._src.state.checkpoint.saver import Saver
+from penstock._src.state.variables.collections import (
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+    report_uninitialized_variables,
+)
+from penstock._src.state.variables.resources import (
+    initialize_resources,
+    local_resources,
+    report_uninitialized_resources,
+    shared_resources,
+)
+from penstock._src.training.summary.graph_summaries import merge_all
 from penstock._src.training.train.session_manager import SessionManager
 
 
 def _default_init_op() -> Any:
-    from penstock._src.ops.core import group
-    from penstock._src.state.variables.collections import global_variables_initializer
-    from penstock._src.state.variables.resources import initialize_resources, shared_resources
     return group(global_variables_initializer(), initialize_resources(shared_resources()))
 
 
 def _missing(variables: Any = None, resources: Any = None) -> Any:
-    from penstock._src.ops.array.concat import concat
-    from penstock._src.state.variables.collections import report_uninitialized_variables
-    from penstock._src.state.variables.resources import report_uninitialized_resources
     return concat([report_uninitialized_variables(variables), report_uninitialized_resources(resources)], 0)
 
 
 def _default_ready_for_local_init_op() -> Any:
-    from penstock._src.state.variables.collections import global_variables
-    from penstock._src.state.variables.resources import shared_resources
     return _missing(global_variables(), shared_resources())
 
 
@@ -133,21 +142,15 @@ class Scaffold:
     @staticmethod
     def default_local_init_op() -> Any:
         """Initializes local variables, tables and local resources."""
-        from penstock._src.ops.core import group
-        from penstock._src.ops.state.lookup_tables import tables_initializer
-        from penstock._src.state.variables.collections import local_variables_initializer
-        from penstock._src.state.variables.resources import initialize_resources, local_resources
         return group(local_variables_initializer(), tables_initializer(), initialize_resources(local_resources()))
 
 
 def _merge_all() -> Any:
-    from penstock._src.training.summary.graph_summaries import merge_all
     return merge_all()
 
 
 def _built(saver: Any) -> Any:
     """The Saver to use, ready to run: the given one, the graph's, or a new one."""
-    from penstock._src.state.checkpoint.saver import Saver
     if saver is None:
         saver = Scaffold.get_or_default("saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True))
     if not hasattr(saver, "build"):              # an object-based checkpoint: its variables, as they are now

@@ -12,6 +12,7 @@ from typing import Any
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops.random.random import random_normal
 from penstock._src.ops.registry import get
 from penstock._src.training.train.optimizer import cast
 
@@ -201,7 +202,6 @@ class NoisyLinearCosineDecay(LinearCosineDecay):
         self.initial_variance, self.variance_decay = initial_variance, variance_decay
 
     def _line(self, line: Any, step: Any) -> Any:
-        from penstock._src.ops.random.random import random_normal
         variance = _number(self.initial_variance, step) / get("Pow")(step + _number(1.0, step),
                                                                      _number(self.variance_decay, step))
         return line + random_normal(line.shape, stddev=get("Sqrt")(variance), dtype=step.dtype)

@@ -10,6 +10,8 @@ import numpy as np
 from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.session.session import Session
+from penstock._src.state.checkpoint.state import get_checkpoint_state
 
 FIRST_WAIT = 0.25                   # seconds before a model is inspected again; then twice as many, up to recovery_wait_secs
 
@@ -81,7 +83,6 @@ class SessionManager:
 
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float | None = float("inf")) -> Any:
         """A session whose model another process initializes; DeadlineExceededError when that takes too long."""
-        from penstock._src.session.session import Session
         self._target = master
         limit = float("inf") if max_wait_secs is None else max_wait_secs
         deadline = time.monotonic() + limit
@@ -105,8 +106,6 @@ class SessionManager:
     def _restore(self, master: str, saver: Any, folder: str | None, path: str | None, wait: bool, max_wait: float,
                  config: Any) -> tuple[Any, bool]:
         """A session, and whether a checkpoint was restored into it."""
-        from penstock._src.session.session import Session
-        from penstock._src.state.checkpoint.state import get_checkpoint_state
         self._target = master
         if folder and path:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")

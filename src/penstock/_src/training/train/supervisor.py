@@ -11,6 +11,19 @@ from penstock._src.base import dtypes, errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
+from penstock._src.graph.graph_util import write_graph
+from penstock._src.graph.messages import SessionLog, Summary
+from penstock._src.ops.core import group
+from penstock._src.ops.state.lookup_tables import tables_initializer
+from penstock._src.state.checkpoint.saver import Saver
+from penstock._src.state.variables.collections import (
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+    report_uninitialized_variables,
+)
+from penstock._src.training.summary.file_writer import FileWriter
+from penstock._src.training.summary.graph_summaries import merge_all
 from penstock._src.training.train.coordinator import Coordinator, LooperThread
 from penstock._src.training.train.global_step import global_step as step_value
 from penstock._src.training.train.hooks.checkpoint import graph_and_saver
@@ -36,15 +49,10 @@ def _first_or_made(given: Any, collection: str, make: Callable[[], Any]) -> Any:
 
 
 def _default_local_init_op() -> Any:
-    from penstock._src.ops.core import group
-    from penstock._src.ops.state.lookup_tables import tables_initializer
-    from penstock._src.state.variables.collections import local_variables_initializer
     return group(local_variables_initializer(), tables_initializer())
 
 
 def _default_saver() -> Any:
-    from penstock._src.state.checkpoint.saver import Saver
-    from penstock._src.state.variables.collections import global_variables
     return Saver() if global_variables() else None
 
 
@@ -78,8 +86,6 @@ class Supervisor:
                  save_model_secs: float = 600, recovery_wait_secs: float = 30, stop_grace_secs: float = 120,
                  checkpoint_basename: str = "model.ckpt", session_manager: Any = None, summary_writer: Any = USE_DEFAULT,
                  init_fn: Any = None, local_init_run_options: Any = None):
-        from penstock._src.state.variables.collections import global_variables_initializer, report_uninitialized_variables
-        from penstock._src.training.summary.graph_summaries import merge_all
         if context.executing_eagerly():
             raise RuntimeError("Supervisors are compatible with eager execution.")
         self._graph = graph or context.current_graph()
@@ -117,7 +123,6 @@ class Supervisor:
         if writer is not USE_DEFAULT:
             self._summary_writer = writer
         elif logdir:
-            from penstock._src.training.summary.file_writer import FileWriter
             self._summary_writer = FileWriter(logdir)
 
     def _verify_setup(self) -> None:
@@ -184,7 +189,6 @@ class Supervisor:
                         sess.close()
 
     def _write_graph(self) -> None:
-        from penstock._src.graph.graph_util import write_graph
         if self._logdir:
             write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
         if self._summary_writer and not self._graph_added:
@@ -195,7 +199,6 @@ class Supervisor:
     # -- services -----------------------------------------------------------------------------------------------------------
     def start_standard_services(self, sess: Any) -> list | None:
         """Starts the threads that save and summarize; returns them."""
-        from penstock._src.graph.messages import SessionLog
         if not self._is_chief:
             raise RuntimeError("Only chief supervisor can start standard services. Because only chief supervisors can write "
                                "events.")
@@ -238,7 +241,6 @@ class Supervisor:
             self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs, ignore_live_threads=ignore_live_threads)
         finally:
             if close_summary_writer and self._summary_writer:
-                from penstock._src.graph.messages import SessionLog
                 self._summary_writer.add_session_log(SessionLog(status=SessionLog.STOP))
                 self._summary_writer.close()
                 self._graph_added = False
@@ -318,7 +320,6 @@ class SVStepCounterThread(_Service):
 
     def run_loop(self) -> None:
         """One round."""
-        from penstock._src.graph.messages import Summary
         now, step = time.monotonic(), step_value(self._sess, self._counter)
         passed, steps = now - self._last_time, step - self._last_step
         rate = steps / passed if passed else float("inf")
@@ -336,7 +337,6 @@ class SVTimerCheckpointThread(_Service):
 
     def run_loop(self) -> None:
         """One round."""
-        from penstock._src.graph.messages import SessionLog
         sv = self._sv
         tf_logging.info("Saving checkpoint to path %s", sv.save_path)
         sv.saver.save(self._sess, sv.save_path, global_step=sv.global_step)

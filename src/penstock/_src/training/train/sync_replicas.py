@@ -24,6 +24,7 @@ from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, name_scope
+from penstock._src.kernels.devices.device_spec import DeviceSpecV2
 from penstock._src.ops.array.fill import fill
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get
@@ -87,7 +88,6 @@ class SyncReplicasOptimizer(OptimizerAround):
 
     def _make_local_step(self, global_step: Any) -> None:
         """The step that this worker's gradients belong to, kept on the worker."""
-        from penstock._src.kernels.devices.device_spec import DeviceSpecV2
         anchor = get("NoOp")()
         with colocate_with(anchor):
             self._local_step = VariableV1(0, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.models.feature_column.categorical import HashedCategoricalColumn
 from penstock.compat import v1 as tf
 
 
@@ -113,7 +114,6 @@ def crossed_column(columns: Any, hash_bucket_size: int, combiner: str = "sum", c
 
     >>> tf.contrib.layers.crossed_column([education, occupation], hash_bucket_size=1000)
     """
-    from penstock._src.models.feature_column.categorical import HashedCategoricalColumn
     if ckpt_to_load_from is not None or tensor_name_in_ckpt is not None:
         raise ValueError("Weights of crossed columns from a checkpoint: use tf.train.init_from_checkpoint on the model.")
     keys = [c.key if isinstance(c, HashedCategoricalColumn) else c for c in columns]

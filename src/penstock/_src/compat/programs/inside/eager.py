@@ -8,6 +8,7 @@ from typing import Any
 import penstock
 import penstock.compat.v1 as tf
 from penstock._src.graph import context as _context
+from penstock._src.kernels.devices.device_lib import list_local_devices
 
 
 def in_eager_mode() -> bool:
@@ -66,5 +67,4 @@ def num_gpus() -> int:
 
 def list_devices() -> list[str]:
     """The names of the local devices."""
-    from penstock._src.kernels.devices.device_lib import list_local_devices
     return [f"/job:localhost/replica:0/task:0{d.name}" for d in list_local_devices()]

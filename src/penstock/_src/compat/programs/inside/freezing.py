@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock._src.state.saved_model.model_loader import parse_saved_model
 
 
 def read_graph_def(path: str, binary: bool) -> Any:
@@ -113,7 +114,6 @@ def freeze_graph(input_graph: str, input_saver: str, input_binary: bool, input_c
 
 def get_meta_graph_def(saved_model_dir: str, tag_set: str) -> Any:
     """The MetaGraphDef of a SavedModel with exactly these tags, separated by commas."""
-    from penstock._src.state.saved_model.model_loader import parse_saved_model
     wanted = set(tag_set.split(","))
     for meta in parse_saved_model(saved_model_dir).meta_graphs:
         if set(meta.meta_info_def.tags) == wanted:
@@ -123,5 +123,4 @@ def get_meta_graph_def(saved_model_dir: str, tag_set: str) -> Any:
 
 def get_saved_model_tag_sets(saved_model_dir: str) -> list[list[str]]:
     """The tags of each graph of a SavedModel, in order."""
-    from penstock._src.state.saved_model.model_loader import parse_saved_model
     return sorted(sorted(meta.meta_info_def.tags) for meta in parse_saved_model(saved_model_dir).meta_graphs)

@@ -5,19 +5,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock._src.eager.tensor import EagerTensor
+from penstock._src.graph.context import eager_outside_functions
+from penstock._src.state.variables.reference import RefVariable
+from penstock._src.state.variables.resource import BaseResourceVariable
 
 
 def __getattr__(name: str) -> Any:
     if name in ("Variable", "VariableV1"):
         return tf.Variable
     if name == "RefVariable":
-        from penstock._src.state.variables.reference import RefVariable
         return RefVariable
     if name == "EagerTensor":
-        from penstock._src.eager.tensor import EagerTensor
         return EagerTensor
     if name == "executing_eagerly_outside_functions":
-        from penstock._src.graph.context import eager_outside_functions
         return eager_outside_functions
     raise AttributeError(name)
 
@@ -67,5 +68,4 @@ def convert_n_to_tensor(values: Sequence[Any], dtype: Any = None, name: str | No
 
 def is_resource_variable(variable: Any) -> bool:
     """Whether a variable is a resource, not a reference."""
-    from penstock._src.state.variables.resource import BaseResourceVariable
     return isinstance(variable, BaseResourceVariable)

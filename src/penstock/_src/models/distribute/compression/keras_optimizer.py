@@ -11,6 +11,7 @@ from penstock._src.models.distribute.compression.memory import LEAST, Compressor
 from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers.around import OptimizerAround
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
+from penstock._src.models.keras.optimizers.serialization import deserialize, serialize
 from penstock._src.ops.core import group
 
 
@@ -53,12 +54,10 @@ class CompressedKerasOptimizer(OptimizerAround):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the same optimizer again."""
-        from penstock._src.models.keras.optimizers.serialization import serialize
         return {"opt": serialize(self._optimizer), "codec": described(self._compressor.codec), **self._compressor.config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The optimizer of a configuration."""
-        from penstock._src.models.keras.optimizers.serialization import deserialize
         config = dict(config)
         return cls(deserialize(config.pop("opt"), custom_objects), **config)

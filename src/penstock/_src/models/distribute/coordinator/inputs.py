@@ -9,6 +9,7 @@ from penstock._src.base import dtypes
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.data.datasets.iterators import OwnedIterator
+from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph, trace
 from penstock._src.graph.functions import GraphFunction, function_name
@@ -19,6 +20,7 @@ from penstock._src.models.distribute.coordinator.values import PerWorkerTensor, 
 from penstock._src.models.distribute.inlined import Body, used_inputs
 from penstock._src.models.distribute.lane import Lane, task_of
 from penstock._src.ops.core import placeholder
+from penstock._src.ops.data.dataset_recipe import rebuilt
 from penstock._src.ops.registry import get
 
 
@@ -77,8 +79,6 @@ class _Recipe:
 def _made(make: Any) -> DatasetV2:
     """The dataset that is meant, in the function that is being traced."""
     if isinstance(make, DatasetV2):
-        from penstock._src.data.pipelines.mapping import stage_of
-        from penstock._src.ops.data.dataset_recipe import rebuilt
         variant = make._variant_tensor
         return DatasetV2._made(rebuilt(stage_of(variant._value)), make.element_spec) if hasattr(variant, "_value") else make
     if not callable(make):

@@ -16,6 +16,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.models.distribute.connect import PerWorker
+from penstock._src.ops.core import identity
 
 _NAMES = ["distribute.coordinator.", "distribute.experimental.coordinator."]
 
@@ -126,7 +127,6 @@ def get_current_worker_index() -> Any:
             raise RuntimeError("Cannot retrieve the worker index: there is one only inside of a function "
                                "that ClusterCoordinator.schedule runs on a worker.")
         return convert(np.int64(index))
-    from penstock._src.ops.core import identity
     return identity(_index)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.eager.wrap_function import pruned
 from penstock._src.graph import context
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.models.keras.backend.state import get_session
@@ -77,7 +78,6 @@ class EagerFunction:
             for u in updates or []:
                 u = tf.assign(*u) if isinstance(u, tuple) else u
                 targets.append(u if isinstance(u, Operation) else u.op)
-        from penstock._src.eager.wrap_function import pruned
         self._function = pruned(graph, self.inputs, self.outputs, targets, name or "keras_function")
 
     def __call__(self, inputs: Any) -> Any:

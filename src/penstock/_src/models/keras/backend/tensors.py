@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock
 from penstock._src.base.api import export
 from penstock._src.graph.scopes import name_scope, name_scope_v2
 from penstock._src.models.keras.backend.config import checked_data_format
@@ -191,7 +192,6 @@ def resize_images(x: Any, height_factor: int, width_factor: int, data_format: st
         raise ValueError(f"Invalid `data_format` argument: {data_format}")
     if interpolation not in ("nearest", "bilinear"):
         raise ValueError('interpolation should be one of "nearest" or "bilinear".')
-    import penstock
     first = data_format == "channels_first"
     rows, columns = (2, 3) if first else (1, 2)
     dims = int_shape(x)

@@ -13,6 +13,7 @@ from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.backend.config import floatx
 from penstock._src.models.keras.backend.state import get_graph, get_session, track_variable
 from penstock._src.state.variables.variable import Variable as _Variable
+from penstock._src.training.train.moving_averages import assign_moving_average
 from penstock.compat import v1 as tf
 
 
@@ -230,5 +231,4 @@ def update_sub(x: Any, decrement: Any) -> Any:
 @export("keras.backend.moving_average_update")
 def moving_average_update(x: Any, value: Any, momentum: Any) -> Any:
     """Moves a variable towards a value: x = momentum * x + (1 - momentum) * value."""
-    from penstock._src.training.train.moving_averages import assign_moving_average
     return assign_moving_average(x, value, momentum, zero_debias=not context.process.resource_variables)

@@ -12,6 +12,9 @@ from penstock._src.graph import context
 from penstock._src.io import file_api
 from penstock._src.models.keras.callbacks.base import Callback
 from penstock._src.models.keras.callbacks.monitoring import comparison
+from penstock._src.state.checkpoint.checkpoint import Checkpoint, CheckpointManager
+from penstock._src.state.checkpoint.state import latest_checkpoint
+from penstock._src.state.variables.variable import Variable
 
 
 @export("keras.callbacks.ModelCheckpoint")
@@ -105,7 +108,6 @@ class ModelCheckpoint(Callback):
         wanted = re.compile("^" + re.sub(r"\\?{[^}]*\\?}", ".*", re.escape(name)) + "$")
         if not os.path.exists(folder):
             return None
-        from penstock._src.state.checkpoint.state import latest_checkpoint
         latest = latest_checkpoint(folder)
         if latest is not None and wanted.match(os.path.basename(latest)):
             return latest
@@ -137,8 +139,6 @@ class BackupAndRestore(Callback):
         if not context.executing_eagerly():
             raise errors.UnimplementedError(None, None, "BackupAndRestore works in eager mode; in a graph, use "
                                                         "ModelCheckpoint and initial_epoch.")
-        from penstock._src.state.checkpoint.checkpoint import Checkpoint, CheckpointManager
-        from penstock._src.state.variables.variable import Variable
         self._epoch, self._batches = Variable(-1, dtype="int64", trainable=False), 0
         parts = {"model": self.model, "epoch": self._epoch}
         if getattr(self.model, "optimizer", None) is not None:

@@ -13,15 +13,16 @@ import torch
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.base.dtypes import string
 from penstock._src.graph import context
+from penstock._src.graph.messages import Event, Summary
 from penstock._src.io.events import EventsWriter
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.callbacks.base import Callback
-from penstock._src.ops.io.summary import histogram_message, image_message
+from penstock._src.ops.io.summary import histogram_message, image_message, tensor_message
 
 
 def _scalar(tag: str, value: Any) -> Any:
-    from penstock._src.graph.messages import Summary
     return Summary(value=[Summary.Value(tag=tag, simple_value=float(value))])
 
 
@@ -69,7 +70,6 @@ class TensorBoard(Callback):
             self._configure_embeddings()
 
     def _write_graph(self) -> None:
-        from penstock._src.graph.messages import Event
         graph = getattr(self.model, "graph", None) if context.eager_outside_functions() else K.get_graph()
         if hasattr(graph, "as_graph_def"):
             self._writer("train").add(Event(graph_def=graph.as_graph_def(add_shapes=True).SerializeToString()))
@@ -78,9 +78,6 @@ class TensorBoard(Callback):
 
     def _write_config(self) -> None:
         """The model's configuration, from which TensorBoard draws the layers."""
-        from penstock._src.base.dtypes import string
-        from penstock._src.graph.messages import Summary
-        from penstock._src.ops.io.summary import tensor_message
         try:
             text = self.model.to_json()
         except (NotImplementedError, TypeError, ValueError) as e:

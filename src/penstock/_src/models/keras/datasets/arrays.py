@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.models.keras.backend.config import keras_home
+from penstock._src.models.keras.datasets.object_arrays import Plain, load
 from penstock._src.models.keras.preprocessing.sequence import _remove_long_seq
 from penstock._src.models.keras.utils.file_cache import fetch, get_file
 
@@ -86,7 +87,6 @@ def _cifar_folder(name: str, archive: str) -> str:
 
 def load_batch(fpath: Any, label_key: str = "labels") -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of a batch file of CIFAR. The pickle may come from anywhere: only arrays and lists are made of it."""
-    from penstock._src.models.keras.datasets.object_arrays import Plain
     with open(fpath, "rb") as f:
         made = Plain(f, encoding="bytes").load()
     batch = {k.decode() if isinstance(k, bytes) else k: v for k, v in made.items()} if isinstance(made, dict) else {}
@@ -124,7 +124,6 @@ def cifar100(label_mode: str = "fine") -> Split:
 # -- texts as numbers of words ----------------------------------------------------------------------------------------
 def _ragged_rows(path: str, names: tuple[str, ...]) -> list:
     """Arrays of an .npz, of which some hold Python lists: those are read by numpy's pickle, of lists and numbers alone."""
-    from penstock._src.models.keras.datasets.object_arrays import load
     found = load(path)
     return [found[n] for n in names]
 

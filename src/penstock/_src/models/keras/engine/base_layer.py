@@ -26,12 +26,14 @@ from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
-from penstock._src.models.keras import mixed_precision
+from penstock._src.models.keras import mixed_precision, regularizers
+from penstock._src.models.keras.autocast import AutoCastVariable
 from penstock._src.models.keras.engine.call_context import current, in_eager_or_function, in_keras_graph, is_symbolic
 from penstock._src.models.keras.engine.connectivity import Connected
 from penstock._src.models.keras.engine.input_spec import InputSpec, assert_input_compatibility
 from penstock._src.models.keras.engine.layer_losses import Losing, PerThread
 from penstock._src.models.keras.engine.layer_weights import Weighted
+from penstock._src.models.keras.saving.saved_model import layer_metadata, user_functions
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -420,7 +422,6 @@ class Layer(Connected, Losing, Weighted):
         """A getter of variables that are read in the dtype of computations, if that is another one."""
         if not self._policy.should_cast_variables or not dtype.is_floating:
             return getter
-        from penstock._src.models.keras.autocast import AutoCastVariable
         return lambda *args, **kwargs: AutoCastVariable(getter(*args, **kwargs))
 
     def _maybe_cast_inputs(self, inputs: Any) -> Any:
@@ -506,11 +507,9 @@ class Layer(Connected, Losing, Weighted):
 
     @property
     def _tracking_metadata(self) -> str:
-        from penstock._src.models.keras.saving.saved_model import layer_metadata
         return layer_metadata(self)
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        from penstock._src.models.keras.saving.saved_model import user_functions
         return user_functions(self)
 
 
@@ -536,7 +535,6 @@ def _as_shapes(shapes: Any) -> Any:
 def _regularizer(value: Any) -> Any:
     if value is None or callable(value):
         return value
-    from penstock._src.models.keras import regularizers
     return regularizers.get(value)
 
 

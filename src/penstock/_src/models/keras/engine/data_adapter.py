@@ -16,6 +16,8 @@ import numpy as np
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
+from penstock._src.data.datasets.dataset import DatasetV2
+from penstock._src.eager.tensor import EagerTensor, over_array
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.models.keras.engine import standardize
@@ -215,7 +217,6 @@ def _cutter(arrays: list, order: Any, eager: bool) -> Any:
         return lambda a, b: [v[order[a:b]] for v in arrays]
     import torch
 
-    from penstock._src.eager.tensor import EagerTensor
     values = [(v._value, v.dtype) for v in arrays]
     if order is None:
         return lambda a, b: [EagerTensor(v[a:b], t) for v, t in values]
@@ -249,7 +250,6 @@ def _host_value(a: Any) -> Any:
 def _eager_value(a: Any) -> Any:
     """An array as an eager tensor, with its memory; floating ones in the float type of Keras."""
     from penstock import convert_to_tensor
-    from penstock._src.eager.tensor import over_array
     if hasattr(a, "_value"):
         return a
     if hasattr(a, "toarray"):
@@ -264,7 +264,6 @@ class RowsSource(Source):
     """Data with sparse or ragged tensors: batches of rows, cut by a dataset."""
 
     def __init__(self, batch: Batch, batch_size: int | None, steps: int | None, shuffle: Any):
-        from penstock._src.data.datasets.dataset import DatasetV2
         n = _length(batch.flat)
         if batch_size is None:
             batch_size = 32 if steps is None else max(1, -(-n // steps))

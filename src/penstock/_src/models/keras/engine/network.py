@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import nest
+from penstock._src.base import nest, tf_logging
 from penstock._src.base.api import LazyModule
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
@@ -21,7 +21,9 @@ from penstock._src.models.keras.engine.call_context import in_eager_or_function
 from penstock._src.models.keras.engine.layer_weights import has_weights, nested_layers, unique
 from penstock._src.models.keras.engine.node import Node
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, create_keras_history
+from penstock._src.models.keras.engine.summary import print_summary
 from penstock._src.models.keras.engine.topology import map_network, node_key
+from penstock._src.models.keras.saving.saved_model import save_spec
 from penstock._src.state.checkpoint.containers import TrackableDataStructure
 
 backend = LazyModule("penstock._src.models.keras.backend")
@@ -200,7 +202,6 @@ class Network(Layer):
             self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
             return
         if in_eager_or_function():
-            from penstock._src.models.keras.saving.saved_model import save_spec
             if "_save_spec" not in self.__dict__ and not self._is_graph_network:
                 self.__dict__["_save_spec"] = save_spec(inputs)
             if context.executing_eagerly() or self.__dict__.get("_save_spec") is None:
@@ -412,7 +413,6 @@ class Network(Layer):
         if not self.built:
             raise ValueError("This model has not yet been built. Build the model first by calling `build()` or calling `fit()` "
                              "with some data, or specify an `input_shape` argument in the first layer(s) for automatic build.")
-        from penstock._src.models.keras.engine.summary import print_summary
         print_summary(self, line_length, positions, print_fn, expand_nested, show_trainable, layer_range)
 
     _object_identifier = property(lambda self: "_tf_keras_network")
@@ -449,7 +449,6 @@ def _check_inputs_and_outputs(inputs: list, outputs: list) -> None:
                              f"{x} (missing previous layer metadata).")
         layer = x._keras_history.layer
         if len(layer._inbound_nodes) > 1 or layer._inbound_nodes and layer._inbound_nodes[0].inbound_layers:
-            from penstock._src.base import tf_logging
             tf_logging.warning("Model inputs must come from `keras.layers.Input` (thus holding past layer metadata), they "
                                "cannot "
                                "be the output of a previous non-Input layer. Here, a tensor specified as input to your "

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock._src.base import nest
 from penstock._src.base.api import LazyModule
-from penstock._src.graph.build import group_inputs
+from penstock._src.graph.build import arg_count, group_inputs
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -78,7 +78,6 @@ def _as_node_def(given: Any) -> Any:
 
 
 def _count(arg: Any, attrs: dict[str, Any]) -> int | None:
-    from penstock._src.graph.build import arg_count
     return arg_count(arg, attrs) if arg.is_list else None
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from penstock._src.base import nest
 from penstock._src.base.api import LazyModule, export
+from penstock._src.eager.function import _Settings, function
+from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context
 from penstock._src.graph.trackable import Trackable, no_automatic_dependency_tracking
 from penstock._src.models.keras.engine import loops
@@ -152,7 +154,6 @@ class Model(Saved, Network):
     @property
     def run_eagerly(self) -> bool:
         """Whether steps run op by op instead of being compiled."""
-        from penstock._src.eager.function import _Settings
         if self._run_eagerly is True and not context.executing_eagerly():
             raise ValueError("You can only set `run_eagerly=True` if eager execution is enabled.")
         if not self.dynamic:
@@ -226,7 +227,6 @@ class Model(Saved, Network):
             y_pred = self(x, training=False)
             self.compute_loss(x, y, y_pred, weights)
         else:
-            from penstock._src.eager.tape import GradientTape
             with GradientTape() as tape:
                 y_pred = self(x, training=True)
                 loss = self.compute_loss(x, y, y_pred, weights)
@@ -365,7 +365,6 @@ class Model(Saved, Network):
         return self._iterator_function("predict")
 
     def _iterator_function(self, mode: str) -> Any:
-        from penstock._src.eager.function import function
         method = getattr(self, f"{mode}_step")
         step = method if self.run_eagerly else function(method)
         return lambda iterator: step(next(iterator))

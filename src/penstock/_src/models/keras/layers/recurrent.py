@@ -18,6 +18,7 @@ from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers.parts import described
+from penstock._src.models.keras.layers.serialization import deserialize
 from penstock._src.models.keras.utils.generic_utils import has_arg, to_list
 from penstock.compat import v1 as tf
 
@@ -191,7 +192,6 @@ class StackedRNNCells(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> StackedRNNCells:
         """The cells of a configuration."""
-        from penstock._src.models.keras.layers.serialization import deserialize
         config = dict(config)
         cells = [deserialize(c, custom_objects=custom_objects) for c in config.pop("cells")]
         return cls(cells, **config)
@@ -478,7 +478,6 @@ class RNN(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The layer of a configuration."""
-        from penstock._src.models.keras.layers.serialization import deserialize
         config = dict(config)
         cell = deserialize(config.pop("cell"), custom_objects=custom_objects)
         n = config.pop("num_constants", 0)

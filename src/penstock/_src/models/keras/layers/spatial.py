@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import penstock
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -88,7 +89,6 @@ class UpSampling2D(_UpSampling):
         """The larger images."""
         if self.interpolation in ("nearest", "bilinear"):
             return K.resize_images(inputs, *self.size, self.data_format, interpolation=self.interpolation)
-        import penstock
         first = self.data_format == "channels_first"
         images = tf.transpose(inputs, [0, 2, 3, 1]) if first else inputs
         larger = penstock.image.resize(images, tf.shape(images)[1:3] * list(self.size), method=self.interpolation)

@@ -12,6 +12,7 @@ from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers.parts import dims_of
 from penstock._src.models.keras.layers.recurrent import _standardized
+from penstock._src.models.keras.layers.serialization import deserialize
 from penstock._src.models.keras.utils.generic_utils import has_arg
 from penstock.compat import v1 as tf
 
@@ -50,7 +51,6 @@ class Wrapper(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The layer of a configuration."""
-        from penstock._src.models.keras.layers.serialization import deserialize
         config = dict(config)
         layer = deserialize(config.pop("layer"), custom_objects=custom_objects)
         return cls(layer, **config)
@@ -316,7 +316,6 @@ class Bidirectional(Wrapper):
         n = config.pop("num_constants", 0)
         backward = config.pop("backward_layer", None)
         if backward is not None:
-            from penstock._src.models.keras.layers.serialization import deserialize
             config["backward_layer"] = deserialize(backward, custom_objects=custom_objects)
         layer = super().from_config(config, custom_objects=custom_objects)
         layer._num_constants = n

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.base.dtypes import as_dtype
+from penstock._src.eager.function import function
 from penstock._src.graph import context
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope
@@ -123,7 +124,6 @@ def _updating(cls: type) -> Any:
 
 def _traced(metric: Any, method: Any, args: tuple, kwargs: dict) -> Any:
     """The op of a function that runs a user's update."""
-    from penstock._src.eager.function import function
     graph = context.current_graph()
     count = len(graph._ops)
     function(lambda: method(metric, *args, **kwargs), autograph=False)()

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.optimizers.around import OptimizerAround
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
@@ -18,7 +19,7 @@ from penstock._src.training.train.loss_scale import (
     scaled,
     unscaled,
 )
-from penstock._src.training.train.optimizer import replica_of_strategy
+from penstock._src.training.train.optimizer import cast, replica_of_strategy
 
 
 @export("keras.mixed_precision.experimental.LossScaleOptimizer", v1=["keras.mixed_precision.LossScaleOptimizer"])
@@ -64,7 +65,6 @@ class LossScaleOptimizerV1(OptimizerAround):
         if callable(loss):
             pairs = self._optimizer._compute_gradients(scaled(loss, scale), var_list, grad_loss)
         else:                           # the tape has the loss already: its gradient is scaled instead
-            from penstock._src.training.train.optimizer import cast
             start = cast(scale, loss.dtype) if grad_loss is None else grad_loss * cast(scale, loss.dtype)
             pairs = self._optimizer._compute_gradients(loss, var_list, start, tape)
         return list(zip(unscaled([g for g, _ in pairs], scale), [v for _, v in pairs], strict=True))
@@ -111,7 +111,6 @@ class LossScaleOptimizerV1(OptimizerAround):
 
 
 def _in_graph() -> bool:
-    from penstock._src.graph import context
     return not context.executing_eagerly() and not context.current_graph().building_function
 
 

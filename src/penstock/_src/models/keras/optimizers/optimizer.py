@@ -18,14 +18,19 @@ import numpy as np
 from penstock._src.base import dtypes, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context, scopes
+from penstock._src.graph.convert import convert
 from penstock._src.graph.gradients import gradients
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope, name_scope
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock._src.models.keras import backend, initializers
+from penstock._src.models.keras.optimizers import schedules
 from penstock._src.models.keras.optimizers.averages import MovingAverages
+from penstock._src.models.keras.utils.generic_utils import to_snake_case
+from penstock._src.ops.array.array import shape
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.math import clip
 from penstock._src.ops.registry import get
@@ -128,7 +133,6 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
 
     def _init_set_name(self, name: str | None, zero_based: bool = True) -> None:
         if not name:
-            from penstock._src.models.keras.utils.generic_utils import to_snake_case
             name = backend.unique_object_name(to_snake_case(type(self).__name__), zero_based=zero_based)
         self._name = name
 
@@ -142,7 +146,6 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
 
     def _compute_gradients(self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None) -> list:
         """Pairs (gradient, variable)."""
-        from penstock._src.eager.tape import GradientTape
         if not callable(loss) and tape is None:
             raise ValueError("`tape` is required when a `Tensor` loss is passed.")
         if callable(loss):
@@ -367,7 +370,6 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
     @staticmethod
     def _spread(rows: Any, var: Any, indices: Any) -> Any:
         """Rows at their places among zeros; those of repeated indices added up."""
-        from penstock._src.ops.array.array import shape
         return get("ScatterNd")(get("ExpandDims")(indices, -1), rows, cast(shape(var.value()), indices.dtype))
 
     def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
@@ -439,7 +441,6 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         """A hyperparameter as a configuration has it."""
         value = self._hyper[hyperparameter_name]
         if isinstance(value, LearningRateSchedule):
-            from penstock._src.models.keras.optimizers import schedules
             return schedules.serialize(value)
         if callable(value):
             return value()
@@ -552,7 +553,6 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         if "lr" in config:
             config["learning_rate"] = config.pop("lr")
         if isinstance(config.get("learning_rate"), dict):
-            from penstock._src.models.keras.optimizers import schedules
             config["learning_rate"] = schedules.deserialize(config["learning_rate"], custom_objects=custom_objects)
         return cls(**config)
 
@@ -612,5 +612,4 @@ def _arguments(method: Any) -> frozenset:
 def _as_gradient(grad: Any) -> Any:
     if isinstance(grad, (Tensor, IndexedSlices)):
         return grad
-    from penstock._src.graph.convert import convert
     return convert(grad)

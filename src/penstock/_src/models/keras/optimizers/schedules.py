@@ -6,6 +6,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import name_scope
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
 from penstock._src.ops.registry import get
 from penstock._src.training.train import schedules as formulas
 from penstock._src.training.train.optimizer import cast
@@ -51,13 +52,11 @@ def serialize(learning_rate_schedule: Any) -> dict[str, Any]:
 
     >>> tf.keras.optimizers.schedules.serialize(schedule)
     """
-    from penstock._src.models.keras.utils.generic_utils import serialize_keras_object
     return serialize_keras_object(learning_rate_schedule)
 
 
 @export("keras.optimizers.schedules.deserialize", v2=["optimizers.schedules.deserialize"])
 def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
     """The schedule of a configuration."""
-    from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
     return deserialize_keras_object(config, module_objects={s.__name__: s for s in SCHEDULES}, custom_objects=custom_objects,
                                     printable_module_name="decay")

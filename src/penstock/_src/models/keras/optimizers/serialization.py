@@ -9,6 +9,7 @@ from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers import adagrad, adam, adamax, ftrl, loss_scale, newer, rmsprop, sgd
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
 from penstock._src.models.keras.optimizers.wrapped import TFOptimizer
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
 from penstock._src.training.train.optimizer import Optimizer as TrainOptimizer
 
 V1 = {"adadelta": adagrad.AdadeltaV1, "adagrad": adagrad.AdagradV1, "adam": adam.AdamV1, "adamax": adamax.AdamaxV1,
@@ -27,14 +28,12 @@ def serialize(optimizer: Any) -> dict[str, Any]:
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD())["class_name"]
     'SGD'
     """
-    from penstock._src.models.keras.utils.generic_utils import serialize_keras_object
     return serialize_keras_object(optimizer)
 
 
 @export("keras.optimizers.deserialize", v2=["optimizers.deserialize"])
 def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
     """The optimizer of a configuration. The names of the built-in ones may be in lower case."""
-    from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
     known: dict[str, Any] = dict(V2 if context.eager_outside_functions() else V1)
     name = config["class_name"].removeprefix("Custom>").lower()                # tf.keras 2.11 to 2.15 writes "Custom>Adam"
     if name in known:

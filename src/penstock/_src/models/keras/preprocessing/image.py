@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.layers.preprocessing.images import Resizing
 
 
 def _pil() -> Any:
@@ -64,7 +65,6 @@ def smart_resize(x: Any, size: Any, interpolation: str = "bilinear") -> Any:
     >>> tf.keras.preprocessing.image.smart_resize(np.ones((8, 6, 3)), (4, 4)).shape
     (4, 4, 3)
     """
-    from penstock._src.models.keras.layers.preprocessing.images import Resizing
     if len(size) != 2:
         raise ValueError(f"Expected `size` to be a tuple of 2 integers, but got: {size}.")
     if len(x.shape) not in (3, 4):

@@ -5,7 +5,7 @@ import inspect
 from typing import Any
 
 from penstock._src.base import nest
-from penstock._src.base.api import LazyModule
+from penstock._src.base.api import TABLES, LazyModule
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_layer import InputLayer
@@ -221,7 +221,6 @@ def _accepted(x: dict[str, Any], config: Any) -> Any:
 
 
 def _our_class(kind: str, name: str) -> Any:
-    from penstock._src.base.api import TABLES
     found = TABLES["v2"].get(f"keras.{kind}.{name}")
     return found if isinstance(found, type) else None
 

@@ -8,6 +8,9 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
+from penstock._src.state.checkpoint.checkpoint import TrackableSaver
+from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+from penstock._src.state.checkpoint.state import write_state
 
 backend = LazyModule("penstock._src.models.keras.backend")
 hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
@@ -71,8 +74,6 @@ class Saved:
             self._save_checkpoint(filepath)
 
     def _saver(self) -> Any:
-        from penstock._src.state.checkpoint.checkpoint import TrackableSaver
-        from penstock._src.state.checkpoint.object_graph import ObjectGraphView
         found = self.__dict__.get("_object_saver")
         if found is None:
             view = ObjectGraphView(self, cached=not context.executing_eagerly())
@@ -80,7 +81,6 @@ class Saved:
         return found
 
     def _save_checkpoint(self, filepath: str) -> None:
-        from penstock._src.state.checkpoint.state import write_state
         session = None if context.executing_eagerly() else backend.get_session()
         self._saver().save(filepath, session=session)
         write_state(os.path.dirname(filepath) or ".", filepath, [filepath], relative=True)

@@ -21,6 +21,9 @@ from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
 from penstock._src.state.checkpoint.containers import wrap
+from penstock._src.state.saved_model.model_loader import parse_saved_model
+from penstock._src.state.saved_model.object_loading import load as load_objects
+from penstock._src.state.saved_model.object_saving import save as save_objects
 
 backend = LazyModule("penstock._src.models.keras.backend")
 model_files = LazyModule("penstock._src.models.keras.saving.model_files")
@@ -134,7 +137,6 @@ def save(model: Any, path: str, include_optimizer: bool, signatures: Any = None)
     if not context.executing_eagerly():
         _save_graph(model, path)
         return
-    from penstock._src.state.saved_model.object_saving import save as save_objects
     if _specs(model) is None:
         raise ValueError(f"Model {model} cannot be saved because the input shapes have not been set. Usually, input shapes are "
                          "automatically determined from calling `.fit()` or `.predict()`. To manually set the shapes, call "
@@ -167,7 +169,6 @@ def load(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
     else:
         found = _stored_metadata(path)
         if "model_config" not in found:
-            from penstock._src.state.saved_model.object_loading import load as load_objects
             return load_objects(path)
         model = model_files.model_from_config(found["model_config"], custom_objects)
         by_columns = bool(model.layers) and getattr(model.layers[0], "_is_feature_layer", False)
@@ -190,7 +191,6 @@ def _restore(model: Any, path: str) -> Any:
 
 
 def _stored_metadata(path: str) -> dict[str, Any]:
-    from penstock._src.state.saved_model.model_loader import parse_saved_model
     apart = paths.join(path, "keras_metadata.pb")
     if paths.exists(apart):
         text = next((node.metadata for node in _metadata_file(apart).nodes if node.node_id == 0), "")

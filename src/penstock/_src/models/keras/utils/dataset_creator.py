@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.data.datasets.dataset import DatasetV2
 
 
 @export("keras.utils.experimental.DatasetCreator")
@@ -22,7 +23,6 @@ class DatasetCreator:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The dataset; TypeError if the function returns something else."""
-        from penstock._src.data.datasets.dataset import DatasetV2
         made = self.dataset_fn(*args, **kwargs)
         if not isinstance(made, DatasetV2):
             raise TypeError(f"The `callable` provided to `DatasetCreator` must return a Dataset. It returns {made!r}")

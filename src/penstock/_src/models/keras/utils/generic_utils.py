@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.api import export
 
 _CUSTOM: dict[str, Any] = {}
@@ -169,5 +170,4 @@ def to_list(x: Any) -> list:
 
 def object_list_uid(objects: Any) -> str:
     """A name for a list of objects, by their identities."""
-    from penstock._src.base import nest
     return ", ".join(str(abs(id(o))) for o in nest.flatten(objects))

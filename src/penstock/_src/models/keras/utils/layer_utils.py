@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
 
@@ -23,7 +24,6 @@ def get_source_inputs(tensor: Any, layer: Any = None, node_index: int | None = N
         layer, node_index, _ = tensor._keras_history
     if not layer._inbound_nodes:
         return [tensor]
-    from penstock._src.base import nest
     node = layer._inbound_nodes[node_index or 0]
     before = node.inbound_layers
     if before is None or (isinstance(before, (list, tuple)) and not before):

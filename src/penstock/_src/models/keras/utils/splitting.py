@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base.api import export
 
@@ -16,7 +17,6 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
 
     >>> train, test = tf.keras.utils.split_dataset(np.arange(10), left_size=0.8)
     """
-    import penstock as tf
     if isinstance(dataset, tf.data.Dataset):
         elements = list(dataset)
         if shuffle:

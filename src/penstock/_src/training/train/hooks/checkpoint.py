@@ -8,6 +8,9 @@ from penstock._src.base import tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
+from penstock._src.graph.graph_util import write_graph
+from penstock._src.graph.messages import SessionLog
+from penstock._src.graph.meta_graph import create_meta_graph_def
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
 from penstock._src.training.train.hooks.reporting import writer_for
 from penstock._src.training.train.hooks.stopping import step_tensor
@@ -71,7 +74,6 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer.update_last_triggered_step(step)
 
     def _write_graph(self, graph: Any) -> None:
-        from penstock._src.graph.graph_util import write_graph
         write_graph(graph.as_graph_def(add_shapes=True), self._checkpoint_dir, "graph.pbtxt")
 
     def before_run(self, run_context: Any) -> Any:
@@ -103,7 +105,6 @@ class CheckpointSaverHook(SessionRunHook):
             listener.before_save(session, step)
         self._get_saver().save(session, self._save_path, global_step=step)
         if self._summary_writer is not None:
-            from penstock._src.graph.messages import SessionLog
             log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._save_path)
             self._summary_writer.add_session_log(log, step)
         stop = False
@@ -131,7 +132,6 @@ class CheckpointSaverHook(SessionRunHook):
 
 def graph_and_saver(graph: Any, saver: Any) -> Any:
     """The MetaGraphDef of a graph with how it is saved."""
-    from penstock._src.graph.meta_graph import create_meta_graph_def
     return create_meta_graph_def(graph_def=graph.as_graph_def(add_shapes=True), saver_def=saver.saver_def if saver else None)
 
 

@@ -9,7 +9,11 @@ import numpy as np
 
 from penstock._src.base import tf_logging
 from penstock._src.base.api import export
+from penstock._src.execute.timeline import Timeline
 from penstock._src.graph import context, messages
+from penstock._src.graph.messages import SessionLog, Summary
+from penstock._src.io.paths import write_atomically
+from penstock._src.training.summary.file_writer import FileWriterCache
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
 from penstock._src.training.train.hooks.stopping import step_tensor
 from penstock._src.training.train.hooks.timer import NeverTriggerTimer, SecondOrStepTimer
@@ -23,7 +27,6 @@ def graph_element(of: Any) -> Any:
 def writer_for(given: Any, folder: str | None) -> Any:
     """A summary writer: the given one, or one for a folder, which hooks share."""
     if given is None and folder:
-        from penstock._src.training.summary.file_writer import FileWriterCache
         return FileWriterCache.get(folder)
     return given
 
@@ -124,7 +127,6 @@ class StepCounterHook(SessionRunHook):
     def _log_and_record(self, elapsed_steps: Any, elapsed_time: float, global_step: int) -> None:
         rate = elapsed_steps / elapsed_time if elapsed_time else float("inf")
         if self._summary_writer is not None:
-            from penstock._src.graph.messages import Summary
             value = Summary.Value(tag=self._summary_tag, simple_value=rate)
             self._summary_writer.add_summary(Summary(value=[value]), global_step)
         tf_logging.info("%s: %g", self._summary_tag, rate)
@@ -176,7 +178,6 @@ class SummarySaverHook(SessionRunHook):
         if self._next_step is None or self._request_summary:
             step = int(run_context.session.run(self._global_step_tensor))
         if self._next_step is None:
-            from penstock._src.graph.messages import SessionLog
             self._summary_writer.add_session_log(SessionLog(status=SessionLog.START), step)
         if self._request_summary:
             self._timer.update_last_triggered_step(step)
@@ -232,8 +233,6 @@ class ProfilerHook(SessionRunHook):
         self._next_step = step + 1
 
     def _save(self, step: int, metadata: Any) -> None:
-        from penstock._src.execute.timeline import Timeline
-        from penstock._src.io.paths import write_atomically
         trace = Timeline(metadata.step_stats).generate_chrome_trace_format(self._show_dataflow, self._show_memory)
         path = self._output_file.format(step)
         write_atomically(path, trace.encode())

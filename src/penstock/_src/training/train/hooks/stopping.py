@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import tf_logging
+from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.training.train.global_step import get_global_step
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
@@ -123,7 +123,6 @@ class FinalOpsHook(SessionRunHook):
 
     def end(self, session: Any) -> None:
         """Runs the final ops."""
-        from penstock._src.base import errors
         if self._final_ops is None:
             return
         try:

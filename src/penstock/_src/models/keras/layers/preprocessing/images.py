@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import penstock
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.layers.parts import described, dims_of
@@ -33,7 +34,6 @@ class ImageLayer(PreprocessingLayer):
 
 def resized(images: Any, size: Any, method: str) -> Any:
     """Images in another size, as floats."""
-    import penstock
     return tf.cast(penstock.image.resize(images, size, method=method), images.dtype)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock
 from penstock._src.base.api import export
 from penstock._src.models.keras.layers.parts import dims_of
 from penstock._src.models.keras.layers.preprocessing.base import PreprocessingLayer, names
@@ -90,7 +91,6 @@ class TextVectorization(PreprocessingLayer):
                 text = tf.strings.regex_replace(text, _PUNCTUATION, "")
         if self.split is not None and len(text.shape) > 1:
             text = tf.squeeze(text, axis=-1)
-        import penstock
         if callable(self.split):
             text = self.split(text)
         elif self.split == "whitespace":
