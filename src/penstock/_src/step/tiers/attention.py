@@ -169,7 +169,8 @@ class _Attention:
 
     # -- what the probabilities are used for ------------------------------------------------------------------------
     def _find_uses(self) -> None:
-        self.out = self.back = None
+        self.out: Any = None
+        self.back: Any = None
         muls = []
         for user, through in _consumers(self.softmax):
             if user.target is aten.bmm.default:
@@ -208,7 +209,7 @@ class _Attention:
     def _gradient(self, users: list) -> dict[str, Any]:
         """The products of the gradient, from the two multiplications with the probabilities that it has."""
         _require(len(users) == 2 and all(u.target is aten.mul.Tensor for u in users))
-        last = next((u for u in users if _other(u, self.softmax).target is aten.sub.Tensor), None)
+        last: Any = next((u for u in users if _other(u, self.softmax).target is aten.sub.Tensor), None)
         _require(last is not None)
         first = users[0] if users[1] is last else users[1]
         of_p, total = _other(last, self.softmax).args
@@ -221,9 +222,9 @@ class _Attention:
         same = views.layout(of_p, True).dims[-2:]
         out_gradient, values = self._operands(product.base, *same)
         _require(values == self.v)                                     # (batch, columns, depth) in both
-        _, given, _ = self.back                                        # type: ignore[misc]
+        _, given, _ = self.back
         _require(given == out_gradient)
-        found = {"out": out_gradient}
+        found: dict[str, Any] = {"out": out_gradient}
         for user, through in _consumers(self._undo(last)):
             _require(user.target is aten.bmm.default)
             over, other, transposed = self._role(user, through, self.of_scores)
@@ -243,8 +244,8 @@ class _Attention:
             if kind == "cast":
                 _require(views.is_cast(node))
             elif kind == "where":
-                mask = _constant(self.graph, node.args[0]) if node.target is aten.where.self else None
-                _require(isinstance(mask, torch.Tensor) and bool((mask == self.scores.keep).all()) and
+                mask: Any = _constant(self.graph, node.args[0]) if node.target is aten.where.self else None
+                _require(isinstance(mask, torch.Tensor) and torch.equal(*torch.broadcast_tensors(mask, self.scores.keep)) and
                          _constant(self.graph, node.args[2]) == 0)
             elif kind == "times":
                 _require(node.target is aten.mul.Tensor)
@@ -293,7 +294,7 @@ class _Attention:
         with g.inserting_before(first):
             of_out = self._four(self.gradient["out"], dtype, outer)             # type: ignore[index]
             dq, dk, dv = kernel.backward(g, of_out, given, kept, bias, causal, self.scores.scale)
-        self._substitute(self.back[0], dv, (*outer, sizes[1], value_depth), self.back[2])         # type: ignore[index]
+        self._substitute(self.back[0], dv, (*outer, sizes[1], value_depth), self.back[2])
         self._substitute(self.gradient["columns"][0], dq, (*outer, sizes[0], depth), self.gradient["columns"][1])  # type: ignore
         self._substitute(self.gradient["rows"][0], dk, (*outer, sizes[1], depth), self.gradient["rows"][1])  # type: ignore
 

@@ -5,6 +5,8 @@ product over all rows of the batch: no product per element is stored.
 """
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from penstock._src.step.tiers import views
@@ -24,20 +26,22 @@ def join_sums(graph: torch.fx.GraphModule) -> int:
 
 
 def _joined(g: torch.fx.Graph, node: torch.fx.Node) -> bool:
-    x, axes = node.args[0], node.args[1]
-    made = views.layout(x)                                             # type: ignore[arg-type]
+    given: Any = node.args
+    x, axes = given[:2]
+    made = views.layout(x)
     if made.base.target is not aten.bmm.default or not axes:
         return False
     batch, rows, columns = views.shape_of(made.base)
     rank = len(made.dims)
-    summed = sorted(a % rank for a in axes)                            # type: ignore[union-attr]
+    summed = sorted(a % rank for a in axes)
     over = views.canonical([a for i in summed for a in made.dims[i]])
     left = [d for i, d in enumerate(made.dims) if i not in summed and d]
     whole = [views.canonical(d) for d in views.whole((batch, rows, columns))]
     if batch == 1 or over != whole[0] or left not in ([whole[1], whole[2]], [whole[2], whole[1]]):
         return False
-    a, b = made.base.args
-    inner = views.shape_of(a)[2]                                       # type: ignore[arg-type]
+    operands: Any = made.base.args
+    a, b = operands
+    inner = views.shape_of(a)[2]
     dtype = node.meta["val"].dtype
     with g.inserting_before(node):
         a = views.call(g, aten.reshape.default, (views.call(g, aten.permute.default, (a, [1, 0, 2])), [rows, batch * inner]))
