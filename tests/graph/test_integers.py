@@ -1,6 +1,7 @@
-"""Integers that a type cannot hold are errors, wherever a Python or numpy value becomes a tensor. They never wrap around.
+"""Integers with more bits than a type are errors, wherever a Python or numpy value becomes a tensor.
 
-TensorFlow 2.21 raises the same ValueError for what does not fit in int64, and wraps around below that.
+TensorFlow 2.21 raises the same ValueError for what does not fit in int64, and wraps around below that. The bits of a type may
+be given as signed or as unsigned integers, there and here.
 """
 import numpy as np
 import pytest
@@ -35,12 +36,21 @@ def test_the_limits_of_every_type(kind, graph):
                 assert made.shape == array.shape
                 if not graph:
                     assert made.numpy().ravel()[-1] == good
-        for bad in (int(dtype.min) - 1, int(dtype.max) + 1, -2**64, 2**64, 2**100):
+        bits = 8 * dtype.size
+        for bad in (-2**(bits - 1) - 1, 2**bits, -2**64, 2**64, 2**100):
             for value in forms(bad):
                 with pytest.raises(ValueError, match=WORDS):
                     tf.constant(value, dtype)
                 with pytest.raises(ValueError, match=WORDS):
                     tf.convert_to_tensor(value, dtype)
+
+
+def test_bits_may_be_given_as_signed_or_unsigned():
+    for value, kind, right in ((-1, tf.uint8, 255), ([-128], tf.uint8, [128]), (255, tf.int8, -1), (0xFFFFFFFF, tf.int32, -1),
+                               (np.int64(-1), tf.uint32, 2**32 - 1), ([0x80000000, 1], tf.int32, [-2**31, 1])):
+        assert tf.constant(value, kind).numpy().tolist() == right
+        with tf.Graph().as_default(), v1.Session() as sess:
+            assert sess.run(tf.constant(value, kind)).tolist() == right
 
 
 def test_the_default_type_is_wide_enough_or_an_error():

@@ -347,13 +347,17 @@ def from_torch(torch_dtype: _torch.dtype) -> DType:
 
 
 def exact_cast(array: np.ndarray, wanted: Any) -> np.ndarray:
-    """An array in another numpy type; integers that the type cannot hold are a ValueError, and never wrap around."""
+    """An array in another numpy type. Integers that have more bits than the type are a ValueError.
+
+    The bits of a type may be given as signed or as unsigned integers, as programs for TensorFlow do: 0xFFFFFFFF is -1 as
+    int32, and -1 is 255 as uint8.
+    """
     wanted = np.dtype(wanted)
     both = array.dtype.kind in "iu" and wanted.kind in "iu"
     if both and array.size and not np.can_cast(array.dtype, wanted):
-        limits, low, high = np.iinfo(wanted), int(array.min()), int(array.max())
-        if low < limits.min or high > limits.max:
-            raise out_of_range(low if low < limits.min else high, wanted)
+        low, high, bits = int(array.min()), int(array.max()), 8 * wanted.itemsize
+        if low < -2 ** (bits - 1) or high >= 2 ** bits:
+            raise out_of_range(low if low < -2 ** (bits - 1) else high, wanted)
     return array.astype(wanted)
 
 
