@@ -48,7 +48,7 @@ walk(tf)
 assert len(before) > 100
 heavy = [m for m in ("penstock._src.models.keras", "penstock._src.training.train") if m in sys.modules]
 assert not heavy, heavy                                  # looking around has loaded nothing
-assert hasattr(tf, "profiler") == (tf.__name__ != "penstock")
+assert hasattr(tf, "profiler")
 for name, listed in before.items():
     module = sys.modules[name]
     assert [n for n in listed if not hasattr(module, n)] == [], name
@@ -57,7 +57,7 @@ for name, listed in before.items():
     assert set(stars) - {{"__builtins__"}} == {{n for n in listed if not n.startswith("_")}} == set(module.__all__), name
 for found in pkgutil.walk_packages(sys.modules["penstock._src"].__path__, "penstock._src."):
     importlib.import_module(found.name)
-assert hasattr(tf, "profiler") == (tf.__name__ != "penstock")
+assert hasattr(tf, "profiler")
 for name, listed in before.items():
     assert dir(sys.modules[name]) == listed, name
 """

@@ -130,4 +130,4 @@ def test_nobody_presses_a_key(capsys):
     canvas.start_event_loop()
     canvas.start_event_loop(timeout=-1)
     canvas.start_event_loop(2)
-    assert canvas.waited == 2 and capsys.readouterr().err.count("going on") == 2
+    assert canvas.waited == 2 and capsys.readouterr().err.count("continuing") == 2
