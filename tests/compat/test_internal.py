@@ -240,3 +240,93 @@ def test_argument_lists_are_seen_through_decorators():
     spec = inspection.getfullargspec(tf.rank)
     assert (spec.args, spec.defaults, spec.annotations) == (["input", "name"], (None,), {})
     assert inspection.isfunction(tf.rank)
+
+
+class Reading:
+    """A class of a library that layers take and return: a tensor, and how it came about."""
+
+    def __init__(self, value, source):
+        self.value, self.source = value, source
+
+    shape = property(lambda self: self.value.shape)
+    dtype = property(lambda self: self.value.dtype)
+
+    def __tf_tensor__(self, dtype=None, name=None):
+        return tf.convert_to_tensor(self.value, dtype, name=name)
+
+
+class Read(tf.keras.layers.Layer):
+    """Returns a Reading."""
+
+    def call(self, inputs):
+        return Reading(inputs * 2.0, "doubled")
+
+
+def test_registered_classes_are_symbolic_tensors_of_models():
+    tf.keras.__internal__.utils.register_symbolic_tensor_type(Reading)
+    x = tf.keras.Input([3])
+    reading = Read()(x)
+    assert isinstance(reading, Reading) and isinstance(reading, tf.keras.__internal__.KerasTensor)
+    model = tf.keras.Model(x, [reading, tf.keras.layers.Dense(2, kernel_initializer="ones")(reading)])
+    first, second = model(np.ones([4, 3], np.float32))
+    assert isinstance(first, Reading) and first.source == "doubled"
+    np.testing.assert_array_equal(first.value, np.full([4, 3], 2.0))
+    np.testing.assert_array_equal(second, np.full([4, 2], 6.0))
+    assert isinstance(Read()(tf.ones([1, 3])), Reading)
+
+
+def test_keras_tensors_have_types():
+    types = tf.keras.__internal__
+    dense, sparse, ragged = (tf.keras.Input([None], **{k: True} if k else {}) for k in ("", "sparse", "ragged"))
+    assert all(isinstance(x, types.KerasTensor) for x in (dense, sparse, ragged))
+    assert [isinstance(x, types.SparseKerasTensor) for x in (dense, sparse, ragged)] == [False, True, False]
+    assert [isinstance(x, types.RaggedKerasTensor) for x in (dense, sparse, ragged)] == [False, False, True]
+    assert not isinstance(tf.ones([3]), types.KerasTensor)
+
+
+def test_optimizers_have_legacy_forms():
+    convert = tf.keras.__internal__.optimizers.convert_to_legacy_optimizer
+    made = convert(tf.keras.optimizers.Adam(0.5, beta_1=0.25, weight_decay=0.1))
+    assert type(made) is tf.keras.optimizers.legacy.Adam
+    assert (float(made.learning_rate), made.get_config()["beta_1"]) == (0.5, 0.25)
+    assert convert(made) is made
+    with pytest.raises(ValueError, match="legacy"):
+        convert(tf.keras.optimizers.Lion())
+
+
+def test_functions_return_what_they_capture():
+    outer = tf.Variable([1.0, 2.0]).read_value()
+    with tf.keras.backend.get_graph().as_default() as graph:
+        inner = graph.capture(outer)
+    np.testing.assert_array_equal(tf.keras.backend.function([], [inner])([])[0], [1.0, 2.0])
+
+
+def test_metrics_of_a_process():
+    from penstock._src.compat.internal import monitoring
+    gauge = tf.__internal__.monitoring.BoolGauge("/library/used", "what is used", "name")
+    gauge.get_cell("a").set(True)
+    assert gauge.get_cell("a").value() is True and gauge.get_cell("b").value() is False
+    with pytest.raises(ValueError, match="expects taking 1 labels"):
+        gauge.get_cell()
+    counter = monitoring.Counter("/library/calls", "calls")
+    counter.get_cell().increase_by(3)
+    counter.get_cell().increase_by(2)
+    assert counter.get_cell().value() == 5
+    sampler = monitoring.Sampler("/library/sizes", monitoring.ExponentialBuckets(1.0, 2.0, 3), "sizes")
+    for size in (0.5, 1.0, 3.0, 100.0):
+        sampler.get_cell().add(size)
+    assert sampler.get_cell().value() == [1, 1, 1, 1]
+
+
+def test_lists_of_modules_are_lists():
+    module = tf.Module()
+    module.parts = [1, 2]
+    assert type(module.parts) is not list
+    assert tf.__internal__.nest.map_structure_up_to(module.parts, lambda a, b: a + b, module.parts, [10, 20]) == [11, 22]
+
+
+def test_parallel_loops():
+    from penstock._src.ops.control import vectorized
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(vectorized.pfor(lambda i: tf.reduce_sum(tf.gather(x, i)), 2), [3.0, 7.0])
+    np.testing.assert_array_equal(vectorized.for_loop(lambda i: tf.gather(x, i) * 2.0, tf.float32, 2), x * 2.0)

@@ -25,6 +25,7 @@ _attach(__name__, "v2", "__internal__.", {
     "feature_column",
     "function",
     "mixed_precision",
+    "monitoring",
     "nest",
     "ops",
     "saved_model",

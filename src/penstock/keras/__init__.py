@@ -10,6 +10,7 @@ _attach(__name__, "v2", "keras.", {
     "Model": "models.keras.engine.training",
     "Sequential": "models.keras.engine.sequential",
 }, (
+    "__internal__",
     "activations",
     "applications",
     "backend",

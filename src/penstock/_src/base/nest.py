@@ -392,6 +392,7 @@ def _check_shallow_type(shallow, deep) -> None:
     alike = (
         isinstance(deep, type(shallow))
         or isinstance(deep, Mapping) and isinstance(shallow, Mapping)
+        or isinstance(deep, list) and isinstance(shallow, list)           # the lists of modules and models, too
         or _same_named(type(shallow), type(deep))
         or {_kind(type(shallow), True), _kind(type(deep), True)} == {_COMPOSITE, _SPEC}
     )

@@ -101,6 +101,9 @@ class ConcreteFunction:
         """Puts the function into the library of a graph."""
         add_to_library(g if g is not None else context.current_graph(), self.graph_function)
 
+    def add_gradient_functions_to_graph(self, g: Any = None) -> None:
+        """Changes nothing: a graph gets the functions for gradients when gradients are taken in it."""
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with tensors, by position or by name."""
         return self.call_flat(self.flat_arguments(args, kwargs))

@@ -122,6 +122,7 @@ def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, An
             copies.setdefault(id(old), new)
     for made, i, t in back:
         made._update_input(i, copies[id(t)])
+    copies.update((id(t), copy_of(t)) for t in tensors if id(t) not in copies)         # captures that are wanted themselves
     taken = {id(outer) for outer, _ in target.captures}
     target.watched_variables.update((i, v) for i, v in source.watched_variables.items() if id(v.handle) in taken)
     target.outputs = [copies[id(t)] for t in tensors]

@@ -17,12 +17,12 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
     ops.gradients_impl ops.histogram_ops ops.critical_section_ops ops.custom_gradient
-    ops.distributions.util ops.partitioned_variables ops.ragged.ragged_tensor ops.list_ops ops.parallel_for
-    ops.parallel_for.control_flow_ops ops.parallel_for.gradients ops.cond_v2 ops.while_v2 ops.unconnected_gradients
+    ops.distributions.util ops.partitioned_variables ops.ragged.ragged_tensor ops.list_ops ops.parallel_for.gradients
+    ops.cond_v2 ops.while_v2 ops.unconnected_gradients
     ops.math_grad ops.nn_grad ops.boosted_trees_ops ops.tensor_forest_ops training.saveable_object training.tracking
     training.saving platform.parameterized platform.self_check platform.status_bar util.protobuf util.serialization
     util.lock_util util.memory client.client_lib client.notebook eager.core eager.def_function eager.tape eager.profiler
-    eager.execute eager.monitoring summary.plugin_asset profiler.pprof_profiler data.util data.util.sparse module.module
+    eager.execute summary.plugin_asset profiler.pprof_profiler data.util data.util.sparse module.module
     distribute.distribute_coordinator distribute.estimator_training
 layers: layers layers.base layers.convolutional layers.core layers.layers layers.normalization layers.pooling
 keras: keras
@@ -33,7 +33,9 @@ estimator: estimator
 feature_column: feature_column
 feature_column @compat.programs.inside.columns: feature_column.feature_column feature_column.feature_column_v2
     feature_column.feature_column_lib
-data: data data.dataset_ops data.ops data.ops.dataset_ops data.ops.iterator_ops data.ops.readers
+data: data data.dataset_ops data.ops data.ops.dataset_ops data.ops.readers
+data @data.datasets.iterators: data.ops.iterator_ops
+. @ops.control.vectorized: ops.parallel_for ops.parallel_for.control_flow_ops
 profiler: profiler profiler.tfprof_logger profiler.profiler
 distribute: distribute training.distribution_strategy_context training.distribute distribute.distribute_lib
     distribute.mirrored_strategy distribute.cross_device_ops distribute.distribution_strategy_context distribute.reduce_util
@@ -63,6 +65,7 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.programs.inside.pywrap: pywrap_tfe
 @compat.programs.inside.mode_keys: saved_model.model_utils.mode_keys
 @graph.type_registry: framework.type_spec_registry
+@compat.internal.monitoring: eager.monitoring
 @graph.composite_tensor: framework.composite_tensor
 @graph.node @graph.type_spec: framework.tensor
 . @graph.type_spec: framework.tensor_spec framework.type_spec

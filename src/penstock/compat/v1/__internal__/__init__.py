@@ -24,6 +24,7 @@ _attach(__name__, "v1", "__internal__.", {
     "feature_column",
     "function",
     "mixed_precision",
+    "monitoring",
     "nest",
     "ops",
     "saved_model",

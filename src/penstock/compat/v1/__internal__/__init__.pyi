@@ -7,6 +7,7 @@ from penstock.compat.v1.__internal__ import eager_context as eager_context
 from penstock.compat.v1.__internal__ import feature_column as feature_column
 from penstock.compat.v1.__internal__ import function as function
 from penstock.compat.v1.__internal__ import mixed_precision as mixed_precision
+from penstock.compat.v1.__internal__ import monitoring as monitoring
 from penstock.compat.v1.__internal__ import nest as nest
 from penstock.compat.v1.__internal__ import ops as ops
 from penstock.compat.v1.__internal__ import saved_model as saved_model

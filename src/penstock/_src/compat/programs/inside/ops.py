@@ -1,4 +1,4 @@
-"""Of `framework.ops`, `framework.smart_cond`, `ops.control_flow_ops`, `ops.variables` and `ops.resource_variable_ops`."""
+"""Of `framework.ops`, `framework.smart_cond`, `ops.control_flow_ops`, `ops.control_flow_util` and the modules of variables."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -58,6 +58,11 @@ def smart_constant_value(pred: Any) -> bool | None:
         return bool(pred)
     known = tf.get_static_value(tf.convert_to_tensor(pred))
     return None if known is None else bool(known)
+
+
+def GraphOrParentsInXlaContext(graph: Any) -> bool:
+    """Whether a graph is built for XLA: never, penstock compiles graphs without it (`tf.xla.experimental.jit_scope`)."""
+    return False
 
 
 def convert_n_to_tensor(values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> list:

@@ -197,7 +197,7 @@ def manual_variable_initialization(value: bool) -> None:
     _flags["manual_init"] = bool(value)
 
 
-@export("keras.backend.track_variable")
+@export("keras.backend.track_variable", v2=["keras.__internal__.backend.track_variable"])
 def track_variable(variable: Any) -> None:
     """Remembers a variable, for `get_session` to initialize."""
     if context.executing_eagerly():
@@ -223,7 +223,9 @@ def _tracked(graph: Any) -> list:
     return found
 
 
-def _initialize_variables(session: Any) -> None:
+@export(v2=["keras.__internal__.backend.initialize_variables"])
+def initialize_variables(session: Any) -> None:
+    """Initializes the variables of Keras in the graph of a session that have no value yet."""
     fresh = [v for v in _tracked(session.graph) if not getattr(v, "_keras_initialized", False)]
     if not fresh:
         return
@@ -268,7 +270,7 @@ def get_session(op_input_list: Any = ()) -> Any:
     session = _get_session(op_input_list)
     if not _flags["manual_init"]:
         with session.graph.as_default():
-            _initialize_variables(session)
+            initialize_variables(session)
     return session
 
 

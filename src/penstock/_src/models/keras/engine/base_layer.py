@@ -28,7 +28,13 @@ from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.keras import mixed_precision, regularizers
 from penstock._src.models.keras.autocast import AutoCastVariable
-from penstock._src.models.keras.engine.call_context import current, in_eager_or_function, in_keras_graph, is_symbolic
+from penstock._src.models.keras.engine.call_context import (
+    current,
+    in_eager_or_function,
+    in_keras_graph,
+    is_registered,
+    is_symbolic,
+)
 from penstock._src.models.keras.engine.connectivity import Connected
 from penstock._src.models.keras.engine.input_spec import InputSpec, assert_input_compatibility
 from penstock._src.models.keras.engine.layer_losses import Losing, PerThread
@@ -518,7 +524,7 @@ def _converted(x: Any) -> Any:
 
 
 def _tensor_of(x: Any) -> Any:
-    return x if isinstance(x, Tensor) or hasattr(x, "_type_spec") else convert(x)
+    return x if isinstance(x, Tensor) or hasattr(x, "_type_spec") or is_registered(x) else convert(x)
 
 
 def _as_shapes(shapes: Any) -> Any:

@@ -9,14 +9,16 @@ import threading
 from typing import Any
 
 from penstock._src.base import nest
-from penstock._src.base.api import LazyModule
+from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
+from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.state.variables.variable import Variable
 
 backend = LazyModule("penstock._src.models.keras.backend")
 KERAS_GRAPH = "keras_graph"
+_registered: tuple[type, ...] = ()
 
 
 class CallContext(threading.local):
@@ -79,12 +81,30 @@ def in_eager_or_function() -> bool:
     return context.executing_eagerly() or in_function()
 
 
+@export(v2=["keras.__internal__.utils.register_symbolic_tensor_type"])
+def register_symbolic_tensor_type(cls: type) -> None:
+    """Lets layers take and return instances of `cls`, which convert to tensors, as they take and return tensors.
+
+    >>> tf.keras.__internal__.utils.register_symbolic_tensor_type(Distribution)
+    """
+    global _registered
+    if cls not in _registered:
+        _registered += (cls,)
+
+
+def is_registered(x: Any) -> bool:
+    """Whether x is an instance of a class that `register_symbolic_tensor_type` was given."""
+    return isinstance(x, _registered)
+
+
 def is_symbolic(x: Any) -> bool:
     """Whether x stands for a value that only a run will know."""
     if isinstance(x, Tensor):
         return not hasattr(x, "_value")
     if isinstance(x, Variable):
         return getattr(x, "_keras_history", None) is not None or not context.executing_eagerly()
+    if is_registered(x):
+        return is_symbolic(convert(x))
     if isinstance(x, SparseTensor) or hasattr(x, "_type_spec") and not isinstance(x, (type, str)):
         parts = nest.flatten(x, expand_composites=True)
         return any(p is not x and is_symbolic(p) for p in parts)

@@ -4,8 +4,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from penstock._src.base import nest
+from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.sparse_tensor import SparseTensor
 
 
 class KerasHistory(NamedTuple):
@@ -13,6 +15,43 @@ class KerasHistory(NamedTuple):
     layer: Any
     node_index: int
     tensor_index: int
+
+
+class _OfLayers(type):
+    """Classes for `isinstance`: symbolic tensors are tensors of a graph that name the layer they come from."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return getattr(x, "_keras_history", None) is not None and cls.holds(x)
+
+
+@export(v2=["keras.__internal__.KerasTensor"])
+class KerasTensor(metaclass=_OfLayers):
+    """What `Input` and calls of layers on symbolic tensors return: `isinstance(x, KerasTensor)`."""
+
+    @staticmethod
+    def holds(x: Any) -> bool:
+        """Whether x is of the kind, if it came out of a layer."""
+        return True
+
+
+@export(v2=["keras.__internal__.SparseKerasTensor"])
+class SparseKerasTensor(KerasTensor):
+    """Those of them that are sparse."""
+
+    @staticmethod
+    def holds(x: Any) -> bool:
+        """Whether x is sparse."""
+        return isinstance(x, SparseTensor)
+
+
+@export(v2=["keras.__internal__.RaggedKerasTensor"])
+class RaggedKerasTensor(KerasTensor):
+    """Those of them that are ragged."""
+
+    @staticmethod
+    def holds(x: Any) -> bool:
+        """Whether x is ragged."""
+        return hasattr(x, "row_splits")
 
 
 def int_shape(x: Any) -> tuple | None:

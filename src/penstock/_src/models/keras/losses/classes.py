@@ -53,6 +53,7 @@ class Loss:
         return Reduction.SUM_OVER_BATCH_SIZE if self.reduction == AUTO else self.reduction
 
 
+@export(v2=["keras.__internal__.losses.LossFunctionWrapper"])
 class LossFunctionWrapper(Loss):
     """A loss made of a function, with arguments for it."""
 

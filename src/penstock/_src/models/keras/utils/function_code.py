@@ -19,7 +19,7 @@ _own: set[bytes] = set()                # digests of the code that was written h
 _flags = {"unsafe": False}
 
 
-@export(v2=["keras.config.enable_unsafe_deserialization"])
+@export(v2=["keras.config.enable_unsafe_deserialization", "keras.__internal__.enable_unsafe_deserialization"])
 def enable_unsafe_deserialization() -> None:
     """Lets models that others wrote bring Python code (Lambda layers). Only for files that you trust."""
     _flags["unsafe"] = True
