@@ -330,3 +330,16 @@ def test_parallel_loops():
     x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
     np.testing.assert_array_equal(vectorized.pfor(lambda i: tf.reduce_sum(tf.gather(x, i)), 2), [3.0, 7.0])
     np.testing.assert_array_equal(vectorized.for_loop(lambda i: tf.gather(x, i) * 2.0, tf.float32, 2), x * 2.0)
+
+
+def test_layers_take_their_first_argument_by_keyword():
+    class Shift(tf.keras.layers.Layer):
+        def call(self, observation, step=1.0):
+            return observation + step
+    np.testing.assert_array_equal(Shift()(observation=tf.ones([2])), [2.0, 2.0])
+    np.testing.assert_array_equal(Shift()(step=3.0, observation=tf.ones([2])), [4.0, 4.0])
+    x = tf.keras.Input([2])
+    model = tf.keras.Model(x, Shift()(observation=x, step=2.0))
+    np.testing.assert_array_equal(model(inputs=tf.ones([1, 2])), [[3.0, 3.0]])
+    with pytest.raises(ValueError, match="first argument"):
+        Shift()(step=3.0)

@@ -46,6 +46,8 @@ backend = LazyModule("penstock._src.models.keras.backend")
 _KEYWORDS = frozenset(("input_dim", "input_shape", "batch_input_shape", "batch_size", "weights", "activity_regularizer",
                        "autocast", "implementation"))
 
+_BY_KEYWORD: Any = object()               # stands for the first argument of a call that has it as a keyword
+
 
 def to_snake_case(name: str) -> str:
     """"Conv2DTranspose" as "conv2d_transpose"."""
@@ -199,7 +201,9 @@ class Layer(Connected, Losing, Weighted):
         return nest.map_structure(lambda s: TensorSpec(dtype=dtype, shape=s), shapes)
 
     # -- the call ----------------------------------------------------------------------------------------------------
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any = _BY_KEYWORD, *args: Any, **kwargs: Any) -> Any:
+        if inputs is _BY_KEYWORD:
+            inputs = self._first_argument(kwargs)
         flat = nest.flatten(inputs)
         if any(isinstance(x, (np.ndarray, float, int)) for x in flat):
             inputs = nest.map_structure(_converted, inputs)
@@ -235,6 +239,13 @@ class Layer(Connected, Losing, Weighted):
                 if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
                     self._set_inputs(inputs, outputs)
             return outputs
+
+    def _first_argument(self, kwargs: dict[str, Any]) -> Any:
+        """Takes the first argument of `call`, whatever its name is, out of the keywords."""
+        first = self._call_fn_args[0] if self._call_fn_args else None
+        if first not in kwargs:
+            raise ValueError("The first argument to `Layer.call` must always be passed.")
+        return kwargs.pop(first)
 
     def _mask_argument(self, inputs: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The masks of the inputs, and whether they were added to the arguments here."""
