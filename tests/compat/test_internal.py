@@ -343,3 +343,19 @@ def test_layers_take_their_first_argument_by_keyword():
     np.testing.assert_array_equal(model(inputs=tf.ones([1, 2])), [[3.0, 3.0]])
     with pytest.raises(ValueError, match="first argument"):
         Shift()(step=3.0)
+
+
+def test_the_behavior_of_a_process_does_not_depend_on_the_graph():
+    assert tf.__internal__.tf2.enabled()
+    with tf.Graph().as_default():
+        assert tf.__internal__.tf2.enabled() and not tf.executing_eagerly()
+
+
+def test_bounded_specs_are_made_from_specs_of_arrays():
+    from penstock._src.graph.type_spec import BoundedTensorSpec
+
+    class ArraySpec:
+        shape, dtype, name = (2,), np.dtype(np.int32), "actions"
+    made = BoundedTensorSpec.from_spec(ArraySpec())
+    assert (made.dtype, made.name) == (tf.int32, "actions")
+    assert (made.minimum, made.maximum) == (tf.int32.min, tf.int32.max)

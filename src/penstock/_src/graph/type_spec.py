@@ -328,8 +328,9 @@ class BoundedTensorSpec(TensorSpec):
     @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> BoundedTensorSpec:
         """A bounded spec from any spec; bounds default to those of the dtype."""
-        return cls(spec.shape, spec.dtype, getattr(spec, "minimum", spec.dtype.min),
-                   getattr(spec, "maximum", spec.dtype.max), name or spec.name)
+        dtype = dtypes.as_dtype(spec.dtype)                  # specs of arrays have numpy's
+        return cls(spec.shape, dtype, getattr(spec, "minimum", dtype.min), getattr(spec, "maximum", dtype.max),
+                   name or spec.name)
 
     def _serialize(self) -> tuple:
         return self._shape, self._dtype, self._minimum, self._maximum, self._name

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import penstock
 import penstock.compat.v1 as tf
+from penstock._src.graph import context
 
 
 def __getattr__(name: str) -> bool:
@@ -14,8 +15,8 @@ def __getattr__(name: str) -> bool:
 
 
 def enabled() -> bool:
-    """Whether TensorFlow 2's behavior is on."""
-    return penstock.executing_eagerly()
+    """Whether the process has TensorFlow 2's behavior, also where a graph or a function is being built."""
+    return context.process.eager
 
 
 def IS_IN_GRAPH_MODE() -> bool:  # noqa: N802
