@@ -371,3 +371,22 @@ def test_arrays_of_graphs_without_functional_loops():
         y = tf1.autograph.to_graph(squares)(x)
         value, slope = sess.run([y, tf1.gradients(y, x)[0]], {x: [[1, 2], [3, 4]]})
     assert value.tolist() == [[1, 4], [9, 16]] and slope.tolist() == [[2, 4], [6, 8]]
+
+
+def test_annotated_variables_of_blocks():
+    @tf.function
+    def f(x, n):
+        if tf.reduce_sum(x) > 0:
+            y: tf.Tensor = x * 2.0
+        else:
+            y: tf.Tensor
+            y = -x
+        total: tf.Tensor = C(0.0)
+        for i in tf.range(n):
+            step: tf.Tensor = tf.cast(i, tf.float32)
+            total = total + step
+        return y, total
+    y, total = f(C([1.0, 2.0]), C(4))
+    assert y.numpy().tolist() == [2.0, 4.0] and total == 6.0
+    y, total = f(C([-1.0, -2.0]), C(3))
+    assert y.numpy().tolist() == [1.0, 2.0] and total == 3.0

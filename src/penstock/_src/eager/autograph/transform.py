@@ -107,6 +107,11 @@ class _Transformer(ast.NodeTransformer):
             out.extend(new if isinstance(new, list) else [new])
         return out
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        """Drops the annotation, which functions do not evaluate: a name cannot be annotated and `nonlocal`."""
+        made = ast.Pass() if node.value is None else ast.Assign([node.target], self.visit(node.value))
+        return ast.copy_location(made, node)
+
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         n = next(self._numbers)
         state = self._state([*node.body, *node.orelse], node.ag_live)  # type: ignore[attr-defined]
