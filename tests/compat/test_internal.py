@@ -359,3 +359,20 @@ def test_bounded_specs_are_made_from_specs_of_arrays():
     made = BoundedTensorSpec.from_spec(ArraySpec())
     assert (made.dtype, made.name) == (tf.int32, "actions")
     assert (made.minimum, made.maximum) == (tf.int32.min, tf.int32.max)
+
+
+def test_dictionaries_of_modules_are_packed():
+    module = tf.Module()
+    module.parts = {"b": 1, "a": 2}
+    packed = tf.nest.map_structure(lambda x: x * 10, module.parts)
+    assert dict(packed) == {"b": 10, "a": 20}
+
+
+@pytest.mark.parametrize("model", [lambda x, y: tf.keras.Model(x, y), lambda x, y: tf.keras.Sequential([tf.keras.Input([2])])])
+def test_the_input_spec_of_a_model_can_be_set(model):
+    x = tf.keras.Input([2])
+    made = model(x, tf.keras.layers.Dense(2)(x))
+    made.input_spec = tf.keras.layers.InputSpec(ndim=2)
+    assert made.input_spec.ndim == 2
+    made.input_spec = None
+    assert made.input_spec is None

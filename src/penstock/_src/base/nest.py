@@ -37,9 +37,9 @@ def _mapping_items(x: Mapping) -> list[tuple[Any, Any]]:
 def _build_mapping(like: Mapping, children: list) -> Mapping:
     new = dict(zip(sorted(like), children, strict=True))
     pairs = [(key, new[key]) for key in like]
-    if isinstance(like, collections.defaultdict):
-        return type(like)(like.default_factory, pairs)
-    return type(like)(pairs)
+    kind = like.__class__                              # the class of the dictionary inside, where a wrapper stands for one
+    made = kind(like.default_factory, pairs) if isinstance(like, collections.defaultdict) else kind(pairs)
+    return made if kind is type(like) else type(like)(made)
 
 
 def _attribute_items(x) -> list[tuple[str, Any]]:

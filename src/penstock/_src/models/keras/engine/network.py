@@ -385,7 +385,14 @@ class Network(Layer):
 
     @property
     def input_spec(self) -> Any:
-        """What inputs the first layers accept."""
+        """What inputs the first layers accept, unless it was set."""
+        return self.__dict__["_set_input_spec"] if "_set_input_spec" in self.__dict__ else self._first_input_spec()
+
+    @input_spec.setter
+    def input_spec(self, value: Any) -> None:
+        self.__dict__["_set_input_spec"] = value
+
+    def _first_input_spec(self) -> Any:
         if "_input_layers" not in self.__dict__:
             return None
         specs: list = []

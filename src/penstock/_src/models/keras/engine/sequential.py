@@ -204,9 +204,7 @@ class Sequential(Model):
             model.build(tuple(shape))
         return model
 
-    @property
-    def input_spec(self) -> Any:
-        """What inputs the first layer accepts."""
+    def _first_input_spec(self) -> Any:
         return self.layers[0].input_spec if self.layers and hasattr(self.layers[0], "input_spec") else None
 
     _object_identifier = property(lambda self: "_tf_keras_sequential")
