@@ -60,11 +60,19 @@ def _none() -> None:
 
 
 def _find(fn: Callable) -> Callable | None:
-    names = {_last(n) for table in TABLES.values() for n, obj in list(table.items())
-             if obj is fn or getattr(obj, "__wrapped__", None) is fn}
-    names.add(getattr(fn, "__name__", ""))
+    bare = inspect.unwrap(fn)
+
+    def is_it(obj: Any) -> bool:
+        return obj is fn or callable(obj) and inspect.unwrap(obj) is bare
+    names, others = {getattr(fn, "__name__", "")}, set()
+    for table in TABLES.values():
+        for n in [n for n, obj in list(table.items()) if is_it(obj)]:
+            last = _last(n)
+            (names if is_it(table.get(last, fn)) else others).add(last)       # strings.split is not split
     for n in names:
         base = n.removesuffix("_v1").removesuffix("_v2")
+        if base in others:
+            continue
         if base in OWN:
             return OWN[base]
         if base in UNARY or n in UNARY_TOO:

@@ -636,6 +636,8 @@ def _string_n_grams_kernel(data, data_splits, *, separator, ngram_widths, left_p
 def _ngrams(row: list[bytes], width: int, pad_width: int, pads: tuple[bytes, bytes], separator: bytes) -> list[bytes]:
     """All runs of `width` words of a row that is padded on both sides."""
     pad = width - 1 if pad_width < 0 else min(pad_width, width - 1)
+    if len(row) + 2 * pad > (1 << 31) - 1:
+        raise errors.invalid(f"Pad width could lead to integer overflow, got pad_width = {pad_width}")
     count = len(row) + 2 * pad - width + 1
     if count <= 0:
         return []
