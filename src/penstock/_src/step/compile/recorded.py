@@ -109,8 +109,7 @@ class Recorded(Program):
         changed = [name for name, variable, value in self._constants if variable.value is not value]
         if changed and self.alone is recording:
             self._changes.update(changed)
-            self.alone = self.shared = None
-            self._constants = []
+            self.alone = self.shared = None          # the constants stay: a thread may be about to compare them
             self._left = _AGAIN
         return not changed
 
@@ -152,8 +151,8 @@ class Recorded(Program):
         if None in shapes or took > _LONGEST or sum(v.read().nbytes for v in self._variables.values()) > _LARGEST:
             return results
         try:
+            self._holds_for = shapes                 # before the recording is published: other threads look at both
             self._record(ctx, feeds)
-            self._holds_for = self._shapes(feeds)
         except Exception as e:
             self.alone = self.shared = None
             self._constants = []
