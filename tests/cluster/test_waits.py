@@ -54,7 +54,7 @@ def test_a_condition_has_a_limit_and_a_report(said):
 
 
 def test_a_group_that_is_not_complete_names_the_task_that_is_missing(said, cluster):
-    """The leading task knows who is missing; the others know that it does."""
+    """The leading task reports the missing tasks; the others name the leading task."""
     tasks = cluster(worker=2)
     for i, other in ((0, "/job:worker/replica:0/task:1 did not"), (1, "/job:worker/replica:0/task:0 knows all")):
         with tf.Graph().as_default(), tf.device(f"/job:worker/task:{i}/cpu:0"):

@@ -1,4 +1,4 @@
-"""Runs some cases of one target in a process of its own, under limits. Started by `campaign.py`.
+"""Runs some cases of one target in a separate process, under limits. Started by `campaign.py`.
 
 It prints one line per case before and after it, so that the campaign knows which case a crash or a hang belongs to.
 """

@@ -1,4 +1,4 @@
-"""Functions that a Keras of its own package gives to TensorFlow, so that TensorFlow can call Keras without importing it."""
+"""Functions that a separately installed Keras registers, so that TensorFlow can call it without importing it."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def given(name: str) -> Callable | None:
 
 @export("__internal__.register_call_context_function")
 def register_call_context_function(func: Callable) -> None:
-    """Registers the function that gives the call that a Keras layer is in."""
+    """Registers the function that returns the current call context of Keras layers."""
     _GIVEN["call_context"] = func
 
 

@@ -250,8 +250,7 @@ class _Blocks:
 
 
 class Locks:
-    """The locks of several variables. All who take several take them in this order, so that nobody waits for another who
-    waits for him."""
+    """The locks of several variables, always taken in this order, so that two threads cannot deadlock."""
 
     def __init__(self, variables: list):
         self._locks = sorted((v.lock for v in variables), key=id)

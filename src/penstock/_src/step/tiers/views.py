@@ -91,7 +91,7 @@ _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default, at
 
 
 def is_view(node: Any) -> bool:
-    """Whether a node gives the elements of its input, each once, in another shape or order."""
+    """Whether a node returns the elements of its input, each once, in another shape or order."""
     return isinstance(node, torch.fx.Node) and node.target in _VIEWS and \
         math.prod(shape_of(node)) == math.prod(shape_of(node.args[0]))                 # type: ignore[arg-type]
 

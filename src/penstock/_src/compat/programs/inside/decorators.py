@@ -124,7 +124,7 @@ def tf_export(*names: str, **kwargs: Any) -> Callable:
 
 
 class keras_export:  # noqa: N801
-    """A decorator that notes the names under which Keras, in a package of its own, exports an object."""
+    """A decorator that records the names under which a separately installed Keras exports an object."""
 
     def __init__(self, *names: str, v1: Any = None, **kwargs: Any):
         self._names, self._v1 = names, names if v1 is None else tuple(v1)
