@@ -14,7 +14,7 @@ import penstock
 from penstock._src.ops.registry import OPS
 
 ROOT = pathlib.Path(penstock.__file__).parent / "_src"
-REGISTRY = {"ops.registry", "ops.signature"}       # how ops are declared; graph and the stages know no family of ops
+REGISTRY = {"ops.registry", "ops.signature", "ops.rules"}     # how ops are declared; graph and the stages know no family of ops
 PUBLIC = {"penstock"}                              # the public names, for what is written in terms of them
 CORE = REGISTRY | {"base", "graph", "session.fetches", "io"}
 LIBRARY = CORE | PUBLIC | {"ops", "library.weights"}
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "data.pipelines": {"base", "kernels", "io"},
     "collective": {"base"},
     "ops": CORE | PUBLIC | {"collective", "session.feeds", "kernels", "data.queues", "data.pipelines"},
-    "step.place": {"base", "kernels.devices"},
+    "step.place": {"base", "kernels.devices", "ops.rules"},
     "step.runnable": {"graph"},
     "step.spec": {"graph", "step.place", "step.optimize.options"},
     "step.compiler": {"kernels.host_memory", "graph", "step", "execute"}, "step.called": {"base", "graph", "step", "execute"},

@@ -112,7 +112,7 @@ def nap():
     made = op("TestNap", "x: float32 -> y: float32", "ms: int")
 
     @made.kernel
-    def _(x, *, ms):
+    def _sleep(x, *, ms):
         time.sleep(ms / 1000)
         return x + 1
     made.shape(lambda x: x)

@@ -13,6 +13,7 @@ from penstock._src.graph.graph import Graph
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.ops import rules
 from penstock._src.ops.registry import OPS
 from penstock._src.session.session import Session
 from penstock._src.step.compiler import compile_step
@@ -82,7 +83,7 @@ def _joined(ops: list[Operation]) -> tuple[frozenset[str], bool]:
             soon = True
         elif transfer == "recv":
             soon = first = True
-        elif not (opdef.light or opdef.per_session or opdef.constant or opdef.forwards and opdef.forwards(op.attrs)):
+        elif not (opdef in rules.costs.light or opdef.per_session or opdef.constant or rules.forwards(op)):
             soon = first = False
     return frozenset(edges), first
 

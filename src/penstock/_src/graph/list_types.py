@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.node import Tensor
+from penstock._src.ops import rules
 
 _FAR = 1000          # ops to look back through
 
@@ -14,7 +15,7 @@ def elements_of(t: Tensor) -> tuple[Any, tuple | None] | None:
         if hasattr(t, "_value"):
             value = t._value
             return (value.dtype, value.dims) if hasattr(value, "dims") and hasattr(value, "dtype") else None
-        rule = t._op.opdef.elements
+        rule = rules.lists.elements.get(t._op.opdef)
         if rule is None:
             outer = outside(t)
             if outer is None:

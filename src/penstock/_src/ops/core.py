@@ -15,6 +15,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import control_dependencies, device, name_scope
 from penstock._src.kernels import bridge
+from penstock._src.ops import rules
 from penstock._src.ops.registry import op
 
 const = op("Const", "-> output: dtype", "value: tensor, dtype: type", constant=True).no_gradient()
@@ -33,7 +34,7 @@ def _const_shape(*, value):
 # In a step that is compiled: what takes the place of a placeholder whose value is known by then (step/optimize/step.py).
 held_op = op("_Held", "-> output: dtype", "dtype: type, value: tensor", stateful=True, per_session=True).no_gradient()
 held_op.kernel(lambda *, value: value)
-held_op.anywhere = True
+rules.devices.anywhere.add(held_op)
 
 
 # -- placeholders ---------------------------------------------------------------------------------------------------
@@ -91,9 +92,9 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 # -- identity and control ---------------------------------------------------------------------------------------------
-identity_op = op("Identity", "input: T -> output: T", "T: type", forwards=True)
+identity_op = op("Identity", "input: T -> output: T", "T: type")
 identity_op.shape(lambda input: input)
-identity_op.elements = lambda op, i: op._inputs[0]
+rules.lists.elements[identity_op] = lambda op, i: op._inputs[0]
 identity_op.kernel(lambda input: input)
 identity_op.gradient(lambda op, grad: grad)
 identity_op.value(lambda op, values: values(0) if op._inputs[0].dtype.is_integer else None)
@@ -118,22 +119,21 @@ ref_identity.shape(lambda input: input)
 ref_identity.kernel(lambda input: input)
 ref_identity.gradient(lambda op, grad: grad)
 
-identity_n = op("IdentityN", "input: T -> output: T", "T: list(type) >= 1", export_as="identity_n", forwards=True)
+identity_n = op("IdentityN", "input: T -> output: T", "T: list(type) >= 1", export_as="identity_n")
 identity_n.shape(lambda input: list(input))
 identity_n.kernel(lambda input: list(input))
 identity_n.gradient(lambda op, *grads: list(grads))
 
-snapshot = op("Snapshot", "input: T -> output: T", "T: type", forwards=True)
+snapshot = op("Snapshot", "input: T -> output: T", "T: type")
 snapshot.shape(lambda input: input)
 snapshot.kernel(lambda input: input)
 snapshot.gradient(lambda op, grad: grad)
 
-stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient",
-                      forwards=True).no_gradient()
+stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient").no_gradient()
 stop_gradient_op.shape(lambda input: input)
 stop_gradient_op.kernel(lambda input: input)
 
-prevent_gradient = op("PreventGradient", "input: T -> output: T", "T: type, message: string = ''", forwards=True)
+prevent_gradient = op("PreventGradient", "input: T -> output: T", "T: type, message: string = ''")
 prevent_gradient.shape(lambda input: input)
 prevent_gradient.kernel(lambda input: input)
 
@@ -142,6 +142,9 @@ prevent_gradient.kernel(lambda input: input)
 def _prevent_gradient_gradient(op, grad):
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message').decode()!r}")
 
+
+for _op in (identity_op, identity_n, snapshot, stop_gradient_op, prevent_gradient):
+    rules.algebra.forwards[_op] = lambda attrs: True
 
 no_op_def = op("NoOp", "->", foldable=False, inert=True, export_as="no_op raw_ops.NoOp").no_gradient()
 no_op_def.kernel(lambda: None)

@@ -6,15 +6,16 @@ An op is declared once, in the file of its family, and everything about it stand
                  "transpose_a: bool = False, transpose_b: bool = False, T: type in {float int32 int64}")
 
     @mat_mul.shape
-    def _(a, b, *, transpose_a, transpose_b): ...      # static shapes in, static shape out
+    def _mat_mul_shape(a, b, *, transpose_a, transpose_b): ...        # static shapes in, static shape out
 
     @mat_mul.kernel
-    def _(a, b, *, transpose_a, transpose_b): ...      # torch tensors in, torch tensor out
+    def _mat_mul_kernel(a, b, *, transpose_a, transpose_b): ...       # torch tensors in, torch tensor out
 
     @mat_mul.gradient
-    def _(op, grad): ...                               # builds ops
+    def _mat_mul_gradient(op, grad): ...                              # builds ops
 
-Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it.
+Graph construction, eager execution, autodiff, the optimizer, the placer and GraphDef import all read it. Rules of single passes
+(`@rules.fusion.fuse(mat_mul)`) stand there, too; their tables are in `rules.py`.
 
 *Kernels* get one argument per declared input (a list for list inputs) and, by keyword, just the attributes
 they name; a parameter `ctx` requests the step context, `node` the operation. They return a tensor, a tuple for
@@ -44,6 +45,7 @@ from penstock._src.base.api import export
 from penstock._src.base.dispatch import dispatched
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.base.tracebacks import shorten
+from penstock._src.ops import rules
 from penstock._src.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
 
 OPS: dict[str, OpDef] = {}
@@ -93,7 +95,7 @@ class Known:
     def distinct(self, i: int) -> bool:
         """Whether no element of input i, a vector, occurs twice."""
         t = self.op._inputs[i]
-        return t._op.opdef.distinct and not t._value_index and id(t) not in self._fed
+        return t._op.opdef in rules.program.distinct and not t._value_index and id(t) not in self._fed
 
     def floating(self, i: int = 0) -> bool:
         """Whether input i is of a real floating type."""
@@ -150,7 +152,16 @@ _DESCRIBED = frozenset(("attrs", "inputs", "outputs", "input_names", "list_outpu
 
 
 class OpDef:
-    """The declaration of one op. Calling it adds the op to the graph, or executes it."""
+    """The declaration of one op. Calling it adds the op to the graph, or executes it.
+
+    It has what every part of the system needs: signature, shapes, kernels, gradient (in GRADIENTS), effects. Rules of single
+    passes are in their tables (`rules.py`). Slots make an entry in the wrong place an error.
+    """
+
+    __slots__ = ("name", "doc", "__name__", "_declaration", "_signature", "function", "samples", "python_names",
+                 "kernels", "gpu", "host_inputs", "consumes", "shape_rule", "shape_wants", "value_rule",
+                 "stateful", "commutative", "blocking", "frees", "control_flow", "per_session", "back_edge", "foldable",
+                 "transfer", "constant", "inert", "client_code", "reads", "random", *_DESCRIBED)
 
     attrs: dict[str, Attr]
     inputs: list[Arg]
@@ -159,87 +170,34 @@ class OpDef:
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, frees: bool = True, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
-                 gpu: bool | str = True, host: str = "", metadata: bool = False, transfer: str = "",
+                 gpu: bool | str = True, host: str = "", transfer: str = "",
                  constant: bool = False, inert: bool = False, client_code: bool = False,
-                 forwards: bool | Callable[[dict], bool] = False, involution: bool = False, permutes: bool = False,
-                 reshapes: bool = False, takes_shape: bool = False, early: bool = False, light: bool = False,
                  python_names: dict[str, str] | None = None, doc: str | None = None):
-        self.name = name
+        self.name = self.__name__ = name
         self._declaration = args, attrs
+        self.doc, self._signature, self.function = doc, None, None
+        self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
+        self.samples: list = []
+        # kernels
+        self.kernels: dict[str, Kernel] = {}
+        self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
+            as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
+        self.host_inputs = frozenset(host.split()) | _ON_HOST       # inputs that kernels on other devices want on the host
+        self.consumes: frozenset[str] = frozenset()                 # inputs the kernel may overwrite (donated buffers)
+        # shapes
+        self.shape_rule: Callable | None = None
+        self.shape_wants: tuple[str, ...] = ()
+        self.value_rule: Callable | None = None
+        # effects
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
         self.frees = frees                         # where it blocks: when it is done, others that block may continue
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
-        self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
-            as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
-        self.metadata = metadata                   # inspects shapes alone: goes where its input is
-        self.host_inputs = frozenset(host.split()) | _ON_HOST      # inputs that kernels on other devices want on the host
-        self.early = early                              # the sooner it runs, the better: right behind what it needs
         self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
-        self.client_code = client_code                  # calls Python functions of the program that made the graph
-        self.light = light                              # takes no time to speak of, whatever its inputs are
-        self.involution = involution                    # done twice, it returns its input
-        self.permutes = permutes                        # returns its first input with the axes in the order of its second
-        # returns the elements of its first input in the same order, in another shape; that shape is its second input
-        self.reshapes, self.takes_shape = reshapes or takes_shape, takes_shape
-        self.neutral: dict[int, Any] | None = None      # numbers that, as that input, leave the other one as it is
-        self.reduces = False  # along the axes of its second input; returns its first if there are none
-        self.repeats: int | None = None                 # the input whose elements, and no others, it returns
-        # whether, by its attributes, it passes its inputs on unchanged
-        self.forwards = (lambda attrs: True) if forwards is True else forwards or None
-        self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
-        self.kernels: dict[str, Kernel] = {}
-        self.rows_kernel: Kernel | None = None     # see `rows`
-        self.shape_rule: Callable | None = None
-        self.shape_wants: tuple[str, ...] = ()
-        self.value_rule: Callable | None = None
-        self.sums = False                          # returns the sum of its inputs
-        self.outer: Callable | None = None         # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
-        self.sums_rows: Callable | None = None     # (op) -> whether it is the sum over the first axis of a matrix
-        self.number = ""                           # the op on Python numbers, for integers and booleans: "{} + {}"
-        self.number_inputs: frozenset[str] = frozenset()     # inputs that kernels take as Python numbers too
-        self.prepare_rule: Callable | None = None
-        self.fuse_rule: Callable | None = None
-        self.absorb_rule: Callable | None = None
-        self.loop_rule: Callable | None = None
-        self.elementwise = False                   # works on each element alone, with broadcasting
-        self.multiplies = False                    # returns the product of its two inputs, element by element
-        self.joins = False                         # returns its inputs side by side, along the axis that its last input says
-        # (op) -> type, inputs, attributes of an op that returns the same without a row that is added to it, and the row; or
-        # None
-        self.without_row: Callable | None = None
-        self.divides = False                       # returns equal parts of its second input, along the axis that its first says
-        self.pointwise = ""                        # the instruction of kernels/pointwise.py that does the same to float32
-        self.linear: int | None = None             # elementwise, and the input that it returns times what the others say
-        self.fills: int | None = None              # returns this number everywhere, in the shape of its input
-        # (op, fed) -> (begin, end) if, with what is known of it, it returns its last input as these rows among zeros
-        self.among_zeros: Callable | None = None
-        self.distinct = False                      # its first result, if it is a vector, has no element twice
-        self.small = ""                            # what numpy computes, to the bit, for real numbers: "{} + {}"
-        self.anywhere = False                      # what it gives may be in the memory of any device
+        self.client_code = client_code             # calls Python functions of the program that made the graph
         self.reads = False                         # inspects the variable that is its first input, and does nothing else
-        self.saves = ""                            # an op of the stacks of loops: "stack", "push" or "pop"
-        # an op on arrays or stacks of a step, whose handle is its first input: it "makes" one, "derives" one (of gradients),
-        # "puts" something in, "takes" something out, or "looks" at it
-        self.holder = ""
-        # (op, static shape of the elements) -> of what it takes out; of an element that it puts in, or that is there before
-        self.element: Callable | None = None
-        self.filter_input: int | None = None       # which input is a filter that GPUs want laid out outputs first
-        self.overwriting: dict[int, Callable] = {}      # kernels that write the result into an input, by its number
-        self.flops: Callable | None = None         # see `cost`
-        # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from
-        self.in_place: Callable | None = None
-        self.chooses = False
-        self.branches: tuple[str, ...] = ()        # attributes with the functions that it chooses from
-        self.loop: tuple[str, str] | None = None   # attributes with the test and the body of a loop over its inputs
-        self.consumes: frozenset[str] = frozenset()          # inputs the kernel may overwrite (donated buffers)
-        # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
-        self.elements: Callable | None = None
-        self.fetched_as: Callable | None = None    # (value, tensor, session) -> what a fetch of its output gives
         self.random = False                        # draws from a random stream, and keeps no other state
-        self.samples: list = []
-        self.__name__, self.__doc__ = name, doc
 
     # -- what call sites read, worked out once, when an op is first used ------------------------
     def __getattr__(self, name: str) -> Any:
@@ -250,7 +208,7 @@ class OpDef:
         self.attrs = parse_attrs(attrs)
         self.inputs, self.outputs = parse_args(left, self.attrs), parse_args(right, self.attrs)
         self._describe()
-        return self.__dict__[name]
+        return getattr(self, name)
 
     def _describe(self) -> None:
         self.input_names = [a.name for a in self.inputs]
@@ -270,8 +228,13 @@ class OpDef:
         self.explicit_attrs = tuple(a for a in self.attrs if a not in inferred)
         self.function_attrs = tuple(n for n, a in self.attrs.items() if a.kind in ("func", "list(func)"))
 
-    @functools.cached_property
+    @property
     def __signature__(self) -> inspect.Signature:
+        if self._signature is None:
+            self._signature = self._read_signature()
+        return self._signature
+
+    def _read_signature(self) -> inspect.Signature:
         first = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in self.input_names]
         last = []
         for n in self.explicit_attrs:
@@ -306,12 +269,6 @@ class OpDef:
                 self.kernels[device].by_type[as_dtype(t)] = Kernel(fn)
         return fn
 
-    def rows(self, fn: Callable | None = None) -> Any:
-        """Sets the kernel for a column: many values of its first input at once, stacked; the other inputs are the same for
-        all rows. Without an argument: the usual kernel works on columns, too."""
-        self.rows_kernel = self.kernel_for("cpu") if fn is None else Kernel(fn)
-        return fn
-
     def gradient(self, fn: Callable) -> Callable:
         """Sets the gradient function."""
         GRADIENTS[self.name] = fn
@@ -325,40 +282,6 @@ class OpDef:
     def value(self, rule: Callable) -> Callable:
         """Sets the rule by which an output that is used as a shape is partly known at build time."""
         self.value_rule = rule
-        return rule
-
-    def prepare(self, rule: Callable) -> Callable:
-        """Sets the rule that may return a quicker kernel for one op of a step, from what is known of it (a `Known`).
-
-        The kernel takes the same inputs; it may rely on the static shapes and on constant inputs. None: the usual kernel.
-        """
-        self.prepare_rule = rule
-        return rule
-
-    def absorb(self, rule: Callable) -> Callable:
-        """Sets a rule that gets an op of a step and a `Fusing`, and may change the inputs of this op itself."""
-        self.absorb_rule = rule
-        return rule
-
-    def fuse(self, rule: Callable) -> Callable:
-        """Sets the rule that may put another op in place of this one and those before it (see step/optimize/fusion.py)."""
-        self.fuse_rule = rule
-        return rule
-
-    def in_loop(self, rule: Callable) -> Callable:
-        """Sets a rule that gets an op of a loop and a `Looping`, and may change the op (see step/optimize/loops.py)."""
-        self.loop_rule = rule
-        return rule
-
-    def overwrites(self, at: int, fn: Callable) -> None:
-        """Sets a kernel that writes the result into input `at`, for floats of one shape and type: used if the input is
-        donated."""
-        self.overwriting[at] = fn
-
-    def cost(self, rule: Callable) -> Callable:
-        """Sets the rule for the number of arithmetic operations, from the shapes of the inputs and of the outputs. Without
-        one, it is the number of elements of the outputs."""
-        self.flops = rule
         return rule
 
     def kernel_for(self, device: str) -> Kernel | None:
@@ -433,7 +356,7 @@ def _function(definition: OpDef) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         return definition(*args, **kwargs)
     call.__name__ = call.__qualname__ = re.sub("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", definition.name).lower()
-    call.__doc__ = definition.__doc__ or f"Op {definition.name}{definition.__signature__}."
+    call.__doc__ = definition.doc or f"Op {definition.name}{definition.__signature__}."
     call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
     return dispatched(call)
 
@@ -474,7 +397,7 @@ class RegisterGradient:
     """Registers a gradient function for an op type, or for a name used by gradient_override_map.
 
     >>> @tf.RegisterGradient("MySquare")
-    ... def _(op, grad): return 2. * op.inputs[0] * grad
+    ... def my_square_grad(op, grad): return 2. * op.inputs[0] * grad
     """
 
     def __init__(self, op_type: str):

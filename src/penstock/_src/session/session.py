@@ -29,6 +29,7 @@ from penstock._src.graph.prune import needed
 from penstock._src.kernels import bridge
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
+from penstock._src.ops import rules
 from penstock._src.session.config import session_config
 from penstock._src.session.feeds import fed_value
 from penstock._src.session.fetches import Plan, expand_feed, plan_fetches
@@ -85,8 +86,8 @@ class _Step:
     def __init__(self, runnable: Runnable, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
         self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
         self.waits = any(op.opdef.blocking for op in placed)
-        self.wraps = [(i, e._op.opdef.fetched_as) for i, e in enumerate(elements)
-                      if isinstance(e, Tensor) and e._op.opdef.fetched_as is not None]
+        self.wraps = [(i, rules.fetches.fetched_as[e._op.opdef]) for i, e in enumerate(elements)
+                      if isinstance(e, Tensor) and e._op.opdef in rules.fetches.fetched_as]
 
 
 _SCHEME = b"grpc://"

@@ -1,7 +1,7 @@
 """Rules for combining operators: one table each for adjoint, Cholesky factor, inverse, product and solution.
 
     @matmul_rule(LinearOperatorDiag, LinearOperatorDiag)
-    def _(a, b): ...
+    def _product_of_diagonals(a, b): ...
 
 The rule of the nearest base classes applies. Also here: what is known of a product from what is known of its factors.
 """

@@ -18,6 +18,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.graph.scopes import control_dependencies, device
 from penstock._src.kernels.devices.device_spec import name_of, parts_of
+from penstock._src.ops import rules
 from penstock._src.ops.control import control_flow
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
@@ -27,7 +28,7 @@ _HERE = "localhost"                     # the job of devices that were named bef
 
 def is_call(opdef: Any) -> bool:
     """Whether an op does nothing but call one function."""
-    return opdef.in_place is not None and not opdef.chooses
+    return opdef in rules.inlining.in_place and opdef not in rules.inlining.chooses
 
 
 def used_inputs(function: GraphFunction) -> list[bool]:
@@ -100,11 +101,11 @@ class Body:
         attrs = op.attrs
         if "body" in attrs and "cond" in attrs:
             return self._loop(op, as_function(attrs["cond"], op.graph), as_function(attrs["body"], op.graph), inputs)
-        branches = [as_function(f, op.graph) for name in op.opdef.branches for f in
+        branches = [as_function(f, op.graph) for name in rules.inlining.branches.get(op.opdef, ()) for f in
                     (attrs[name] if isinstance(attrs[name], list) else [attrs[name]])]
         if not branches:
             raise errors.UnimplementedError(None, None, f"{op.name} ({op.type}) uses resources of several tasks.")
-        if op.opdef.chooses:
+        if op.opdef in rules.inlining.chooses:
             outputs = self._choice(_truth(inputs[0]), branches[0], branches[1], inputs[1:])
         else:
             outputs = self._case(inputs[0], 0, branches, inputs[1:])

@@ -20,6 +20,7 @@ from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -55,7 +56,7 @@ def is_sparse(x: Any) -> bool:
 
 # -- shape, size, rank --------------------------------------------------------------
 _OUT_TYPE = "T: type, out_type: type in {index} = int32"
-shape_op = op("Shape", "input: T -> output: out_type", _OUT_TYPE, metadata=True).no_gradient()
+shape_op = op("Shape", "input: T -> output: out_type", _OUT_TYPE).no_gradient()
 shape_op.shape(lambda input: (None,) if input is None else (len(input),))
 shape_op.value(lambda op, values: op._inputs[0]._dims)
 
@@ -72,11 +73,11 @@ def _shape_kernel(input, *, out_type):
 
 
 shape_n_op = op("ShapeN", "input: N * T -> output: N * out_type",
-                f"N: int >= 1, {_OUT_TYPE}", metadata=True).no_gradient()
+                f"N: int >= 1, {_OUT_TYPE}").no_gradient()
 shape_n_op.shape(lambda input: [(None,) if s is None else (len(s),) for s in input])
 shape_n_op.kernel(lambda input, *, out_type: [_shape_tensor(arrays.dims_of(x), out_type) for x in input])
 
-size_op = op("Size", "input: T -> output: out_type", _OUT_TYPE, metadata=True).no_gradient()
+size_op = op("Size", "input: T -> output: out_type", _OUT_TYPE).no_gradient()
 size_op.shape(lambda input: ())
 size_op.value(lambda op, values: (num_elements(op._inputs[0]._dims),))
 
@@ -89,7 +90,8 @@ def _size_kernel(input, *, out_type):
     return torch.scalar_tensor(n, dtype=out_type.torch)
 
 
-rank_op = op("Rank", "input: T -> output: int32", "T: type", metadata=True).no_gradient()
+rank_op = op("Rank", "input: T -> output: int32", "T: type").no_gradient()
+rules.algebra.metadata.update((shape_op, shape_n_op, size_op, rank_op))
 rank_op.shape(lambda input: ())
 rank_op.value(lambda op, values: (None if op._inputs[0]._dims is None else len(op._inputs[0]._dims),))
 rank_op.kernel(lambda input: torch.scalar_tensor(len(arrays.dims_of(input)), dtype=torch.int32))
@@ -187,8 +189,9 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 # -- reshape --------------------------------------------------------------
-reshape_op = op("Reshape", "tensor: T, shape: Tshape -> output: T", "T: type, Tshape: type in {index} = int32",
-                takes_shape=True)
+reshape_op = op("Reshape", "tensor: T, shape: Tshape -> output: T", "T: type, Tshape: type in {index} = int32")
+rules.arithmetic.reshapes.add(reshape_op)
+rules.arithmetic.takes_shape.add(reshape_op)
 
 
 @reshape_op.shape
@@ -245,7 +248,7 @@ def _reshape_kernel(tensor, shape):
     return (tensor if hasattr(tensor, "shape") else arrays.boxed(tensor)).reshape(dims)
 
 
-@reshape_op.prepare
+@rules.program.prepare(reshape_op)
 def _reshape_prepare(known):
     dims = known.out()
     if known.dims(0) is None or dims is None or known.const(1) is None or not known.plain():
@@ -292,7 +295,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
 
 # -- expand_dims, squeeze --------------------------------------------------------------
 expand_dims_op = op("ExpandDims", "input: T, dim: Tdim -> output: T", "T: type, Tdim: type in {index} = int32",
-                    python_names={"dim": "axis"}, reshapes=True)
+                    python_names={"dim": "axis"})
+rules.arithmetic.reshapes.add(expand_dims_op)
 expand_dims_op.value(_vector_value)
 
 
@@ -312,7 +316,7 @@ def _expand_dims_shape(input, dim, *, c):
     return input[:at] + (1,) + input[at:]
 
 
-@expand_dims_op.prepare
+@rules.program.prepare(expand_dims_op)
 def _expand_dims_prepare(known):
     at, rank = known.const(1), known.rank(0)
     if at is None or at.size != 1 or rank is None or not -rank - 1 <= int(at.reshape(-1)[0]) <= rank or not known.floating():
@@ -364,7 +368,8 @@ def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 squeeze_op = op("Squeeze", "input: T -> output: T", "T: type, squeeze_dims: list(int) = []",
-                python_names={"squeeze_dims": "axis"}, reshapes=True)
+                python_names={"squeeze_dims": "axis"})
+rules.arithmetic.reshapes.add(squeeze_op)
 squeeze_op.value(_vector_value)
 
 
@@ -424,7 +429,8 @@ def squeeze_v2(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 # -- transpose --------------------------------------------------------------
-transpose_op = op("Transpose", "x: T, perm: Tperm -> y: T", "T: type, Tperm: type in {index} = int32", permutes=True)
+transpose_op = op("Transpose", "x: T, perm: Tperm -> y: T", "T: type, Tperm: type in {index} = int32")
+rules.arithmetic.permutes.add(transpose_op)
 conjugate_transpose_op = op("ConjugateTranspose", "x: T, perm: Tperm -> y: T",
                             "T: type, Tperm: type in {index} = int32")
 
@@ -461,7 +467,7 @@ def _checked_perm(rank: int, perm: Any) -> list[int]:
     return order
 
 
-@transpose_op.prepare
+@rules.program.prepare(transpose_op)
 def _transpose_prepare(known):
     perm, dims = known.const(1), known.dims(0)
     if perm is None or dims is None or not known.floating():

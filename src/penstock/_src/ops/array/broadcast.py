@@ -13,6 +13,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import known, reshape_op, shape_internal
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
@@ -20,7 +21,7 @@ from penstock._src.ops.registry import get, op
 
 broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: type, Tidx: type in {index} = int32",
                      export_as="broadcast_to")
-broadcast_to_op.repeats = 0
+rules.arithmetic.repeats[broadcast_to_op] = 0
 
 
 @broadcast_to_op.shape
@@ -48,7 +49,7 @@ def _broadcast_to_kernel(input, shape):
     return arrays.expand(input, wanted)
 
 
-@broadcast_to_op.prepare
+@rules.program.prepare(broadcast_to_op)
 def _broadcast_to_prepare(known):
     dims = known.out()
     if known.dims(0) is None or dims is None or known.const(1) is None or not known.floating():

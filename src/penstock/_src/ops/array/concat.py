@@ -17,6 +17,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import canonical, known, reshape_op, shape_of
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import identity
@@ -82,10 +83,10 @@ def join(values: list, axis: Any) -> Any:
 
 
 concat_v2.kernel(join)
-concat_v2.joins = True
+rules.algebra.joins.add(concat_v2)
 
 
-@concat_v2.prepare
+@rules.program.prepare(concat_v2)
 def _concat_v2_prepare(known):
     n = known.attrs["N"]
     axis, all_dims = known.const(n), [known.dims(i) for i in range(n)]
@@ -262,7 +263,7 @@ def _pack_value(op, values):
 pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
 
 unpack_op = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
-pack_op.elements = unpack_op.elements = lambda op, i: op._inputs[0]
+rules.lists.elements[pack_op] = rules.lists.elements[unpack_op] = lambda op, i: op._inputs[0]
 
 
 @unpack_op.shape
@@ -332,7 +333,7 @@ split_op = op("Split", "split_dim: int32, value: T -> output: num_split * T", "n
 split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T",
              "num_split: int >= 1, T: type, Tlen: type in {index} = int64", python_names={"split_dim": "axis"})
 
-split_op.divides = True
+rules.algebra.divides.add(split_op)
 
 
 @split_op.shape
@@ -374,7 +375,7 @@ def _split_kernel(split_dim, value, *, num_split):
     return cut(value, [dims[at] // num_split] * num_split, at)
 
 
-@split_op.prepare
+@rules.program.prepare(split_op)
 def _split_prepare(known):
     axis, dims, num = known.const(0), known.dims(1), known.attrs["num_split"]
     if axis is None or dims is None or not known.floating(1):
@@ -435,7 +436,7 @@ def _split_v_kernel(value, size_splits, split_dim, *, num_split):
     return cut(value, sizes, at)
 
 
-@split_v.prepare
+@rules.program.prepare(split_v)
 def _split_v_prepare(known):
     dims, given, axis = known.dims(0), known.const(1), known.const(2)
     if dims is None or given is None or axis is None or not known.floating():

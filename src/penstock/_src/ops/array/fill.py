@@ -15,6 +15,7 @@ from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import known, reshape_op, shape_internal
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
@@ -22,7 +23,7 @@ from penstock._src.ops.registry import get, op
 _SMALL = 1000          # elements up to which zeros and ones of a static shape are a constant of the graph
 
 fill_op = op("Fill", "dims: index_type, value: T -> output: T", "T: type, index_type: type in {index} = int32")
-fill_op.repeats = 1
+rules.arithmetic.repeats[fill_op] = 1
 
 
 @fill_op.shape
@@ -78,7 +79,7 @@ ones_like_op = op("OnesLike", "x: T -> y: T",
                   "bool uint32 uint64}").no_gradient()
 ones_like_op.shape(lambda x: x)
 ones_like_op.kernel(lambda x: torch.ones(x.shape, dtype=x.dtype, device=x.device))
-zeros_like_op.fills, ones_like_op.fills = 0, 1
+rules.folding.fills.update({zeros_like_op: 0, ones_like_op: 1})
 
 empty_op = op("Empty", "shape: int32 -> output: dtype", "dtype: type, init: bool = False", stateful=True).no_gradient()
 empty_op.shape(lambda shape, *, c: c.dims("shape"))

@@ -19,6 +19,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays, indexing
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import canonical, known, reshape_op, shape_of
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
@@ -62,7 +63,7 @@ def _gather_v2_kernel(params, indices, axis, *, batch_dims):
     return indexing.gather(params, indices, int(axis), batch_dims)
 
 
-@gather_v2_op.prepare
+@rules.program.prepare(gather_v2_op)
 def _gather_v2_prepare(known):
     axis = known.const(2)
     if axis is None or axis.size != 1 or int(axis) != 0 or known.attrs["batch_dims"] or not known.plain(0):

@@ -13,6 +13,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import canonical, reshape_op, shape_internal
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
@@ -22,7 +23,7 @@ from penstock._src.ops.registry import get, op
 select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type",
                python_names={"t": "x", "e": "y"})
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
-select_op.pointwise = select_v2.pointwise = "SELECT"
+rules.pointwise.instruction[select_op] = rules.pointwise.instruction[select_v2] = "SELECT"
 
 
 @select_op.shape

@@ -19,6 +19,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import known, shape_of
 from penstock._src.ops.array.concat import stack
 from penstock._src.ops.array.select import boolean_mask
@@ -146,7 +147,7 @@ def _strided_slice_kernel(input, begin, end, strides, *, begin_mask, end_mask, e
                         ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask)
 
 
-@strided_slice_op.prepare
+@rules.program.prepare(strided_slice_op)
 def _strided_slice_prepare(known):
     dims, bounds = known.dims(0), [known.const(i) for i in (1, 2, 3)]
     if dims is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating():
@@ -200,7 +201,7 @@ def _strided_slice_grad_kernel(shape, begin, end, strides, dy, *, begin_mask, en
     return out
 
 
-@strided_slice_grad.prepare
+@rules.program.prepare(strided_slice_grad)
 def _strided_slice_grad_prepare(known):
     shape, *bounds = [known.const(i) for i in range(4)]
     if shape is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating(4):
@@ -233,7 +234,7 @@ def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
     return (begin, end) if step == 1 and op._inputs[4]._dims == slot == _selected(tuple(shape), index) else None
 
 
-strided_slice_grad.among_zeros = _rows_among_zeros
+rules.fusion.among_zeros[strided_slice_grad] = _rows_among_zeros
 
 
 def _selected(dims: tuple, index: tuple) -> tuple:

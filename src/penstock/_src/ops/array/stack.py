@@ -9,6 +9,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.kernels import strings
+from penstock._src.ops import rules
 from penstock._src.ops.registry import internal, op
 
 stack = op("StackV2", "max_size: int32 -> handle: resource", "elem_type: type, stack_name: string = ''",
@@ -24,10 +25,10 @@ old_push = op("StackPush", "handle: Ref(string), elem: T -> output: T", "T: type
 old_pop = op("StackPop", "handle: Ref(string) -> elem: elem_type", "elem_type: type", foldable=False).no_gradient()
 old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradient()
 
-stack.saves, push.saves, pop.saves = "stack", "push", "pop"
-stack.holder, push.holder, pop.holder, close.holder = "makes", "puts", "takes", "looks"
-push.element = lambda op, dims: op._inputs[1]._dims
-pop.element = lambda op, dims: dims
+rules.loops.saves.update({stack: "stack", push: "push", pop: "pop"})
+rules.shapes.holder.update({stack: "makes", push: "puts", pop: "takes", close: "looks"})
+rules.shapes.element[push] = lambda op, dims: op._inputs[1]._dims
+rules.shapes.element[pop] = lambda op, dims: dims
 old_stack.shape(lambda: (2,))
 stack.shape(lambda max_size: ())
 for _push, _pop in ((push, pop), (old_push, old_pop)):
@@ -86,7 +87,7 @@ def _old_push_kernel(handle, elem, *, T):
     return elem
 
 
-@push.prepare
+@rules.program.prepare(push)
 def _push_prepare(known):
     kind, general = known.attrs["T"], push.kernel_for("cpu").bind(known.attrs)
 
@@ -119,7 +120,7 @@ def _old_close_kernel(handle):
 take_all = internal("_StackAll", "handle: resource, count: int32 -> value: T", "T: type, element_shape: shape", stateful=True)
 rows = internal("_Rows", "value: T -> rows: variant", "T: type")
 row_at = internal("_RowAt", "rows: variant, index: int32 -> row: T", "T: type")
-row_at.number_inputs = frozenset(["index"])
+rules.numbers.inputs[row_at] = frozenset(["index"])
 
 
 @take_all.kernel

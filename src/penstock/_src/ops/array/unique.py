@@ -15,6 +15,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
 from penstock._src.kernels.distinct import distinct_numbers
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -27,8 +28,7 @@ unique_v2_op = op("UniqueV2", "x: T, axis: Taxis -> y: T, idx: out_idx", _AXIS)
 unique_counts_op = op("UniqueWithCounts", "x: T -> y: T, idx: out_idx, count: out_idx", "T: type, " + _OUT)
 unique_counts_v2_op = op("UniqueWithCountsV2", "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx", _AXIS)
 
-for _op in (unique_op, unique_v2_op, unique_counts_op, unique_counts_v2_op):
-    _op.distinct = True
+rules.program.distinct.update((unique_op, unique_v2_op, unique_counts_op, unique_counts_v2_op))
 
 
 @unique_op.shape

@@ -16,6 +16,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels.devices.device_spec import canonical_name
+from penstock._src.ops import rules
 from penstock._src.ops.registry import internal, op
 
 _REDUCED = "T: type in {bfloat16 float32 half float64 int32 int64}"
@@ -340,7 +341,8 @@ def _workers_broadcast_kernel(input, *, group_size, group_key, timeout_seconds, 
 # behind what makes them), another one waits for the sums.
 workers_start = internal("_WorkersStart", "inputs: N * T -> pending: variant",
                          f"T: type in {{numeric bool}}, N: int >= 1, number: int, prioritize: bool = False, {_GROUP}",
-                         early=True, **_TOGETHER)
+                         **_TOGETHER)
+rules.costs.early.add(workers_start)
 workers_finish = internal("_WorkersFinish", "pending: variant -> outputs: N * T",
                           "T: type in {numeric bool}, N: int >= 1, shapes: list(shape), timeout_seconds: float = 0",
                           **_TOGETHER)

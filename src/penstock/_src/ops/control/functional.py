@@ -19,6 +19,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, as_function, raise_typed
 from penstock._src.graph.node import Operation
+from penstock._src.ops import rules
 from penstock._src.ops.registry import op
 
 _CALL = "Tin: list(type) >= 0, Tout: list(type) >= 0, f: func, config: string = '', config_proto: string = '', " \
@@ -41,7 +42,7 @@ _WHILE = "T: list(type) >= 0, cond: func, body: func, output_shapes: list(shape)
 while_op = op("While", "input: T -> output: T", _WHILE, stateful=True)
 stateless_while = op("StatelessWhile", "input: T -> output: T", _WHILE, foldable=False)
 while_op.consumes = stateless_while.consumes = frozenset(["input"])
-while_op.loop = stateless_while.loop = ("cond", "body")
+rules.inlining.loop[while_op] = rules.inlining.loop[stateless_while] = ("cond", "body")
 for_op = op("For", "start: int32, limit: int32, delta: int32, input: T -> output: T",
             "T: list(type) >= 0, body: func", foldable=False)
 
@@ -65,11 +66,13 @@ def _remote_call_kernel(target, args, *, f, ctx, node):
 
 
 for _op in (partitioned_call, stateful_partitioned_call):
-    _op.in_place = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx)]
-case_op.branches = stateless_case.branches = ("branches",)
+    rules.inlining.in_place[_op] = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx)]
+rules.inlining.branches[case_op] = rules.inlining.branches[stateless_case] = ("branches",)
 for _op in (if_op, stateless_if):
-    _op.chooses, _op.branches = True, ("then_branch", "else_branch")
-    _op.in_place = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx) for n in ("then_branch", "else_branch")]
+    rules.inlining.chooses.add(_op)
+    rules.inlining.branches[_op] = ("then_branch", "else_branch")
+    rules.inlining.in_place[_op] = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx)
+                                                 for n in ("then_branch", "else_branch")]
 
 
 def truth(value: Any) -> bool:
@@ -203,7 +206,7 @@ def _called_elements(op: Any, i: int) -> Any:
 
 
 for _op in (partitioned_call, stateful_partitioned_call):
-    _op.elements = _called_elements
+    rules.lists.elements[_op] = _called_elements
 
 
 def _if_gradient(op: Any, *grads: Any) -> list:

@@ -12,6 +12,7 @@ import torch
 
 from penstock._src.graph.build import group_inputs
 from penstock._src.graph.functions import GraphFunction
+from penstock._src.ops import rules
 
 _MOST_OPS = 200                        # in a function that is called on whole blocks
 
@@ -39,7 +40,7 @@ class BlockPlan:
             if all(t.dtype.torch is not None for t in (*op._inputs, *op.outputs)):
                 continue
             first, *others = op._inputs
-            if op.opdef.rows_kernel is None or id(first) not in self._columns or any(id(t) in varying for t in others):
+            if op.opdef not in rules.columns.rows or id(first) not in self._columns or any(id(t) in varying for t in others):
                 return False
             self.over_columns.append(op)
             self.fixed.extend(others)
@@ -60,7 +61,7 @@ class BlockPlan:
         graph = self.function.graph
         fixed = GraphFunction(graph, None, self.held, self.fixed).run(ctx, captured) if self.fixed else ()
         values = dict(zip(map(id, self.fixed), fixed, strict=True))
-        steps = [(op, op.opdef.rows_kernel.bind(op.attrs, op), [values[id(t)] for t in op._inputs[1:]])
+        steps = [(op, rules.columns.rows[op.opdef].bind(op.attrs, op), [values[id(t)] for t in op._inputs[1:]])
                  for op in self.over_columns]
         rest = GraphFunction(graph, None, [*self.numbers, *self.held], self.after).program(ctx).run if self.after else None
 

@@ -16,14 +16,15 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, internal, op
 
 add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized variant}",
               commutative=True)
-add_n_op.sums = True
-add_n_op.small = "{} + {}"
-add_n_op.pointwise = "ADD"
+rules.algebra.sums.add(add_n_op)
+rules.small.text[add_n_op] = "{} + {}"
+rules.pointwise.instruction[add_n_op] = "ADD"
 accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T",
                     "N: int >= 1, T: type in {numeric quantized}, shape: shape", commutative=True)
 
@@ -56,7 +57,7 @@ add_n_op.kernel(_sum_tensors)
 add_n_op.kernel(unsigned.wrapping(_sum_tensors), types=unsigned.TYPES)
 
 
-@add_n_op.prepare
+@rules.program.prepare(add_n_op)
 def _add_n_prepare(known):
     alike = all(known.dims(i) is not None and known.dims(i) == known.dims(0) for i in range(known.attrs["N"]))
     return (lambda inputs: torch.add(*inputs)) if known.attrs["N"] == 2 and alike and known.floating() else None
@@ -68,9 +69,9 @@ joined_rows.kernel(torch.cat)
 
 add_product = internal("_AddProduct", "x: T, a: T, b: T -> z: T", "T: type in {float32 float64}")
 add_product.kernel(torch.addcmul)
-add_product.overwrites(0, torch.Tensor.addcmul_)
-add_product.elementwise = True
-add_product.pointwise = "ADD_PRODUCT"
+rules.program.overwrites(add_product, 0, torch.Tensor.addcmul_)
+rules.algebra.elementwise.add(add_product)
+rules.pointwise.instruction[add_product] = "ADD_PRODUCT"
 _FEW = 1024                     # elements below which others do better (step/optimize/small.py)
 
 
@@ -82,12 +83,12 @@ def fuse_product(op, f):
         return None
     for x, product in (op._inputs, op._inputs[::-1]):
         made = f.only(product, op)
-        if made is not None and made.opdef.multiplies and all(t._dims == dims for t in (x, *made._inputs)):
+        if made is not None and made.opdef in rules.algebra.multiplies and all(t._dims == dims for t in (x, *made._inputs)):
             return f.make("_AddProduct", [x, *made._inputs], {"T": x._dtype}, op)
     return None
 
 
-@add_n_op.fuse
+@rules.fusion.fuse(add_n_op)
 def _add_n_fuse(op, f):
     return fuse_product(op, f) or _fuse_rows(op, f)
 
@@ -97,9 +98,9 @@ def _fuse_rows(op, f):
     pieces = []
     for t in op._inputs:
         made = f.only(t, op)
-        if made is None or made.opdef.among_zeros is None or not t._dtype.is_floating:
+        if made is None or made.opdef not in rules.fusion.among_zeros or not t._dtype.is_floating:
             return None
-        place = made.opdef.among_zeros(made, f.step.fed)
+        place = rules.fusion.among_zeros[made.opdef](made, f.step.fed)
         if place is None:
             return None
         pieces.append((*place, made._inputs[-1]))

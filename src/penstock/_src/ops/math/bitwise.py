@@ -8,6 +8,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef, op
 
 _WIDTH = {torch.int8: 8, torch.uint8: 8, torch.int16: 16, torch.uint16: 16, torch.int32: 32, torch.uint32: 32,
@@ -26,7 +27,8 @@ bitwise_and = _bits("BitwiseAnd", torch.bitwise_and, "bitwise_and")
 bitwise_or = _bits("BitwiseOr", torch.bitwise_or, "bitwise_or")
 bitwise_xor = _bits("BitwiseXor", torch.bitwise_xor, "bitwise_xor")
 
-invert = op("Invert", "x: T -> y: T", "T: type in {integer}", export_as="bitwise.invert", involution=True).no_gradient()
+invert = op("Invert", "x: T -> y: T", "T: type in {integer}", export_as="bitwise.invert").no_gradient()
+rules.arithmetic.involution.add(invert)
 invert.shape(lambda x: x)
 invert.kernel(torch.bitwise_not)
 invert.kernel(unsigned.wrapping(torch.bitwise_not), types=unsigned.TYPES)

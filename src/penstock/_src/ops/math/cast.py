@@ -12,11 +12,12 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
-cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False",
-             forwards=lambda attrs: attrs["SrcT"] == attrs["DstT"])
+cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False")
+rules.algebra.forwards[cast_op] = lambda attrs: attrs["SrcT"] == attrs["DstT"]
 cast_op.shape(lambda x: x)
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

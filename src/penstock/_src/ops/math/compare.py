@@ -14,6 +14,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import binary, function
 from penstock._src.ops.registry import OpDef, op
@@ -33,9 +34,8 @@ less = _ordering("Less", torch.lt, "Whether x < y, elementwise.")
 less_equal = _ordering("LessEqual", torch.le, "Whether x <= y, elementwise.")
 greater = _ordering("Greater", torch.gt, "Whether x > y, elementwise.")
 greater_equal = _ordering("GreaterEqual", torch.ge, "Whether x >= y, elementwise.")
-less.number, less_equal.number, greater.number, greater_equal.number = "{} < {}", "{} <= {}", "{} > {}", "{} >= {}"
-less.pointwise, less_equal.pointwise, greater.pointwise, greater_equal.pointwise = (
-    "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+rules.numbers.text.update({less: "{} < {}", less_equal: "{} <= {}", greater: "{} > {}", greater_equal: "{} >= {}"})
+rules.pointwise.instruction.update({less: "LESS", less_equal: "LESS_EQUAL", greater: "GREATER", greater_equal: "GREATER_EQUAL"})
 
 
 # -- equality ---------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def _equality(name: str, kernel: Callable, on_strings: Callable, unequal: bool) 
 
 equal_op = _equality("Equal", torch.eq, lambda x, y: torch.from_numpy(np.array(x == y)), False)
 not_equal_op = _equality("NotEqual", torch.ne, lambda x, y: torch.from_numpy(np.array(x != y)), True)
-equal_op.number, not_equal_op.number = "{} == {}", "{} != {}"
+rules.numbers.text.update({equal_op: "{} == {}", not_equal_op: "{} != {}"})
 
 
 @export("math.equal", "equal")
@@ -116,10 +116,11 @@ def _logical(name: str, kernel: Callable, doc: str) -> OpDef:
 
 logical_and = _logical("LogicalAnd", torch.logical_and, "Whether x and y are true, elementwise.")
 logical_or = _logical("LogicalOr", torch.logical_or, "Whether x or y is true, elementwise.")
-logical_not_op = op("LogicalNot", "x: bool -> y: bool", involution=True).no_gradient()
+logical_not_op = op("LogicalNot", "x: bool -> y: bool").no_gradient()
+rules.arithmetic.involution.add(logical_not_op)
 logical_not_op.shape(lambda x: x)
 logical_not_op.kernel(torch.logical_not)
-logical_and.number, logical_or.number, logical_not_op.number = "{} and {}", "{} or {}", "not {}"
+rules.numbers.text.update({logical_and: "{} and {}", logical_or: "{} or {}", logical_not_op: "not {}"})
 
 
 @export("math.logical_not", "logical_not")

@@ -16,6 +16,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import binary, both, conj, function
 from penstock._src.ops.registry import OpDef, get
@@ -59,9 +60,9 @@ def _quotient(name: str, kernel: Callable, on_integers: Callable | None, types: 
 
 div_op = _quotient("Div", torch.true_divide, _truncated, "numeric")
 real_div = _quotient("RealDiv", torch.true_divide, _truncated, "numeric")
-real_div.pointwise = "DIV"
-real_div.small = "{} / {}"
-real_div.neutral = {1: 1}
+rules.pointwise.instruction[real_div] = "DIV"
+rules.small.text[real_div] = "{} / {}"
+rules.arithmetic.neutral[real_div] = {1: 1}
 floor_div_op = _quotient("FloorDiv", lambda x, y: torch.floor(torch.true_divide(x, y)), _floored, "real")
 truncate_div = _quotient("TruncateDiv", lambda x, y: torch.trunc(torch.true_divide(x, y)), _truncated, "real")
 
@@ -119,7 +120,7 @@ def _remainder(name: str, kernel: Callable) -> OpDef:
 mod_op = _remainder("Mod", torch.fmod)
 truncate_mod = _remainder("TruncateMod", torch.fmod)
 floor_mod = _remainder("FloorMod", torch.remainder)
-floor_div_op.number, floor_mod.number = "{} // nonzero({})", "{} % nonzero({})"
+rules.numbers.text.update({floor_div_op: "{} // nonzero({})", floor_mod: "{} % nonzero({})"})
 
 
 @floor_mod.gradient

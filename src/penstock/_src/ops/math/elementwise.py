@@ -16,6 +16,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import conj
 from penstock._src.ops.registry import OpDef, get, op
@@ -27,7 +28,7 @@ def unary(name: str, kernel: Callable, types: str, names: str = "", v1: str = ""
     made = op(name, f"x: T -> y: {out}", f"T: type in {{{types}}}")
     made.shape(lambda x: x)
     made.kernel(kernel)
-    made.elementwise = True
+    rules.algebra.elementwise.add(made)
     if names or v1:
         export.value(_function(made, (names or v1).split()[0].rsplit(".", 1)[-1], doc), *names.split(), v1=v1.split())
     return made
@@ -48,14 +49,14 @@ def _one(x: Tensor) -> Tensor:
 # -- sign, reciprocal, powers -----------------------------------------------------------------------------------------
 abs_op = unary("Abs", torch.abs, "half bfloat16 float32 float64 int8 int16 int32 int64")
 neg = unary("Neg", torch.neg, "floating int8 int16 int32 int64", "math.negative negative", doc="-x.")
-neg.involution = True
+rules.arithmetic.involution.add(neg)
 sign = unary("Sign", torch.sgn, "floating int8 int16 int32 int64", "math.sign sign",
              doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.")
 inv = unary("Inv", torch.reciprocal, "floating")
 reciprocal = unary("Reciprocal", torch.reciprocal, "floating", "math.reciprocal", "reciprocal", doc="1 / x.")
 square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8", "math.square square", doc="x squared.")
 sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="The square root of x.")
-abs_op.small, neg.small = "abs({})", "-{}"
+rules.small.text.update({abs_op: "abs({})", neg: "-{}"})
 rsqrt = unary("Rsqrt", torch.rsqrt, "floating", "math.rsqrt", "rsqrt", doc="1 over the square root of x.")
 
 
@@ -66,7 +67,7 @@ def _sign_kernel_typed(x):
 
 for _op, _over in ((abs_op, torch.abs_), (neg, torch.neg_), (square, torch.square_), (sqrt, torch.sqrt_),
                    (rsqrt, torch.rsqrt_), (reciprocal, torch.reciprocal_)):
-    _op.overwrites(0, _over)
+    rules.program.overwrites(_op, 0, _over)
 
 abs_op.gradient(lambda op, grad: grad * sign(op.inputs[0]))
 neg.gradient(lambda op, grad: -grad)
@@ -96,13 +97,13 @@ log = unary("Log", torch.log, "floating", "math.log", "log", doc="The natural lo
 log1p = unary("Log1p", torch.log1p, "floating", "math.log1p", "log1p", doc="log(1 + x), exact for small x.")
 sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
 tanh = unary("Tanh", torch.tanh, "floating", "math.tanh nn.tanh tanh", doc="The hyperbolic tangent of x.")
-neg.pointwise, square.pointwise, sigmoid.pointwise, tanh.pointwise = "NEG", "SQUARE", "SIGMOID", "TANH"
-exp.pointwise, log.pointwise, log1p.pointwise, abs_op.pointwise = "EXP", "LOG", "LOG1P", "ABS"
-sqrt.pointwise, rsqrt.pointwise, inv.pointwise, reciprocal.pointwise = "SQRT", "RSQRT", "RECIPROCAL", "RECIPROCAL"
+rules.pointwise.instruction.update({neg: "NEG", square: "SQUARE", sigmoid: "SIGMOID", tanh: "TANH"})
+rules.pointwise.instruction.update({exp: "EXP", log: "LOG", log1p: "LOG1P", abs_op: "ABS"})
+rules.pointwise.instruction.update({sqrt: "SQRT", rsqrt: "RSQRT", inv: "RECIPROCAL", reciprocal: "RECIPROCAL"})
 
 for _op, _over in ((exp, torch.exp_), (expm1, torch.expm1_), (log, torch.log_), (log1p, torch.log1p_),
                    (sigmoid, torch.sigmoid_), (tanh, torch.tanh_)):
-    _op.overwrites(0, _over)
+    rules.program.overwrites(_op, 0, _over)
 
 exp.gradient(lambda op, grad: grad * conj(op.outputs[0]))
 expm1.gradient(lambda op, grad: grad * exp(conj(op.inputs[0])))
@@ -234,7 +235,7 @@ def _from_result(name: str, kernel: Callable) -> OpDef:
     made = op(name, "y: T, dy: T -> z: T", "T: type in {floating}")
     made.shape(shapes.merge)
     made.kernel(kernel)
-    made.elementwise = True
+    rules.algebra.elementwise.add(made)
     return made
 
 
@@ -251,10 +252,10 @@ _tanh_backward, _sigmoid_backward = torch.ops.aten.tanh_backward.default, torch.
 tanh_grad = _from_result("TanhGrad", lambda y, dy: _tanh_backward(dy, y) if _real_and_alike(y, dy) else dy * (1 - y * y))
 sigmoid_grad = _from_result("SigmoidGrad",
                             lambda y, dy: _sigmoid_backward(dy, y) if _real_and_alike(y, dy) else dy * y * (1 - y))
-tanh_grad.linear = sigmoid_grad.linear = 1
-tanh_grad.pointwise, sigmoid_grad.pointwise = "TANH_GRAD", "SIGMOID_GRAD"
-tanh_grad.prepare(lambda known: (lambda y, dy: _tanh_backward(dy, y)) if _alike(known) else None)
-sigmoid_grad.prepare(lambda known: (lambda y, dy: _sigmoid_backward(dy, y)) if _alike(known) else None)
+rules.loops.linear[tanh_grad] = rules.loops.linear[sigmoid_grad] = 1
+rules.pointwise.instruction.update({tanh_grad: "TANH_GRAD", sigmoid_grad: "SIGMOID_GRAD"})
+rules.program.prepare[tanh_grad] = lambda known: (lambda y, dy: _tanh_backward(dy, y)) if _alike(known) else None
+rules.program.prepare[sigmoid_grad] = lambda known: (lambda y, dy: _sigmoid_backward(dy, y)) if _alike(known) else None
 
 
 def _real_and_alike(y: torch.Tensor, dy: torch.Tensor) -> bool:
@@ -266,8 +267,8 @@ def _alike(known: Any) -> bool:
     return known.floating() and known.dims(0) is not None and known.dims(0) == known.dims(1)
 
 
-tanh_grad.overwrites(1, lambda y, dy: torch.ops.aten.tanh_backward.grad_input(dy, y, grad_input=dy))
-sigmoid_grad.overwrites(1, lambda y, dy: torch.ops.aten.sigmoid_backward.grad_input(dy, y, grad_input=dy))
+rules.program.overwrites(tanh_grad, 1, lambda y, dy: torch.ops.aten.tanh_backward.grad_input(dy, y, grad_input=dy))
+rules.program.overwrites(sigmoid_grad, 1, lambda y, dy: torch.ops.aten.sigmoid_backward.grad_input(dy, y, grad_input=dy))
 inv_grad = _from_result("InvGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
 reciprocal_grad = _from_result("ReciprocalGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
 sqrt_grad = _from_result("SqrtGrad", lambda y, dy: _unless_zero(dy, dy * 0.5 / _conj(y)))

@@ -20,6 +20,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, op
 
@@ -120,7 +121,7 @@ def binary(name: str, kernel: Callable | None, types: str, args: str = "x: T, y:
     """Declares a broadcasting binary op; `wide` adapts the kernel to the wide unsigned types."""
     made = op(name, args, f"T: type in {{{types}}}", commutative=commutative)
     made.shape(shapes.broadcast)
-    made.elementwise = True
+    rules.algebra.elementwise.add(made)
     if kernel is not None:
         made.kernel(kernel)
         if wide is not None:
@@ -147,24 +148,24 @@ add_v1.kernel(lambda x, y: np.asarray(np.add(x, y, dtype=object), dtype=object),
 add_v2 = binary("AddV2", torch.add, "numeric", commutative=True, wide=unsigned.wrapping)
 sub = binary("Sub", torch.sub, "numeric", wide=unsigned.wrapping)
 for _op in (add_v1, add_v2):
-    _op.overwrites(0, torch.Tensor.add_)
-    _op.overwrites(1, lambda x, y: y.add_(x))
-sub.overwrites(0, torch.Tensor.sub_)
-sub.overwrites(1, lambda x, y: torch.sub(x, y, out=y))
+    rules.program.overwrites(_op, 0, torch.Tensor.add_)
+    rules.program.overwrites(_op, 1, lambda x, y: y.add_(x))
+rules.program.overwrites(sub, 0, torch.Tensor.sub_)
+rules.program.overwrites(sub, 1, lambda x, y: torch.sub(x, y, out=y))
 mul = binary("Mul", torch.mul, "numeric", commutative=True, wide=unsigned.wrapping)
-add_v1.number = add_v2.number = "{} + {}"
-add_v1.sums = add_v2.sums = True
-sub.number, mul.number = "{} - {}", "{} * {}"
-mul.overwrites(0, torch.Tensor.mul_)
-mul.overwrites(1, lambda x, y: y.mul_(x))
-mul.multiplies = True
-add_v1.small = add_v2.small = "{} + {}"
-sub.small, mul.small = "{} - {}", "{} * {}"
-add_v1.pointwise = add_v2.pointwise = "ADD"
-sub.pointwise, mul.pointwise = "SUB", "MUL"
-sub.neutral, mul.neutral = {1: 0.0}, {0: 1, 1: 1}
+rules.numbers.text[add_v1] = rules.numbers.text[add_v2] = "{} + {}"
+rules.algebra.sums.update((add_v1, add_v2))
+rules.numbers.text.update({sub: "{} - {}", mul: "{} * {}"})
+rules.program.overwrites(mul, 0, torch.Tensor.mul_)
+rules.program.overwrites(mul, 1, lambda x, y: y.mul_(x))
+rules.algebra.multiplies.add(mul)
+rules.small.text[add_v1] = rules.small.text[add_v2] = "{} + {}"
+rules.small.text.update({sub: "{} - {}", mul: "{} * {}"})
+rules.pointwise.instruction[add_v1] = rules.pointwise.instruction[add_v2] = "ADD"
+rules.pointwise.instruction.update({sub: "SUB", mul: "MUL"})
+rules.arithmetic.neutral.update({sub: {1: 0.0}, mul: {0: 1, 1: 1}})
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
-squared_difference.pointwise = "SQUARED_DIFFERENCE"
+rules.pointwise.instruction[squared_difference] = "SQUARED_DIFFERENCE"
 
 add_v1.gradient(lambda op, grad: both(op, grad, grad))
 add_v2.gradient(lambda op, grad: both(op, grad, grad))
@@ -279,8 +280,8 @@ def _pow_gradient(op, grad):
 
 maximum = binary("Maximum", torch.maximum, "real", commutative=True, wide=unsigned.ordered)
 minimum = binary("Minimum", torch.minimum, "real", commutative=True, wide=unsigned.ordered)
-maximum.number, minimum.number = "max({}, {})", "min({}, {})"
-maximum.pointwise, minimum.pointwise = "MAXIMUM", "MINIMUM"
+rules.numbers.text.update({maximum: "max({}, {})", minimum: "min({}, {})"})
+rules.pointwise.instruction.update({maximum: "MAXIMUM", minimum: "MINIMUM"})
 
 
 def _selected(op, grad, compare: str) -> tuple:

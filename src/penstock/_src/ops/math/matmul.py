@@ -14,6 +14,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.aggregate import fuse_product
 from penstock._src.ops.math.math import conj, unbroadcast
@@ -23,7 +24,7 @@ _TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
 _TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
 
 mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}", gpu="floating")
-mat_mul.outer = lambda attrs: attrs["transpose_a"] and not attrs["transpose_b"]
+rules.loops.outer[mat_mul] = lambda attrs: attrs["transpose_a"] and not attrs["transpose_b"]
 sparse_mat_mul = op("SparseMatMul", "a: Ta, b: Tb -> product: float32",
                     f"{_TRANSPOSE}, a_is_sparse: bool = False, b_is_sparse: bool = False, "
                     "Ta: type in {float32 bfloat16} = float32, Tb: type in {float32 bfloat16} = float32")
@@ -43,10 +44,7 @@ def _product_dims(a, b, transpose_a, transpose_b):
     return rows, cols
 
 
-@mat_mul.cost
-@sparse_mat_mul.cost
-@batch_mat_mul.cost
-@batch_mat_mul_v2.cost
+@rules.costs.flops(mat_mul, sparse_mat_mul, batch_mat_mul, batch_mat_mul_v2)
 def _mat_mul_cost(inputs, outputs):
     out, = outputs
     return 2 * math.prod(inputs[0]) * (out[-1] if out else 1)
@@ -84,7 +82,7 @@ def _mat_mul_kernel(a, b, *, transpose_a, transpose_b):
     return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
 
 
-@mat_mul.prepare
+@rules.program.prepare(mat_mul)
 def _mat_mul_prepare(known):
     if known.dims(0) is None or known.dims(1) is None:
         return None
@@ -134,8 +132,8 @@ def _batch_mat_mul_v2_kernel(x, y, *, adj_x, adj_y):
 fused_mat_mul = internal("_FusedMatMul", "a: T, b: T, args: num_args * T -> product: T",
                          f"{_TRANSPOSE}, T: type in {{float32 float64 bfloat16 half}}, num_args: int >= 0, "
                          "fused_ops: list(string) = []")
-fused_mat_mul.outer = lambda attrs: mat_mul.outer(attrs) and attrs["fused_ops"] == ["Add"]
-fused_mat_mul.without_row = lambda op: None if op.attrs["fused_ops"] != ["BiasAdd"] else (
+rules.loops.outer[fused_mat_mul] = lambda attrs: rules.loops.outer[mat_mul](attrs) and attrs["fused_ops"] == ["Add"]
+rules.pointwise.without_row[fused_mat_mul] = lambda op: None if op.attrs["fused_ops"] != ["BiasAdd"] else (
     mat_mul, op._inputs[:2], {n: op.attrs[n] for n in mat_mul.attrs if n in op.attrs}, op._inputs[2])
 
 
@@ -172,8 +170,7 @@ def fuse_bias(op, f, value, bias):
     return f.make("_FusedMatMul", [*made._inputs, bias], attrs, op, (None, None, 1))
 
 
-@get("AddV2").fuse
-@get("Add").fuse
+@rules.fusion.fuse(get("AddV2"), get("Add"))
 def _add_v2_fuse(op, f):
     x, y = op._inputs
     return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x) or fuse_product(op, f)
@@ -201,18 +198,19 @@ def _by_rows(product, loop, begin, end):
     return True
 
 
-@mat_mul.in_loop
+@rules.loops.improve(mat_mul)
 def _mat_mul_in_loop(op, loop):
     _by_rows(op, loop, 0, None)
 
 
-@get("Split").in_loop
+@rules.loops.improve(get("Split"))
 def _split_in_loop(op, loop):
     """A number that is added to a part of what has a bias is added to the bias, once before the loop."""
     axis, (_, value) = loop.constant(op._inputs[0]), op._inputs
     add = loop.only(value, op)
     if add is None or axis is None or value._dims is None or len(value._dims) != 2 or int(axis) not in (1, -1) or \
-            value._dtype not in (dtypes.float32, dtypes.float64) or not (add.opdef.sums or add.opdef is get("BiasAdd")):
+            value._dtype not in (dtypes.float32, dtypes.float64) or \
+            add.opdef not in rules.algebra.sums and add.opdef is not get("BiasAdd"):
         return
     width = value._dims[1]
     at = next((i for i, t in enumerate(add._inputs) if loop.stays(t) and t._dims == (width,)), None)
@@ -221,7 +219,7 @@ def _split_in_loop(op, loop):
     shift = np.zeros(width, value._dtype.as_numpy_dtype)
     for part, room in zip(op.outputs, np.split(shift, len(op.outputs)), strict=True):
         user = loop.used(part)[0] if len(loop.used(part)) == 1 else None
-        if user is None or loop.only(part, user) is not op or not user.opdef.sums or len(user._inputs) != 2:
+        if user is None or loop.only(part, user) is not op or user.opdef not in rules.algebra.sums or len(user._inputs) != 2:
             continue
         number = next((n for t in user._inputs if t is not part and (n := loop.constant(t)) is not None and not n.ndim), None)
         if number is not None and user.outputs[0]._dims == part._dims:
@@ -232,7 +230,7 @@ def _split_in_loop(op, loop):
         add._inputs[at] = loop.once("AddV2", bias, {"T": bias._dtype}, bias._dims, shift)
 
 
-@get("SplitV").in_loop
+@rules.loops.improve(get("SplitV"))
 def _split_v_in_loop(op, loop):
     """One part of a product with a transpose is the product with some of the rows."""
     product = loop.only(op._inputs[0], op)

@@ -16,6 +16,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, op
@@ -62,9 +63,9 @@ def _numeric(name: str, reduce: Callable, wide: Callable | None = None) -> OpDef
     """A reduction of numbers; reduce(x, axes, keep) gets at least one axis."""
     made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{_NUMBERS}}}, ")
     made.kernel(_kernel(reduce))
-    made.reduces = True
+    rules.arithmetic.reduces.add(made)
 
-    @made.prepare
+    @rules.program.prepare(made)
     def _made_prepare(known):
         axes, rank = known.const(1), known.rank(0)
         if axes is None or rank is None or not known.floating():
@@ -142,7 +143,7 @@ def _euclidean(x, axes, keep):
 
 
 sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype), unsigned.wrapping)
-sum_op.sums_rows = lambda op: not op.attrs["keep_dims"] and len(op._inputs[0]._dims or ()) == 2 and \
+rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op._inputs[0]._dims or ()) == 2 and \
     op._inputs[1]._op.opdef.constant and op._inputs[1]._op.attrs["value"].reshape(-1).tolist() == [0]
 prod_op = _numeric("Prod", _prod, unsigned.wrapping)
 max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered)

@@ -17,6 +17,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.nn import normalization, pool
 from penstock._src.ops.registry import OpDef, get, op
@@ -51,7 +52,7 @@ def check_same_shape(a: torch.Tensor, b: torch.Tensor) -> None:
 # -- Relu ------------------------------------------------------------------------------------------------------------
 relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), export_as="nn.relu")
 relu_grad = _activation_grad("ReluGrad", _REAL)
-relu.pointwise, relu_grad.pointwise = "RELU", "RELU_GRAD"
+rules.pointwise.instruction.update({relu: "RELU", relu_grad: "RELU_GRAD"})
 
 
 relu.kernel(torch.relu)
@@ -70,7 +71,7 @@ def _relu_grad_kernel_unsigned(gradients, features):
     return unsigned.unsigned(torch.where(unsigned.signed(features) != 0, unsigned.signed(gradients), 0))
 
 
-@relu_grad.prepare
+@rules.program.prepare(relu_grad)
 def _relu_grad_prepare(known):
     if known.dims(0) is None or known.dims(0) != known.dims(1) or not known.floating():
         return None
@@ -78,12 +79,12 @@ def _relu_grad_prepare(known):
     return lambda gradients, features: threshold_backward(gradients, features, 0)
 
 
-relu.overwrites(0, torch.relu_)
-relu_grad.overwrites(0, lambda gradients, features: aten.threshold_backward.grad_input(gradients, features, 0,
+rules.program.overwrites(relu, 0, torch.relu_)
+rules.program.overwrites(relu_grad, 0, lambda gradients, features: aten.threshold_backward.grad_input(gradients, features, 0,
                                                                                        grad_input=gradients))
 
 
-@relu.fuse
+@rules.fusion.fuse(relu)
 def _relu_fuse(op, f):
     """The last part of a fused product, convolution or normalization."""
     made = f.only(op._inputs[0], op)
@@ -92,7 +93,7 @@ def _relu_fuse(op, f):
     return f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made._counts)
 
 
-@relu_grad.fuse
+@rules.fusion.fuse(relu_grad)
 def _relu_grad_fuse(op, f):
     return pool.fuse_relu_grad(op, f)
 

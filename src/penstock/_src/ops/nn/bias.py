@@ -12,6 +12,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import triton_nn
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math import matmul
 from penstock._src.ops.nn import conv, pool_places
@@ -24,7 +25,7 @@ _FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
 bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
 bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
 bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
-bias_add_grad.sums_rows = lambda op: len(op._inputs[0]._dims or ()) == 2
+rules.loops.sums_rows[bias_add_grad] = lambda op: len(op._inputs[0]._dims or ()) == 2
 
 
 def _channel_axis(rank: int, data_format: str) -> int:
@@ -55,10 +56,10 @@ def _bias_add_kernel(value, bias, *, data_format):
     return value + bias
 
 
-bias_add_op.overwrites(0, lambda value, bias: value.add_(bias))
+rules.program.overwrites(bias_add_op, 0, lambda value, bias: value.add_(bias))
 
 
-@bias_add_op.prepare
+@rules.program.prepare(bias_add_op)
 def _bias_add_prepare(known):
     value, bias = known.dims(0), known.dims(1)
     if value is None or bias is None or _channel_axis(len(value), known.attrs["data_format"]) != len(value) - 1:
@@ -66,7 +67,7 @@ def _bias_add_prepare(known):
     return torch.add if value[-1:] == bias and known.floating() else None
 
 
-@bias_add_op.fuse
+@rules.fusion.fuse(bias_add_op)
 def _bias_add_fuse(op, f):
     if op._inputs[0]._dims is None or _channel_axis(len(op._inputs[0]._dims), op.attrs["data_format"]) \
             != len(op._inputs[0]._dims) - 1:
@@ -111,7 +112,7 @@ def _relu_bias_grad_kernel(gradients, features):
     return backprops, backprops.sum(tuple(range(backprops.ndim - 1)))
 
 
-@bias_add_grad.fuse
+@rules.fusion.fuse(bias_add_grad)
 def _bias_add_grad_fuse(op, f):
     grad, rank = op._inputs[0], len(op._inputs[0]._dims or ())
     made = f.maker(grad, op)

@@ -17,6 +17,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.nn import windows
 from penstock._src.ops.nn.windows import channels_first
@@ -346,10 +347,10 @@ def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool =
             fixed["explicit_paddings"] = []
         made.kernel(functools.partial(kernel, **fixed))
         made.shape(functools.partial(rule, **fixed))
-        made.prepare(functools.partial(prepare, **fixed))
-    forward.cost(lambda inputs, outputs: _flops(outputs[0], inputs[1]))
-    to_input.cost(lambda inputs, outputs: _flops(inputs[2], inputs[1]))
-    to_filter.cost(lambda inputs, outputs: _flops(inputs[2], outputs[0]))
+        rules.program.prepare[made] = functools.partial(prepare, **fixed)
+    rules.costs.flops[forward] = lambda inputs, outputs: _flops(outputs[0], inputs[1])
+    rules.costs.flops[to_input] = lambda inputs, outputs: _flops(inputs[2], inputs[1])
+    rules.costs.flops[to_filter] = lambda inputs, outputs: _flops(inputs[2], outputs[0])
     _add_gradients(forward, to_input, to_filter)
 
 
@@ -375,8 +376,8 @@ conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
 fused_conv2d.kernel(_fused_conv2d)
-fused_conv2d.prepare(_prepare_fused)
-conv2d_op.filter_input = conv2d_to_input.filter_input = fused_conv2d.filter_input = 1
+rules.program.prepare[fused_conv2d] = _prepare_fused
+rules.devices.filter_input.update({conv2d_op: 1, conv2d_to_input: 1, fused_conv2d: 1})
 fused_conv2d.shape(lambda input, filter, args, **attrs: _forward_shape(input, filter, **attrs))
 
 conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)

@@ -20,6 +20,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import images
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg_functions import norm_v2
@@ -208,7 +209,7 @@ def _batch_norm_grad_relu_kernel(y_backprop, x, scale, reserve_space_1, reserve_
                             is_training=is_training, after=after)
 
 
-@batch_norm_grad_v3.fuse
+@rules.fusion.fuse(batch_norm_grad_v3)
 def _batch_norm_grad_v3_fuse(op, f):
     """Fuses the preceding ReLU gradient on the CPU, if it has no other consumer."""
     made = f.only(op._inputs[0], op)

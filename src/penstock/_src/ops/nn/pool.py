@@ -18,6 +18,7 @@ from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import images, triton_nn
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.nn import windows
 from penstock._src.ops.nn.windows import from_channels_first, to_channels_first
@@ -287,7 +288,7 @@ indexed_max_pool_grad = internal("_MaxPoolGradWithIndices", _GRAD_ARGS.replace("
 indexed_max_pool_grad.kernel(_indexed_max_pool_grad)
 
 
-@max_pool_grad.fuse
+@rules.fusion.fuse(max_pool_grad)
 def _max_pool_grad_fuse(op, f):
     """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
     from penstock._src.ops.nn import pool_places
@@ -319,7 +320,7 @@ def _max_pool_relu_kernel(input, *, ksize, strides, padding, data_format):
     return _max_pool(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name="MaxPool", relu=True)
 
 
-@max_pool_op.fuse
+@rules.fusion.fuse(max_pool_op)
 def _max_pool_fuse(op, f):
     """On the CPU, pools first and applies the ReLU to the maxima, if the ReLU has no other consumer."""
     if op.attrs["T"] not in (dtypes.float32, dtypes.float64) or not f.on_host(op) or \

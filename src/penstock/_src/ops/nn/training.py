@@ -21,6 +21,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.kernels import arrays, indexing
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, op
 from penstock._src.ops.state.state import VariableResource, handle_dims
 from penstock._src.ops.state.state_scatter import rounds
@@ -56,11 +57,11 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
     made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows))
     if not is_sparse and len(states) < 3:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
-        made.absorb(functools.partial(_take_short_gradient, at))
+        rules.fusion.absorb[made] = functools.partial(_take_short_gradient, at)
     if not is_sparse:
-        made.prepare(_preparing(states, inputs, rule, is_ref))
+        rules.program.prepare[made] = _preparing(states, inputs, rule, is_ref)
     else:
-        made.prepare(_preparing_rows(states, inputs, rule, is_ref, rows))
+        rules.program.prepare[made] = _preparing_rows(states, inputs, rule, is_ref, rows)
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
@@ -313,7 +314,7 @@ def _add_product_fusion() -> None:
         fused = internal(f"_{name}Product", f"var: {state}, alpha: T, a: T, b: T -> {out}",
                          "T: type in {float32 float64}, transpose_a: bool = False, transpose_b: bool = False", **flags)
         fused.kernel(functools.partial(_descend_along_product, is_ref=bool(out)))
-        get(name).fuse(functools.partial(_fuse_product, into=fused.name))
+        rules.fusion.fuse[get(name)] = functools.partial(_fuse_product, into=fused.name)
 
 
 def _descend_along_product(var, alpha, a, b, *, transpose_a, transpose_b, is_ref):

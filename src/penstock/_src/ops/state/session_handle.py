@@ -17,6 +17,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import colocate_with, device
 from penstock._src.kernels import bridge
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
 from penstock._src.session.feeds import check_shape
 
@@ -138,7 +139,7 @@ class TensorHandle:
         return kept.value
 
 
-get_handle.fetched_as = lambda value, tensor, session: TensorHandle(value, tensor._op.attrs["T"], session)
+rules.fetches.fetched_as[get_handle] = lambda value, tensor, session: TensorHandle(value, tensor._op.attrs["T"], session)
 
 
 @export(v1=["get_session_handle"])

@@ -19,6 +19,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays, bridge, indexing, pointwise
 from penstock._src.kernels.host_memory import own_pages
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
 
 Value = torch.Tensor | np.ndarray
@@ -390,10 +391,11 @@ def _var_handle_kernel(*, container, shared_name, dtype, shape, ctx, node):
     return _lookup(ctx, node, container, shared_name, dtype, shape)
 
 
-read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "dtype: type", stateful=True, light=True)
+read_variable_op = op("ReadVariableOp", "resource: resource -> value: dtype", "dtype: type", stateful=True)
+rules.costs.light.add(read_variable_op)
 read_variable_op.shape(lambda resource, *, c: handle_dims(c.input("resource")))
 read_variable_op.gradient(lambda op, grad: grad)
-read_variable_op.cost(lambda inputs, outputs: 0)
+rules.costs.flops[read_variable_op] = lambda inputs, outputs: 0
 read_variable_op.reads = True
 
 

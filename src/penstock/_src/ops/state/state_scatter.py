@@ -16,6 +16,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.kernels import arrays, indexing, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
+from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef, get, internal, op
 from penstock._src.ops.state.state import VariableResource, handle_dims
 
@@ -177,8 +178,8 @@ def _add_scaled_rows() -> None:
                         "T: type in {float32 float64}, Tindices: type in {index}", **flags)
         kernel = _subtract_scaled if out else _subtract_scaled_from_resource
         made.kernel(kernel)
-        made.prepare(functools.partial(_by_a_number, kernel=kernel))
-        get(name).fuse(functools.partial(_fuse_factor, into=made.name))
+        rules.program.prepare[made] = functools.partial(_by_a_number, kernel=kernel)
+        rules.fusion.fuse[get(name)] = functools.partial(_fuse_factor, into=made.name)
 
 
 def _subtract_scaled(ref: Any, indices: Any, updates: Any, factor: Any) -> Any:
@@ -201,7 +202,8 @@ def _by_a_number(known: Any, *, kernel: Callable) -> Callable | None:
 def _fuse_factor(op: Any, f: Any, *, into: str) -> Any:
     ref, indices, updates = op._inputs
     product = f.only(updates, op)
-    if product is None or not product.opdef.multiplies or updates._dtype.base_dtype not in (dtypes.float32, dtypes.float64):
+    if product is None or product.opdef not in rules.algebra.multiplies or \
+            updates._dtype.base_dtype not in (dtypes.float32, dtypes.float64):
         return None
     rows, factor = product._inputs
     if factor._dims != ():

@@ -13,6 +13,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import compatible, merge, show
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
 
 _MAKE = "dtype: type, element_shape: shape = None, dynamic_size: bool = False, clear_after_read: bool = True, " \
@@ -41,7 +42,7 @@ make.shape(lambda size: [(), ()])
 grad_op.shape(lambda handle, flow_in: [(), ()])
 grad_with_shape.shape(lambda handle, flow_in, shape_to_prepend: [(), ()])
 write.shape(lambda handle, index, value, flow_in: ())
-write.number_inputs = read.number_inputs = frozenset(["index"])
+rules.numbers.inputs[write] = rules.numbers.inputs[read] = frozenset(["index"])
 read.shape(lambda handle, index, flow_in: None)
 scatter.shape(lambda handle, indices, value, flow_in: ())
 split.shape(lambda handle, value, lengths, flow_in: ())
@@ -60,16 +61,16 @@ def _concat_shape(handle, flow_in, *, element_shape_except0):
     return [None if dims is None else (None, *dims), (None,)]
 
 
-make.holder, grad_op.holder = "makes", "derives"
-write.holder = scatter.holder = split.holder = "puts"
-read.holder = gather.holder = "takes"
-concat.holder = size.holder = close.holder = "looks"
-make.element = lambda op, dims: op.attrs["element_shape"]._dims
-write.element = lambda op, dims: op._inputs[2]._dims
-scatter.element = lambda op, dims: op._inputs[2]._dims[1:] if op._inputs[2]._dims else None
-split.element = lambda op, dims: (None, *op._inputs[1]._dims[1:]) if op._inputs[1]._dims else None
-read.element = lambda op, dims: dims
-gather.element = lambda op, dims: None if dims is None else ((op._inputs[1]._dims or (None,))[0], *dims)
+rules.shapes.holder.update({make: "makes", grad_op: "derives"})
+rules.shapes.holder[write] = rules.shapes.holder[scatter] = rules.shapes.holder[split] = "puts"
+rules.shapes.holder[read] = rules.shapes.holder[gather] = "takes"
+rules.shapes.holder[concat] = rules.shapes.holder[size] = rules.shapes.holder[close] = "looks"
+rules.shapes.element[make] = lambda op, dims: op.attrs["element_shape"]._dims
+rules.shapes.element[write] = lambda op, dims: op._inputs[2]._dims
+rules.shapes.element[scatter] = lambda op, dims: op._inputs[2]._dims[1:] if op._inputs[2]._dims else None
+rules.shapes.element[split] = lambda op, dims: (None, *op._inputs[1]._dims[1:]) if op._inputs[1]._dims else None
+rules.shapes.element[read] = lambda op, dims: dims
+rules.shapes.element[gather] = lambda op, dims: None if dims is None else ((op._inputs[1]._dims or (None,))[0], *dims)
 
 
 _FLOW = torch.zeros(())

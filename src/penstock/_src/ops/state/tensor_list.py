@@ -18,6 +18,7 @@ from penstock._src.base.static_shape import compatible, merge, show
 from penstock._src.graph.build import ShapeContext
 from penstock._src.graph.convert import convert
 from penstock._src.graph.list_types import elements_of
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
 
 
@@ -365,14 +366,14 @@ def _push_back_batch_shape(input_handles, tensor, *, element_dtype, c):
 
 pop_back.shape(lambda input_handle, element_shape, *, c: [(), _given(c)])
 pop_back.consumes = set_item.consumes = frozenset(["input_handle"])
-get_item.number_inputs = set_item.number_inputs = frozenset(["index"])
+rules.numbers.inputs[get_item] = rules.numbers.inputs[set_item] = frozenset(["index"])
 get_item.shape(lambda input_handle, index, element_shape, *, c: _known(c))
 set_item.shape(lambda input_handle, index, item: ())
 resize.shape(lambda input_handle, size: ())
 for _op in (empty_list, reserve, from_tensor, split, scatter, scatter_v2):
-    _op.elements = lambda op, i: (op.attrs["element_dtype"], _given(ShapeContext(op)))
+    rules.lists.elements[_op] = lambda op, i: (op.attrs["element_dtype"], _given(ShapeContext(op)))
 for _op in (push_back, push_back_batch, pop_back, set_item, resize, scatter_into, concat_lists):
-    _op.elements = lambda op, i: op._inputs[0]
+    rules.lists.elements[_op] = lambda op, i: op._inputs[0]
 
 
 @concat_lists.shape

@@ -17,6 +17,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.tensor_proto import decode
 from penstock._src.kernels import bridge, strings
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
@@ -64,7 +65,7 @@ def _decode_raw_kernel(bytes, *, out_type, little_endian):
     return _numbers(b"".join(items), out_type, little_endian, (*bytes.shape, size // out_type.size))
 
 
-decode_raw_op.rows()
+rules.columns.rows[decode_raw_op] = decode_raw_op.kernel_for("cpu")
 
 
 @decode_padded_raw.kernel(device="cpu")
@@ -81,7 +82,7 @@ def _decode_padded_raw_kernel(input_bytes, fixed_length, *, out_type, little_end
     return _numbers(data, out_type, little_endian, (*input_bytes.shape, length // out_type.size))
 
 
-decode_padded_raw.rows()
+rules.columns.rows[decode_padded_raw] = decode_padded_raw.kernel_for("cpu")
 
 
 @export(v1=["decode_raw", "io.decode_raw"])
@@ -153,7 +154,7 @@ def _decode_csv_kernel(records, record_defaults, *, OUT_TYPE, field_delim, use_q
             for f, each in enumerate(zip(columns, record_defaults, OUT_TYPE, strict=True))]
 
 
-decode_csv_op.rows()
+rules.columns.rows[decode_csv_op] = decode_csv_op.kernel_for("cpu")
 _NOT_PLAIN = re.compile(rb"[\r\n\x1c-\x1f_\x80-\xff]")           # lines, and what Python's numbers know beyond C's
 
 

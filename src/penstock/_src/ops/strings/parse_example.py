@@ -18,7 +18,8 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.io.example_columns import BYTES, FLOAT, INT64, MISSING, NAMES, Column, Values
 from penstock._src.io.examples import ExampleParser, places
 from penstock._src.kernels import arrays, strings
-from penstock._src.ops.registry import op
+from penstock._src.ops import rules
+from penstock._src.ops.registry import Kernel, op
 
 _VALUE = "in {float32 int64 string} >= 0"
 KIND = {dtypes.float32: FLOAT, dtypes.int64: INT64, dtypes.string: BYTES}
@@ -313,7 +314,6 @@ def _parse_single_kernel(serialized, dense_defaults, *, sparse_keys, dense_keys,
     return *parts([listed(v, t, False) for v, t in zip(values, sparse_types, strict=False)]), found
 
 
-@parse_single.rows
 def _parse_single_rows(serialized, dense_defaults, *, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes):
     lists, dense, request = _wanted_once(sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes, dense_defaults)
     if lists or any(feature.varies for feature in dense):
@@ -321,3 +321,6 @@ def _parse_single_rows(serialized, dense_defaults, *, sparse_keys, dense_keys, s
     values = request.values(serialized.tolist())
     return [], [], [], [fixed(request, feature, v, default, len(serialized), _required(None))
                         for feature, default, v in zip(dense, dense_defaults, values, strict=True)]
+
+
+rules.columns.rows[parse_single] = Kernel(_parse_single_rows)

@@ -12,6 +12,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import hashing, strings
 from penstock._src.kernels.bridge import to_numpy
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
@@ -42,7 +43,7 @@ def _to_hash_bucket_fast_kernel(input, *, num_buckets):
     return bucket(hashing.fingerprint64(input.ravel().tolist()), num_buckets).reshape(input.shape)
 
 
-to_hash_bucket_fast_op.rows()
+rules.columns.rows[to_hash_bucket_fast_op] = to_hash_bucket_fast_op.kernel_for("cpu")
 
 
 @to_hash_bucket_strong_op.kernel(device="cpu")

@@ -23,6 +23,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import bridge, strings
 from penstock._src.kernels.summarize import summarize_ends
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
@@ -132,7 +133,7 @@ def _string_to_number_kernel(string_tensor, *, out_type):
     return torch.tensor(values, dtype=out_type.torch).reshape(string_tensor.shape)
 
 
-string_to_number_op.rows()
+rules.columns.rows[string_to_number_op] = string_to_number_op.kernel_for("cpu")
 
 
 @export(v1=["strings.to_number", "string_to_number"])
@@ -251,7 +252,7 @@ def _string_length_kernel(input, *, unit):
     return torch.tensor([measure(s) for s in input.ravel().tolist()], dtype=torch.int32).reshape(input.shape)
 
 
-string_length_op.rows()
+rules.columns.rows[string_length_op] = string_length_op.kernel_for("cpu")
 
 
 @export(v1=["strings.length"])

@@ -17,6 +17,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import draws
 from penstock._src.kernels.devices.cpu import to_host
 from penstock._src.kernels.devices.device import Device
+from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef
 
 _HOST_KINDS = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)
@@ -78,7 +79,7 @@ def _on_host(t: Tensor, placed: dict[Operation, Device]) -> bool:
         return True
     maker = placed.get(t._op)
     return maker is not None and maker.host and not t._op.opdef.control_flow and not t._op.opdef.calls \
-        and not t._op.opdef.anywhere and not _of_argument(t._op, placed)
+        and t._op.opdef not in rules.devices.anywhere and not _of_argument(t._op, placed)
 
 
 def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bool:
@@ -91,12 +92,13 @@ def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bo
 
 def _of_argument(op: Operation, placed: dict[Operation, Device]) -> bool:
     """Whether an op returns what is in a resource that is an argument of a function: that is where its variable is."""
-    return any(t.dtype.base_dtype == dtypes.resource and (t._op not in placed or t._op.opdef.anywhere) for t in op._inputs)
+    return any(t.dtype.base_dtype == dtypes.resource and (t._op not in placed or t._op.opdef in rules.devices.anywhere)
+               for t in op._inputs)
 
 
 def _is_constant(t: Tensor, fed: set[int]) -> bool:
     return id(t) not in fed and not t._op._inputs and \
-        (t._op.opdef.foldable or t._op.opdef.anywhere and t.dtype.base_dtype != dtypes.resource)
+        (t._op.opdef.foldable or t._op.opdef in rules.devices.anywhere and t.dtype.base_dtype != dtypes.resource)
 
 
 def _each(move: Callable, value: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.compile.numbers import expression, literal, nonzero, number, wrap
 from penstock._src.step.compile.program import Writer, given_away
 
@@ -39,7 +40,7 @@ class BlockWriter(Writer):
         if op.opdef.constant:
             self._op(-1, op)
             self.numbers[id(t)] = literal(op)
-        elif not op.opdef.number:                                   # an identity
+        elif op.opdef not in rules.numbers.text:                                   # an identity
             self._same(t, op._inputs[0])
         else:
             name = self.numbers[id(t)] = self._new_name("n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 
 OUTPUTS_FIRST = (3, 0, 1, 2)
 
@@ -17,7 +18,7 @@ def arrange_filters(ops: list[Operation], values: dict[int, Any]) -> None:
     """Arranges the variables that the ops of a program use as filters; `values` has variables by tensor."""
     filters = set()
     for op in ops:
-        at = op.opdef.filter_input
+        at = rules.devices.filter_input.get(op.opdef)
         variable = None if at is None else values.get(id(_origin(op._inputs[at])))
         if hasattr(variable, "arrange"):
             filters.add(id(variable))

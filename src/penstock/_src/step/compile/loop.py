@@ -22,6 +22,7 @@ from typing import Any
 
 from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.compile import outer_sum
 from penstock._src.step.compile.blocks import BlockWriter
@@ -166,11 +167,11 @@ class _Loop(BlockWriter):
 
     def _bodies(self, op: Operation) -> list | None:
         """The bodies of the functions that an op calls, or chooses from, if they are written in place."""
-        if op.opdef.in_place is None or self.placed is not None or self.depth > _DEEP:
+        if op.opdef not in rules.inlining.in_place or self.placed is not None or self.depth > _DEEP:
             return None
-        if op.opdef.chooses and op._inputs[0]._dims != ():
+        if op.opdef in rules.inlining.chooses and op._inputs[0]._dims != ():
             return None
-        bodies = op.opdef.in_place(op, self.ctx)
+        bodies = rules.inlining.in_place[op.opdef](op, self.ctx)
         for body in bodies:
             if len(body.ops) > _LARGE or any(o.opdef.control_flow or o.opdef.blocking for o in body.ops):
                 return None

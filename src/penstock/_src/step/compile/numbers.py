@@ -13,6 +13,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 
 _LIMITS = {dtypes.int32: 1 << 31, dtypes.int64: 1 << 63}
 _TYPES = (*_LIMITS, dtypes.bool)
@@ -25,7 +26,7 @@ def may_be_number(t: Tensor) -> bool:
 
 def sources_of(op: Operation) -> list[Tensor] | None:
     """What the result of an op is made of, if it is a number of numbers; None if it is not."""
-    if op.opdef.number and all(may_be_number(t) for t in (*op._inputs, *op.outputs)):
+    if op.opdef in rules.numbers.text and all(may_be_number(t) for t in (*op._inputs, *op.outputs)):
         return op._inputs
     return [] if op.opdef.constant and not op._inputs and may_be_number(op.outputs[0]) else None
 
@@ -46,9 +47,9 @@ def find_numbers(sources: Iterable[tuple[Tensor, list[Tensor]]], from_outside: C
 
 def expression(op: Operation, names: list[str]) -> str:
     """What computes the number that an op returns from those that it takes."""
-    text = op.opdef.number.format(*names)
+    text = rules.numbers.text[op.opdef].format(*names)
     limit = _LIMITS.get(op.outputs[0]._dtype)
-    if limit is None or not any(c in "+-*/" for c in op.opdef.number):
+    if limit is None or not any(c in "+-*/" for c in rules.numbers.text[op.opdef]):
         return text
     return f"r if -{limit} <= (r := {text}) < {limit} else wrap(r, {limit})"
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 
 _ROWS = 2048                 # that wait to be multiplied
 _BYTES = 32 << 20            # that they may take
@@ -110,7 +111,7 @@ class Found(NamedTuple):
     @property
     def kind(self) -> type:
         """The class that adds up."""
-        return OuterSum if self.product.opdef.outer is not None else RowSum
+        return OuterSum if self.product.opdef in rules.loops.outer else RowSum
 
     @property
     def terms(self) -> list[Tensor]:
@@ -136,9 +137,9 @@ def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes
             alone = alone and uses.get(id(t)) == 1
             t = t._op._inputs[0]
         return alone and id(t) in known
-    if len(add._inputs) == 3 and add.opdef.outer is not None:             # one op for the product and the addition
-        return Found(add, add, []) if add.opdef.outer(add.attrs) and is_variable(add._inputs[2]) else None
-    if not add.opdef.sums or len(add._inputs) != 2:
+    if len(add._inputs) == 3 and add.opdef in rules.loops.outer:             # one op for the product and the addition
+        return Found(add, add, []) if rules.loops.outer[add.opdef](add.attrs) and is_variable(add._inputs[2]) else None
+    if add.opdef not in rules.algebra.sums or len(add._inputs) != 2:
         return None
     for mine, other in (add._inputs, add._inputs[::-1]):
         path: list[Operation] = []
@@ -157,7 +158,8 @@ def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes
 
 def _adds_up(op: Operation) -> bool:
     """Whether it is quicker to add up what an op is given than what it returns."""
-    return op.opdef.outer is not None and op.opdef.outer(op.attrs) or op.opdef.sums_rows is not None and op.opdef.sums_rows(op)
+    return op.opdef in rules.loops.outer and rules.loops.outer[op.opdef](op.attrs) or \
+        op.opdef in rules.loops.sums_rows and rules.loops.sums_rows[op.opdef](op)
 
 
 def count_uses(ops: Iterable[Operation], results: Iterable[Tensor]) -> dict[int, int]:

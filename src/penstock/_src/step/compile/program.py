@@ -24,6 +24,7 @@ from penstock._src.base import errors, switches
 from penstock._src.graph.build import arg_count, group_inputs
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import reuse
+from penstock._src.ops import rules
 from penstock._src.ops.registry import Kernel, Known
 from penstock._src.step.compile.adapt import adapted
 from penstock._src.step.compile.explain import explained
@@ -153,7 +154,7 @@ class Writer:
         opdef = op.opdef
         kernel = kernel_of(op)
         known = Known(op, self.fed)
-        prepared = None if opdef.prepare_rule is None else _prepared(opdef.prepare_rule, known)
+        prepared = None if opdef not in rules.program.prepare else _prepared(rules.program.prepare[opdef], known)
         plain = bound = prepared or kernel.bind(op.attrs, op)
         if self.placed is not None:
             bound = adapted(plain, op, self.placed, self.fed)
@@ -168,10 +169,10 @@ class Writer:
             return
         if opdef.inert:
             return
-        if opdef.overwriting and self.placed is None and self.reuse:
+        if opdef in rules.program.overwriting and self.placed is None and self.reuse:
             bound = self._reusing(index, op, bound)
         args = self._args(op, index, known.used if prepared is not None and self.placed is None else ())
-        if opdef.forwards and opdef.plain and opdef.forwards(op.attrs) and bound is plain:
+        if opdef.plain and bound is plain and rules.forwards(op):
             call = args[0]
         else:
             k = self._new_name("k")
@@ -191,7 +192,7 @@ class Writer:
         if out._dims is None or None in out._dims or not out._dtype.is_floating \
                 or math.prod(out._dims) * out._dtype.size < reuse.LEAST:
             return bound
-        for at, over in op.opdef.overwriting.items():
+        for at, over in rules.program.overwriting[op.opdef].items():
             t = op._inputs[at]
             if t._dims == out._dims and t._dtype == out._dtype and self.last_use.get(id(t)) == index and \
                     t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and sum(x is t for x in op._inputs) == 1:
@@ -212,8 +213,8 @@ class Writer:
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
             if n is None:
                 t = op._inputs[i]
-                name = "None" if i in unused else self.numbers[id(t)] \
-                    if id(t) in self.numbers and arg.name in op.opdef.number_inputs else self._value(t, arg.is_ref)
+                as_number = id(t) in self.numbers and arg.name in rules.numbers.inputs.get(op.opdef, ())
+                name = "None" if i in unused else self.numbers[id(t)] if as_number else self._value(t, arg.is_ref)
                 names.append(self._taken(name, t, index) if arg.name in op.opdef.consumes else name)
                 i += 1
             else:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.rules import arithmetic as rules
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import anchored
 from penstock._src.step.optimize.step import StepGraph, is_const
@@ -32,7 +33,7 @@ def simplify_arithmetic(step: StepGraph) -> None:
                     inputs[i] = by[id(t)]
         opdef = op.opdef
         if inputs and not op._control_inputs and op not in kept and opdef.foldable and id(op.outputs[0]) not in step.fed:
-            while (opdef.reshapes or opdef.permutes) and _shorten(op, step, made):
+            while (opdef in rules.reshapes or opdef in rules.permutes) and _shorten(op, step, made):
                 changed = True
             same = _same_as(op, step)
             if same is not None and not anchored(same, step):
@@ -47,24 +48,24 @@ def simplify_arithmetic(step: StepGraph) -> None:
 def _same_as(op: Operation, step: StepGraph) -> Tensor | None:
     """The input that an op returns unchanged, if it does."""
     opdef, out = op.opdef, op.outputs[0]
-    for i, number in (opdef.neutral or {}).items():
+    for i, number in rules.neutral.get(opdef, {}).items():
         other = op._inputs[1 - i]
         value = _elements(op._inputs[i], step)
         if value is not None and other._dims is not None and None not in other._dims and other._dims == out._dims and \
                 _all(value, number):
             return other
-    if opdef.involution:
+    if opdef in rules.involution:
         before = op._inputs[0]._op
         if before.opdef is opdef and id(op._inputs[0]) not in step.fed:
             return before._inputs[0]
-    if opdef.reshapes and out._dims is not None and None not in out._dims and out._dims == op._inputs[0]._dims and (
+    if opdef in rules.reshapes and out._dims is not None and None not in out._dims and out._dims == op._inputs[0]._dims and (
             len(op._inputs) < 2 or _const(op._inputs[1], step) is not None):
         return op._inputs[0]
-    if opdef.reduces:
+    if opdef in rules.reduces:
         axes = _const(op._inputs[1], step)
         if axes is not None and not axes.size:
             return op._inputs[0]
-    if opdef.permutes:
+    if opdef in rules.permutes:
         perm = _const(op._inputs[1], step)
         if perm is not None and perm.tolist() == list(range(perm.size)):
             return op._inputs[0]
@@ -76,14 +77,14 @@ def _shorten(op: Operation, step: StepGraph, made: list[Operation]) -> bool:
     before = op._inputs[0]._op
     if id(op._inputs[0]) in step.fed or before._control_inputs or not step.together(op, before):
         return False
-    if op.opdef.reshapes and len(op._inputs) == 2 and before.opdef.reshapes and op.opdef.takes_shape and \
-            not anchored(before._inputs[0], step):
+    if op.opdef in rules.reshapes and len(op._inputs) == 2 and before.opdef in rules.reshapes and \
+            op.opdef in rules.takes_shape and not anchored(before._inputs[0], step):
         value = _const(op._inputs[1], step)
         if value is None or value.ndim != 1 or 0 in value:
             return False
         op._inputs[0] = before._inputs[0]
         return True
-    if op.opdef.permutes and before.opdef is op.opdef:
+    if op.opdef in rules.permutes and before.opdef is op.opdef:
         first, second = _const(before._inputs[1], step), _const(op._inputs[1], step)
         if first is None or second is None or first.shape != second.shape or min(*first, *second, 0) < 0:
             return False
@@ -101,8 +102,8 @@ def _const(t: Tensor, step: StepGraph) -> np.ndarray | None:
 def _elements(t: Tensor, step: StepGraph) -> np.ndarray | None:
     """The elements of a tensor, once or several times, if they are constant."""
     maker = t._op
-    if maker.opdef.repeats is not None and id(t) not in step.fed and not maker._control_inputs:
-        return _const(maker._inputs[maker.opdef.repeats], step)
+    if maker.opdef in rules.repeats and id(t) not in step.fed and not maker._control_inputs:
+        return _const(maker._inputs[rules.repeats[maker.opdef]], step)
     return _const(t, step)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import Operation
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph
 
 
 def narrow_branches(step: StepGraph) -> None:
     """Removes unused results of conditionals, and of their branch functions."""
-    choosing = [op for op in step.ops if op.opdef.branches and len(op.outputs) > 1]
+    choosing = [op for op in step.ops if op.opdef in rules.inlining.branches and len(op.outputs) > 1]
     if not choosing:
         return
     used = {id(t) for op in step.ops for t in op._inputs} | {id(t) for t in step.fetches}
@@ -22,7 +23,7 @@ def narrow_branches(step: StepGraph) -> None:
 
 def _narrow(op: Operation, keep: list[int]) -> None:
     attrs = dict(op.attrs)
-    for name in op.opdef.branches:
+    for name in rules.inlining.branches.get(op.opdef, ()):
         value = attrs[name]
         attrs[name] = [as_function(f, op.graph).narrowed(keep) for f in value] if isinstance(value, list) \
             else as_function(value, op.graph).narrowed(keep)

@@ -2,17 +2,18 @@
 from __future__ import annotations
 
 from penstock._src.graph.node import Operation
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph
 
 
 def advance_early(step: StepGraph) -> None:
     """Moves ops that are declared `early` forward, past what they do not need. Their own order stays."""
-    if not any(op.opdef.early for op in step.ops):
+    if not any(op.opdef in rules.costs.early for op in step.ops):
         return
     place: dict[Operation, tuple[int, int]] = {}
     for i, op in enumerate(step.ops):
         place[op] = i, 0
-        if op.opdef.early:
+        if op.opdef in rules.costs.early:
             before = [place[t._op] for t in op._inputs if t._op in place] + [place[c] for c in op._control_inputs if c in place]
             at, turn = max(before, default=(-1, 0))
             place[op] = at, turn + 1

@@ -14,6 +14,7 @@ from penstock._src.base import dtypes
 from penstock._src.graph.build import group_inputs
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.bridge import to_numpy, to_torch
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph, is_const
 
 _LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
@@ -41,7 +42,7 @@ def fold_constants(step: StepGraph) -> None:
 
 
 def _known(op: Operation, step: StepGraph) -> bool:
-    if op.opdef.metadata or op.opdef.fills is not None and op.outputs[0]._dtype.torch is not None:
+    if op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills and op.outputs[0]._dtype.torch is not None:
         return all(t._dims is not None and None not in t._dims and not t._dtype._is_ref_dtype for t in op._inputs)
     return all(is_const(t) and id(t) not in step.fed for t in op._inputs)
 
@@ -55,7 +56,8 @@ def _size(t: Tensor) -> float:
 
 def _folded(op: Operation, step: StepGraph) -> list[tuple[Tensor, Tensor]]:
     size = sum(map(_size, op.outputs))
-    if size > _LARGE and (op.opdef.metadata or op.opdef.fills is not None or size > sum(map(_size, op._inputs))):
+    if size > _LARGE and (op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills or
+                          size > sum(map(_size, op._inputs))):
         return []
     values = _compute(op)
     if values is None:
@@ -84,13 +86,13 @@ class _OfShape:
 
 def _compute(op: Operation) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None where it fails: the run will say so."""
-    if op.opdef.fills is not None:
-        return [np.full(t._dims, op.opdef.fills, t._dtype.as_numpy_dtype) for t in op.outputs]
+    if op.opdef in rules.folding.fills:
+        return [np.full(t._dims, rules.folding.fills[op.opdef], t._dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
     try:
-        if op.opdef.metadata:
+        if op.opdef in rules.algebra.metadata:
             values: list[Any] = [_OfShape(t._dims) for t in op._inputs]
         else:
             values = [to_torch(t._op.attrs["value"], t._dtype.base_dtype) for t in op._inputs]

@@ -5,6 +5,7 @@ A read of a reference stays: when it happens is its meaning. So does one that wa
 from __future__ import annotations
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph
 
 
@@ -13,8 +14,7 @@ def forward_values(step: StepGraph) -> None:
     by: dict[int, Tensor] = {}
     kept = step.kept()
     for op in step.ops:
-        forwards = op.opdef.forwards
-        if forwards is None or op._control_inputs or op in kept or not forwards(op.attrs):
+        if op._control_inputs or op in kept or not rules.forwards(op):
             continue
         for source, t in zip(op._inputs, op.outputs):
             if id(t) not in step.fed and not anchored(source, step) and source._dtype == t._dtype:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.optimize.step import StepGraph
 
@@ -104,13 +105,13 @@ class Fusing:
 
 def fuse(step: StepGraph) -> None:
     """Asks every op for which there is a rule."""
-    asked = [op for op in step.ops if op.opdef.fuse_rule is not None]
-    changed = [op for op in step.ops if op.opdef.absorb_rule is not None]
+    asked = [op for op in step.ops if op.opdef in rules.fusion.fuse]
+    changed = [op for op in step.ops if op.opdef in rules.fusion.absorb]
     if not asked and not changed:
         return
     fusing = Fusing(step)
     for op in asked:
-        made = op.opdef.fuse_rule(op, fusing)               # type: ignore[misc]
+        made = rules.fusion.fuse[op.opdef](op, fusing)
         if isinstance(made, Tensor):
             fusing.give(made, op)
         elif made is not None:
@@ -127,6 +128,6 @@ def fuse(step: StepGraph) -> None:
                 op._control_inputs = [fusing.now(c) for c in op._control_inputs]
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
     for op in changed:
-        op.opdef.absorb_rule(op, fusing)                    # type: ignore[misc]
+        rules.fusion.absorb[op.opdef](op, fusing)
     if fusing.instead or changed:
         step.prune()

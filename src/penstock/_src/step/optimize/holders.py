@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.node import Operation
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph
 
 _PASSING = ("enter", "switch", "exit")
@@ -19,13 +20,13 @@ def holders(step: StepGraph) -> dict[Operation, Any]:
 
     For arrays of gradients it is that of the array that they belong to, with their source: ops with one source share one.
     """
-    if not any(op.opdef.holder == "makes" for op in step.ops):
+    if not any(rules.shapes.holder.get(op.opdef) == "makes" for op in step.ops):
         return {}
     known: dict[int, Any] = {}               # handles
     found: dict[Operation, Any] = {}
     lost = set()
     for op in step.ops:
-        role = op.opdef.holder
+        role = rules.shapes.holder.get(op.opdef)
         if role == "makes":
             found[op] = key = op
         else:
@@ -53,7 +54,7 @@ def holders(step: StepGraph) -> dict[Operation, Any]:
 def _passes(op: Operation) -> bool:
     """Whether an op passes its first input on unchanged."""
     return op.opdef.control_flow in _PASSING or \
-        op.opdef.forwards is not None and len(op._inputs) == 1 and op.opdef.forwards(op.attrs)
+        len(op._inputs) == 1 and rules.forwards(op)
 
 
 def _is_lost(key: Any, lost: set) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph
 
 _SMALL = 400                 # ops of a function that is inlined wherever it is called
@@ -66,7 +67,7 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
 
 
 def _is_call(op: Operation) -> bool:
-    return op.opdef.in_place is not None and not op.opdef.chooses
+    return op.opdef in rules.inlining.in_place and op.opdef not in rules.inlining.chooses
 
 
 def _called(op: Operation) -> GraphFunction:

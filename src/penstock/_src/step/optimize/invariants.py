@@ -11,6 +11,7 @@ from __future__ import annotations
 from penstock._src.base import dtypes
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph
 
 
@@ -108,6 +109,6 @@ class _Loop:
 
 def _is_pivot(op: Operation) -> bool:
     """Whether an op only says that an iteration has begun."""
-    while op.opdef.forwards is not None and len(op._inputs) == 1 and op.opdef.forwards(op.attrs):
+    while len(op._inputs) == 1 and rules.forwards(op):
         op = op._inputs[0]._op
     return op.opdef.control_flow in ("switch", "loop_cond", "merge")

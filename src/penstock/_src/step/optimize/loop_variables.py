@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.inlining import function_body, inline_calls
 from penstock._src.step.optimize.step import StepGraph
@@ -19,9 +20,9 @@ from penstock._src.step.optimize.step import StepGraph
 def narrow_loops(step: StepGraph) -> None:
     """Removes unused loop variables, and their outputs from the loop's functions."""
     for op in reversed(step.ops):
-        if op.opdef.loop is not None and len(op.outputs) > 1:
+        if op.opdef in rules.inlining.loop and len(op.outputs) > 1:
             used = {id(t) for other in step.ops for t in other._inputs} | {id(t) for t in step.fetches} | step.fed
-            test, body = (as_function(op.attrs[name], op.graph) for name in op.opdef.loop)
+            test, body = (as_function(op.attrs[name], op.graph) for name in rules.inlining.loop[op.opdef])
             keep = _needed_variables(_Sources(test, step.placed), _Sources(body, step.placed),
                                      [i for i, t in enumerate(op.outputs) if id(t) in used])
             if keep and len(keep) < len(op.outputs):
@@ -84,7 +85,7 @@ class _Sources:
 
 
 def _narrow(op: Operation, test: GraphFunction, body: GraphFunction, keep: list[int]) -> None:
-    cond_name, body_name = op.opdef.loop
+    cond_name, body_name = rules.inlining.loop[op.opdef]
     shapes = op.attrs["output_shapes"]
     op.attrs = {**op.attrs, cond_name: test.of_variables(keep), body_name: body.of_variables(keep),
                 "T": [op.attrs["T"][i] for i in keep], "output_shapes": [shapes[i] for i in keep] if shapes else shapes}

@@ -1,8 +1,8 @@
 """Loops: what can be done once for all iterations.
 
 - What is the same in all iterations moves in front of the loop (invariants.py), and gradients take it from there.
-- Ops may say what they would rather have in a loop (`in_loop` rules): a product with the transpose of a matrix that stays the
-  same, for example, has it transposed once, before the loop.
+- Ops may be changed by rules for loops (`rules.loops.improve`): a matrix that is the same in all iterations and is multiplied
+  transposed, for example, is transposed once, before the loop.
 - The gradient of a loop goes through its iterations backwards and takes what the loop has saved from stacks. What is computed
   from saved values alone does not depend on the order: it is computed before the gradient's loop, from whole stacks, by one op
   for all iterations, and the loop reads its rows. More of it can be found by moving factors: where `d` is a derivative,
@@ -21,6 +21,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import forward_values
@@ -44,8 +45,8 @@ def improve_loops(step: StepGraph) -> None:
     for frame in inner:
         looping = Looping(step, frame, users)
         for op in reversed([op for op in step.ops if frames.of.get(op) is frame]):      # rules may look at what is before
-            if op.opdef.loop_rule is not None:
-                op.opdef.loop_rule(op, looping)
+            if op.opdef in rules.loops.improve:
+                rules.loops.improve[op.opdef](op, looping)
         looping.finish()
     step.prune()
     if any([gradient.rewrite() for gradient in gradients_of_loops(step, frames)]):
@@ -136,8 +137,8 @@ def improve_body(step: StepGraph) -> None:
     step.prune()
     body = _Body(step)
     for op in reversed(step.ops):
-        if op.opdef.loop_rule is not None:
-            op.opdef.loop_rule(op, body)
+        if op.opdef in rules.loops.improve:
+            rules.loops.improve[op.opdef](op, body)
     body.finish()
 
 
@@ -183,8 +184,7 @@ class _Counter:
 
 
 def _passes_on(op: Operation) -> bool:
-    forwards = op.opdef.forwards
-    return forwards is not None and len(op._inputs) == 1 and forwards(op.attrs) and not op._inputs[0]._dtype._is_ref_dtype
+    return len(op._inputs) == 1 and rules.forwards(op) and not op._inputs[0]._dtype._is_ref_dtype
 
 
 def _behind(t: Tensor) -> Tensor:
@@ -231,7 +231,7 @@ def _steps(merge: Operation, number: str) -> Tensor | None:
     """The next value of a variable, if it is the old one and 1, joined by `number`."""
     following = _behind(merge._inputs[1]._op._inputs[0])
     op = following._op
-    if op.opdef.number != number or _variable(op._inputs[0]) is not merge or not _is_number(op._inputs[1], 1):
+    if rules.numbers.text.get(op.opdef) != number or _variable(op._inputs[0]) is not merge or not _is_number(op._inputs[1], 1):
         return None
     return following
 
@@ -247,7 +247,7 @@ def _counter(frame: Frame) -> _Counter | None:
         if merge.opdef.control_flow == "merge" and _counts_up(merge):
             return _Counter(merge, merge._inputs[0], merge._inputs[0], False)
     test = next((_behind(op._inputs[0])._op for op in frame.ops if op.opdef.control_flow == "loop_cond"), None)
-    if test is None or test.opdef.number != "{} >= {}" or not _is_number(test._inputs[1], 1):
+    if test is None or rules.numbers.text.get(test.opdef) != "{} >= {}" or not _is_number(test._inputs[1], 1):
         return None
     merge = _behind(test._inputs[0])._op
     following = _steps(merge, "{} - {}") if merge.opdef.control_flow == "merge" and merge in frame.ops else None
@@ -283,7 +283,7 @@ class Gradient:
             self._move_factor(op)
             if self._needs_no_loop(op):
                 self.ahead[id(op.outputs[0])] = op
-            elif op.opdef.joins:
+            elif op.opdef in rules.algebra.joins:
                 self._join_factors(op)
         self._read_rows(order)
         return self._without({*counts, *self.pushes})           # only its push determines when a pop runs
@@ -292,7 +292,7 @@ class Gradient:
         """The pops of this loop with the pushes that they belong to, one for one."""
         if not self._counts_iterations():
             return {}
-        pops = [op for op in self.step.ops if op in self.inside and op.opdef.saves == "pop"]
+        pops = [op for op in self.step.ops if op in self.inside and rules.loops.saves.get(op.opdef) == "pop"]
         return {pop: push for pop in pops if (push := self._push_of(pop)) is not None}
 
     def take_invariants(self) -> bool:
@@ -329,11 +329,11 @@ class Gradient:
         if enter.opdef.control_flow != "enter" or not self._in_body(pop, self.inside):
             return None
         handle = enter._inputs[0]
-        if handle._op.opdef.saves != "stack" or id(handle) in self.wanted:
+        if rules.loops.saves.get(handle._op.opdef) != "stack" or id(handle) in self.wanted:
             return None
         ops = [u for e in self.users.get(id(handle), ()) for u in
                (self.users.get(id(e.outputs[0]), ()) if e.opdef.control_flow == "enter" else (e,))]
-        pushes = [op for op in ops if op.opdef.saves == "push"]
+        pushes = [op for op in ops if rules.loops.saves.get(op.opdef) == "push"]
         if len(ops) != 2 or len(pushes) != 1 or pushes[0] not in self.before or not self._in_body(pushes[0], self.before):
             return None
         elem, out = pushes[0]._inputs[1], pop.outputs[0]
@@ -373,10 +373,10 @@ class Gradient:
     def _is_joined(self, op: Operation) -> bool:
         """Whether an op will be one with others of the loop (step/optimize/pointwise.py): then it takes next to no time
         there."""
-        if op.opdef.joins:
+        if op.opdef in rules.algebra.joins:
             return bool(op._inputs) and self._is_joined(_behind(op._inputs[0])._op)
-        return self.step.joins_pointwise and bool(op.opdef.pointwise) and _known(op.outputs[0]._dims) and \
-            op.outputs[0]._dtype == dtypes.float32
+        return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and \
+            _known(op.outputs[0]._dims) and op.outputs[0]._dtype == dtypes.float32
 
     # -- what is made of saved values -----------------------------------------------------------------------------------
     def _is_ahead(self, t: Tensor) -> bool:
@@ -387,7 +387,7 @@ class Gradient:
         return op.opdef.constant or op.opdef.control_flow == "enter" and op.attrs["is_constant"] and not t._dtype._is_ref_dtype
 
     def _needs_no_loop(self, op: Operation) -> bool:
-        if not op.opdef.elementwise or not op.opdef.foldable or id(op.outputs[0]) in self.wanted:
+        if op.opdef not in rules.algebra.elementwise or not op.opdef.foldable or id(op.outputs[0]) in self.wanted:
             return False
         dims = op.outputs[0]._dims
         if not _known(dims) or not dims or not all(_known(t._dims) for t in op._inputs):
@@ -398,7 +398,7 @@ class Gradient:
 
     def _move_factor(self, op: Operation) -> None:
         """d(y, g * a) becomes g * d(y, a), if y and a are saved and g is not."""
-        at = op.opdef.linear
+        at = rules.loops.linear.get(op.opdef)
         if at is None or not all(self._is_ahead(t) for i, t in enumerate(op._inputs) if i != at):
             return
         found = self._product(op._inputs[at], op)
@@ -419,7 +419,7 @@ class Gradient:
             if not _passes_on(user):
                 break
             t = user._inputs[0]
-        if user is op or not user.opdef.multiplies or not t._dtype.is_floating:
+        if user is op or user.opdef not in rules.algebra.multiplies or not t._dtype.is_floating:
             return None
         for g, a in (user._inputs, user._inputs[::-1]):
             if self._is_ahead(a) and not self._is_ahead(g) and _known(a._dims) and a._dims == g._dims:
@@ -482,7 +482,7 @@ class Gradient:
                                       [t._dtype], [])
             elif id(t) in self.ahead:
                 inputs = [self._whole(s) for s in op._inputs]
-                if op.opdef.joins:
+                if op.opdef in rules.algebra.joins:
                     inputs[-1] = self._next_axis(op._inputs[-1])
                 made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t._dims)], None, [])
                 made._counts = op._counts

@@ -26,6 +26,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.kernels import pointwise
 from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
+from penstock._src.ops import rules
 from penstock._src.step.optimize.loops import chooses
 from penstock._src.step.optimize.step import StepGraph, is_const
 
@@ -93,14 +94,15 @@ def _join(step: StepGraph, ops: list[Operation]) -> None:
 
 def _is_able(op: Operation, step: StepGraph) -> bool:
     """Whether an op may be one of several: on float32 arrays of its shape, rows for all of them, columns and numbers."""
-    if not op.opdef.pointwise or op._control_inputs or id(op.outputs[0]) in step.fed:
+    if op.opdef not in rules.pointwise.instruction or op._control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
     dims = out._dims
     if out._dtype not in _TYPES or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
         return False
     return all(t._dtype == dtypes.float32 and (t._dims == dims or _stride(t, dims) is not None or _number(t, step) is not None)
-               or t._dtype == dtypes.bool and t._dims == dims and t._op.opdef.pointwise for t in op._inputs)
+               or t._dtype == dtypes.bool and t._dims == dims and t._op.opdef in rules.pointwise.instruction
+               for t in op._inputs)
 
 
 def _stride(t: Tensor, dims: tuple) -> int | None:
@@ -148,7 +150,7 @@ def _groups(step: StepGraph, able: set[Operation], users: dict[int, list[Operati
                     _merge(group, op, s)
             else:
                 level[op] += 1
-        elif op.opdef.joins:
+        elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
                 if level[a] == level[b] and a.outputs[0]._dims == b.outputs[0]._dims and len(group[a]) + len(group[b]) <= _MOST:
                     _merge(group, a, b)
@@ -218,12 +220,12 @@ class _Group:
     def _write(self, op: Operation) -> None:
         sources = [self._source(t) for t in op._inputs]
         first, *rest = sources
-        term = Step(op.opdef.pointwise, tuple(sources))
-        if op.opdef.sums:                                            # of any number of arrays
+        term = Step(rules.pointwise.instruction[op.opdef], tuple(sources))
+        if op.opdef in rules.algebra.sums:                                            # of any number of arrays
             for other in rest[:-1]:
-                self.terms.append(Step(op.opdef.pointwise, (first, other)))
+                self.terms.append(Step(rules.pointwise.instruction[op.opdef], (first, other)))
                 first = len(self.terms) - 1
-            term = Step(op.opdef.pointwise, (first, rest[-1])) if rest else Step("COPY", (first,))
+            term = Step(rules.pointwise.instruction[op.opdef], (first, rest[-1])) if rest else Step("COPY", (first,))
         self.known[id(op.outputs[0])] = len(self.terms)
         self.terms.append(term)
 
@@ -262,16 +264,16 @@ class _Group:
     def _is_part(self, t: Tensor) -> bool:
         """Whether a tensor is some columns of what its op is given."""
         op = t._op
-        return op.opdef.divides and id(t) not in self.step.fed and not op._control_inputs and \
+        return op.opdef in rules.algebra.divides and id(t) not in self.step.fed and not op._control_inputs and \
             _along_last_axis(op, op._inputs[0], self.step)
 
     def _without_row(self, t: Tensor) -> tuple[Operation, Tensor] | None:
         """An op that returns `t` without the row that was added to it, and this row, if this group is the only consumer of
         `t`."""
         op = t._op
-        if id(t) not in self.bare and op.opdef.without_row is not None and op not in self.waited and \
+        if id(t) not in self.bare and op.opdef in rules.pointwise.without_row and op not in self.waited and \
                 not op._control_inputs and self._is_ours(t):
-            found = op.opdef.without_row(op)
+            found = rules.pointwise.without_row[op.opdef](op)
             if found is not None:
                 opdef, inputs, attrs, row = found
                 self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t._dims]), row
@@ -280,14 +282,14 @@ class _Group:
     def _is_ours(self, t: Tensor) -> bool:
         """Whether only ops of this group take a tensor, or parts of it."""
         return id(t) not in self.fetched and id(t) not in self.step.fed and all(
-            u in self.inside or u not in self.waited and u.opdef.divides and
+            u in self.inside or u not in self.waited and u.opdef in rules.algebra.divides and
             all(self._is_part(p) and p._dims == self.dims and self._is_ours(p) for p in u.outputs)
             for u in self.users.get(id(t), ()))
 
     def _joined(self) -> list[Operation]:
         """The ops that put results, and nothing else, side by side."""
         users = {id(u): u for op in self.ops for u in self.users.get(id(op.outputs[0]), ())}
-        return [u for u in users.values() if u.opdef.joins and not u._control_inputs and u not in self.waited
+        return [u for u in users.values() if u.opdef in rules.algebra.joins and not u._control_inputs and u not in self.waited
                 and id(u.outputs[0]) not in self.step.fed and all(t._op in self.inside for t in u._inputs[:-1])
                 and _along_last_axis(u, u._inputs[-1], self.step)]
 

@@ -12,6 +12,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.frames import Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.holders import holders
@@ -22,7 +23,7 @@ from penstock._src.step.optimize.step import StepGraph
 def save_together(step: StepGraph) -> None:
     """Saves what belongs together as one array, in the loops of a step."""
     joined = get("_Pointwise")
-    if not any(op.opdef is joined for op in step.ops) or not any(op.opdef.saves == "pop" for op in step.ops):
+    if not any(op.opdef is joined for op in step.ops) or not any(rules.loops.saves.get(op.opdef) == "pop" for op in step.ops):
         return
     users = step.users()
     order = {op: i for i, op in enumerate(step.ops)}
@@ -52,9 +53,9 @@ def take_constants(step: StepGraph) -> set[int]:
     pops: dict[Operation, list[Operation]] = {}
     pushes: dict[Operation, list[Operation]] = {}
     for op, stack in holders(step).items():
-        if op.opdef.saves == "pop":
+        if rules.loops.saves.get(op.opdef) == "pop":
             pops.setdefault(stack, []).append(op)
-        elif op.opdef.saves == "push":
+        elif rules.loops.saves.get(op.opdef) == "push":
             pushes.setdefault(stack, []).append(op)
     kept, users = step.kept(), step.users()
     by: dict[int, Tensor] = {}

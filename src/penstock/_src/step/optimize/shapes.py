@@ -18,6 +18,7 @@ from typing import Any
 from penstock._src.base.static_shape import Dims, common, merge
 from penstock._src.graph.build import ruled_shapes
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.optimize.holders import holders
 from penstock._src.step.optimize.saved import take_constants
 from penstock._src.step.optimize.step import StepGraph
@@ -116,7 +117,7 @@ class _Known:
 
     def _hold(self, op: Operation) -> None:
         """Notes what an op puts into an array or a stack, or claims the shape of what it takes out."""
-        role, rule, key = op.opdef.holder, op.opdef.element, self._holders[op]
+        role, rule, key = rules.shapes.holder.get(op.opdef), rules.shapes.element.get(op.opdef), self._holders[op]
         if role == "puts":
             self._add(key, rule(op, None))              # type: ignore[misc]
         elif role == "makes" and rule is not None:      # zeros for what was not written
@@ -136,7 +137,7 @@ class _Known:
     def _corrected(self) -> bool:
         """Weakens the claims that turned out to be wrong, and makes those that can be made now; whether there were such."""
         for op, key in self._holders.items():
-            if op.opdef.holder == "derives" and key[0] in self._put:            # zeros have the shape of the element
+            if rules.shapes.holder.get(op.opdef) == "derives" and key[0] in self._put:  # zeros have the shape of the element
                 self._add(key, self._put[key[0]])
         new = {key: self._put[key] for key in self._asked if key in self._put and key not in self._claims}
         if new:                                         # where nothing was claimed, what follows from it is not known yet

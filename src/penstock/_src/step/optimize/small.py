@@ -19,6 +19,7 @@ import torch
 
 from penstock._src.base import dtypes, switches
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
 from penstock._src.step.optimize.step import StepGraph, is_const
 
 _LARGEST = 1024              # elements of a result
@@ -31,7 +32,7 @@ _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are in
 def join_small(step: StepGraph) -> None:
     """Puts regions of small ops into their own functions."""
     if step.placed is not None or step.has_control_flow or _EVERY_OP or \
-            sum(1 for op in step.ops if op.opdef.small) < _LEAST:
+            sum(1 for op in step.ops if op.opdef in rules.small.text) < _LEAST:
         return
     users = step.users()
     waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
@@ -64,7 +65,7 @@ def join_small(step: StepGraph) -> None:
 
 
 def _is_small(op: Operation, step: StepGraph) -> bool:
-    if not op.opdef.small or op._control_inputs or len(op._inputs) < op.opdef.small.count("{}"):
+    if op.opdef not in rules.small.text or op._control_inputs or len(op._inputs) < rules.small.text[op.opdef].count("{}"):
         return False
     result = op.outputs[0]
     kind = result._dtype
@@ -136,7 +137,7 @@ class _Function:
         self.names[id(out)] = name
         if self._write_sum_of_rows(op, name):
             return
-        text = op.opdef.small
+        text = rules.small.text[op.opdef]
         names = [self._name(t) for t in op._inputs]
         if len(names) == 1:
             self.lines.append(f"    {name} = {text.format(names[0])}")
@@ -190,13 +191,13 @@ class _Function:
         numbers = np.array([op._inputs[1 - at]._op.attrs["value"] for op in ops]).reshape(-1, *[1] * len(dims))
         pair = [self._name(first._inputs[at]), self._keep(numbers)]
         name = f"g{len(self.lines)}"
-        self.lines.append(f"    {name} = {first.opdef.small.format(*(pair if at == 0 else pair[::-1]))}")
+        self.lines.append(f"    {name} = {rules.small.text[first.opdef].format(*(pair if at == 0 else pair[::-1]))}")
         for i, op in enumerate(ops):
             self.names[id(op.outputs[0])] = f"{name}[{i}]"
 
     def _write_sum_of_rows(self, op: Operation, name: str) -> bool:
         """A sum of all that a group returns, in its order: numpy adds rows one after the other."""
-        if not op.opdef.sums or len(op._inputs) < _GROUP or math.prod(op.outputs[0]._dims) < 2:
+        if op.opdef not in rules.algebra.sums or len(op._inputs) < _GROUP or math.prod(op.outputs[0]._dims) < 2:
             return False
         names = [self.names.get(id(t), "") for t in op._inputs]
         group, _, start = names[0].partition("[")

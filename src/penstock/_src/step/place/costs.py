@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from penstock._src.kernels.devices.device import Device
+from penstock._src.ops import rules
 
 UNKNOWN_DIMENSION = 32              # what a dimension counts that only a run can know
 _WORD = 8                           # bytes per element of what is no number
@@ -80,11 +81,11 @@ class CostModel:
         return (device.launch_time + max(work / device.flops, moved / device.bandwidth)) / factor
 
     def _work(self, op: Any) -> float:
-        if op.opdef.forwards and op.opdef.forwards(op.attrs):
+        if rules.forwards(op):
             return 0
         outputs = [_known(t._dims) for t in op.outputs]
-        return sum(map(math.prod, outputs)) if op.opdef.flops is None else \
-            op.opdef.flops([_known(t._dims) for t in op._inputs], outputs)
+        return sum(map(math.prod, outputs)) if op.opdef not in rules.costs.flops else \
+            rules.costs.flops[op.opdef]([_known(t._dims) for t in op._inputs], outputs)
 
     def transfer(self, t: Any, source: Device, target: Device) -> float:
         """Seconds that a tensor is on its way."""

@@ -15,6 +15,7 @@ from penstock._src.base import errors
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.device_spec import name_of, parts_of
 from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.ops import rules
 from penstock._src.step.place.constraints import Constraints, Group
 
 Placement = dict[Any, Device]                      # op -> device
@@ -106,11 +107,11 @@ class Placer:
     # -- ops that follow others ------------------------------------------------------------------------------------------
     def _follows(self, op: Any, group: Group) -> bool:
         return len(group.members) == 1 and group.asker is None and len(self.devices) > 1 and not op.opdef.stateful and (
-            op.opdef.metadata or not op._inputs and len(op.outputs) == 1 and op.opdef.foldable)
+            op.opdef in rules.algebra.metadata or not op._inputs and len(op.outputs) == 1 and op.opdef.foldable)
 
     def _follow(self, op: Any, group: Group, placed: Placement) -> Device:
         candidates = self.candidates(group, op)
-        if op.opdef.metadata:
+        if op.opdef in rules.algebra.metadata:
             leader = op._inputs[0]._op
             device = placed.get(leader)
         else:
@@ -139,7 +140,7 @@ class Placer:
         kind, leader, *rest = group.reason or ("default", None)
         shares = f"shares a device with {leader.name}, which " if leader is not None and leader is not op else ""
         if kind == "follows":
-            return f"goes with {leader.name}: it only looks at shapes" if op.opdef.metadata else \
+            return f"goes with {leader.name}: it only looks at shapes" if op.opdef in rules.algebra.metadata else \
                 f"goes with {leader.name}, which uses it"
         if kind == "asked":
             return f"{shares}asks for {leader._device}{_where(leader)}"

@@ -1,0 +1,182 @@
+"""The rules of ops, one group of tables per pass.
+
+`OpDef` has what every part of the system needs: signature, shapes, kernels, gradient, effects. What one pass wants to know
+of an op is an entry in a table of that pass, written beside the op:
+
+    rules.arithmetic.neutral[mul] = {0: 1, 1: 1}
+
+    @rules.fusion.fuse(bias_add)
+    def _fuse_bias_add(op, fusing): ...
+
+A pass is one file under `step/` and its group here; an op stays one block in its family. Groups hold data only: sets of ops
+that have a property, and tables from an op to a value or a function.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from penstock._src.ops.registry import Kernel, OpDef
+
+V = TypeVar("V")
+
+
+class RuleTable(dict["OpDef", V]):
+    """The entries of one kind of rule, by op. Called with ops, it is the decorator that adds an entry for each."""
+
+    __slots__ = ()
+
+    def __call__(self, *ops: OpDef) -> Callable[[V], V]:
+        def add(rule: V) -> V:
+            for op in ops:
+                self[op] = rule
+            return rule
+        return add
+
+
+def forwards(op: Any) -> bool:
+    """Whether an op of a graph returns its inputs unchanged."""
+    rule = algebra.forwards.get(op.opdef)
+    return rule is not None and rule(op.attrs)
+
+
+class algebra:
+    """What an op computes, for several passes."""
+
+    elementwise: set[OpDef] = set()       # works on each element alone, with broadcasting
+    sums: set[OpDef] = set()              # returns the sum of its inputs
+    multiplies: set[OpDef] = set()        # returns the product of its two inputs, element by element
+    joins: set[OpDef] = set()             # concatenates its inputs along the axis that is its last input
+    divides: set[OpDef] = set()           # splits its second input into equal parts along the axis that is its first input
+    metadata: set[OpDef] = set()          # inspects shapes only: goes where its input is, and folds if the shape is known
+    forwards: RuleTable[Callable[[dict], bool]] = RuleTable()      # (attributes) -> whether it returns its inputs unchanged
+
+
+class arithmetic:
+    """step/optimize/arithmetic.py"""
+
+    involution: set[OpDef] = set()        # applied twice, it returns its input
+    permutes: set[OpDef] = set()          # returns its first input with the axes in the order of its second
+    reshapes: set[OpDef] = set()          # returns the elements of its first input in the same order, in another shape
+    takes_shape: set[OpDef] = set()       # such an op, with the shape as its second input
+    reduces: set[OpDef] = set()           # along the axes of its second input; returns its first if there are none
+    neutral: RuleTable[dict[int, Any]] = RuleTable()      # input -> the number that, as this input, leaves the other unchanged
+    repeats: RuleTable[int] = RuleTable()                 # the input whose elements, and no others, it returns
+
+
+class folding:
+    """step/optimize/folding.py"""
+
+    fills: RuleTable[int] = RuleTable()                   # returns this number everywhere, in the shape of its input
+
+
+class shapes:
+    """step/optimize/shapes.py and holders.py: arrays and stacks of a step, whose handle is the first input of an op."""
+
+    # it "makes" one, "derives" one (of gradients), "puts" something in, "takes" something out, or "looks" at it
+    holder: RuleTable[str] = RuleTable()
+    # (op, static shape of the elements) -> of what it takes out; of an element that it puts in, or that is there before
+    element: RuleTable[Callable] = RuleTable()
+
+
+class inlining:
+    """step/optimize/inlining.py, branches.py and loops/narrowing.py: ops that call functions."""
+
+    # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from
+    in_place: RuleTable[Callable] = RuleTable()
+    chooses: set[OpDef] = set()                           # between two bodies, by its first input
+    branches: RuleTable[tuple[str, ...]] = RuleTable()    # attributes with the functions that it chooses from
+    loop: RuleTable[tuple[str, str]] = RuleTable()        # attributes with the test and the body of a loop over its inputs
+
+
+class fusion:
+    """step/optimize/fusion.py"""
+
+    fuse: RuleTable[Callable] = RuleTable()    # (op, Fusing) -> an op in place of this one and those before it, or None
+    absorb: RuleTable[Callable] = RuleTable()  # (op, Fusing): may change the inputs of this op itself
+    # (op, fed) -> (begin, end) if, with what is known of it, it returns its last input as these rows among zeros
+    among_zeros: RuleTable[Callable] = RuleTable()
+
+
+class pointwise:
+    """step/optimize/pointwise.py"""
+
+    instruction: RuleTable[str] = RuleTable()  # of kernels/pointwise.py, which does the same to float32
+    # (op) -> type, inputs, attributes of an op that returns the same without a row that is added to it, and the row; or None
+    without_row: RuleTable[Callable] = RuleTable()
+
+
+class small:
+    """step/optimize/small.py"""
+
+    text: RuleTable[str] = RuleTable()         # what numpy computes, to the bit, for real numbers: "{} + {}"
+
+
+class loops:
+    """step/loops"""
+
+    improve: RuleTable[Callable] = RuleTable()   # (op, Looping): may change an op of a loop
+    linear: RuleTable[int] = RuleTable()         # elementwise, and the input that it multiplies by a function of the others
+    saves: RuleTable[str] = RuleTable()          # an op of the stacks of loops: "stack", "push" or "pop"
+    outer: RuleTable[Callable] = RuleTable()     # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
+    sums_rows: RuleTable[Callable] = RuleTable()       # (op) -> whether it is the sum over the first axis of a matrix
+
+
+class numbers:
+    """step/compile/numbers.py: integers and booleans that are Python numbers in a program."""
+
+    text: RuleTable[str] = RuleTable()                 # the op on Python numbers: "{} + {}"
+    inputs: RuleTable[frozenset[str]] = RuleTable()    # inputs that kernels take as Python numbers, too
+
+
+class program:
+    """step/compile/program.py"""
+
+    # (Known) -> a faster kernel for one op of a step, which takes the same inputs, and may rely on static shapes and constant
+    # inputs; None: the usual kernel
+    prepare: RuleTable[Callable] = RuleTable()
+    distinct: set[OpDef] = set()               # its first result, if it is a vector, has no element twice
+    # input -> a kernel that writes the result into it, for floats of one shape and type; used if the input is donated
+    overwriting: RuleTable[dict[int, Callable]] = RuleTable()
+
+    @staticmethod
+    def overwrites(op: OpDef, at: int, kernel: Callable) -> None:
+        """Adds a kernel that writes the result into input `at`."""
+        program.overwriting.setdefault(op, {})[at] = kernel
+
+
+class devices:
+    """step/compile/adapt.py and filters.py: where values are, and how they are laid out."""
+
+    anywhere: set[OpDef] = set()               # its result may be in the memory of any device
+    filter_input: RuleTable[int] = RuleTable()      # which input is a filter that GPUs want laid out outputs first
+
+
+class costs:
+    """step/place/costs.py, optimize/early.py and cluster/task_session.py: what an op takes, and when to run it."""
+
+    # (shapes of inputs, of outputs) -> arithmetic operations; without one, the number of elements of the outputs
+    flops: RuleTable[Callable] = RuleTable()
+    light: set[OpDef] = set()                  # takes no time to speak of, whatever its inputs are
+    early: set[OpDef] = set()                  # scheduled right after its inputs
+
+
+class lists:
+    """graph/list_types.py"""
+
+    # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
+    elements: RuleTable[Callable] = RuleTable()
+
+
+class fetches:
+    """session/session.py"""
+
+    fetched_as: RuleTable[Callable] = RuleTable()      # (value, tensor, session) -> what a fetch of its output returns
+
+
+class columns:
+    """ops/data/dataset_blocks.py"""
+
+    # the kernel for many values of its first input at once, stacked; the other inputs are the same for all rows
+    rows: RuleTable[Kernel] = RuleTable()
