@@ -1,7 +1,7 @@
 """Functions of elements, called on blocks of them: columns in, columns out.
 
 Numbers go through `torch.func.vmap`, which knows no strings. Ops over strings whose declaration has a kernel for columns
-(`OpDef.rows`: parsing, decoding) come first, each on the whole column; what follows from their numbers runs under vmap.
+(`rules.columns`: parsing, decoding) come first, each on the whole column; what follows from their numbers runs under vmap.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Integers and booleans of loops as Python numbers.
 
 A loop counts, compares and tests scalars, and a kernel call for each of these takes longer than the arithmetic by far. So
-scalars of type int32, int64 and bool that a loop computes by ops which say how they act on numbers (`OpDef.number`) are
+scalars of type int32, int64 and bool that a loop computes by ops which say how they act on numbers (`rules.numbers`) are
 Python numbers inside of it; what else wants one of them gets a tensor made of it, at that place.
 """
 from __future__ import annotations

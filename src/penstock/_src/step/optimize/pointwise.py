@@ -4,7 +4,7 @@ A recurrent cell is a product of matrices and a dozen such ops on small arrays, 
 as long as its work. Outside of loops, ops on large arrays take as long as reading and writing memory: one pass over them is
 faster than several. (Ops on small arrays there are left to recordings, which call ATen without Python.)
 
-Ops that name the instruction that does the same (`OpDef.pointwise`) are joined where shapes are known: `kernels/pointwise.py`
+Ops that name the instruction that does the same (`rules.pointwise`) are joined where shapes are known: `kernels/pointwise.py`
 runs their instructions in one pass. Rows, columns and numbers are repeated over the shape. Parts of an array that an op has cut
 along the last axis are read where they are, and values that are put side by side along it are written side by side. A bias
 that a product of matrices adds to each row is added here.

@@ -1,7 +1,7 @@
 """Small arrays: chains of arithmetic on a few numbers become one op, which computes with numpy.
 
 Calling a kernel for an addition of sixteen numbers takes many times longer than adding them, and numpy is called several times
-faster than ATen. So ops that say how numpy does the same to the bit (`OpDef.small`) are joined where shapes are known
+faster than ATen. So ops that say how numpy does the same to the bit (`rules.small`) are joined where shapes are known
 and small: a region is written as one function over arrays, and stands where its last op stood. Additions (and the like) of many
 constants to one array are done at once.
 
