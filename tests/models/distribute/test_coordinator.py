@@ -138,12 +138,12 @@ def test_iterators_that_are_gone_leave_nothing(made):  # noqa: F811
     for _ in range(5):
         assert c.coordinator.schedule(take, args=(iter(per_worker),)).fetch() == 0
         c.coordinator.join()
-    lane, = connect.connected()._workers.values()
-    kept = len(lane._graph._ops)
+    channel, = connect.connected()._workers.values()
+    kept = len(channel._graph._ops)
     for _ in range(5):
         assert c.coordinator.schedule(take, args=(iter(per_worker),)).fetch() == 0
         c.coordinator.join()
-    assert len(lane._graph._ops) == kept
+    assert len(channel._graph._ops) == kept
 
 
 def test_values_of_workers(made):  # noqa: F811
@@ -321,7 +321,7 @@ def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):
 
 
 def test_a_coordinator_that_ends_while_a_function_fails(made, monkeypatch):  # noqa: F811
-    """Its lane may be closed by then: the function is cancelled, and the thread ends in order."""
+    """Its channel may be closed by then: the function is cancelled, and the thread ends in order."""
     c = made(ps=1, worker=1)
     failed, closed, problems = threading.Event(), threading.Event(), []
     lost = workers.Worker._lost
@@ -336,7 +336,7 @@ def test_a_coordinator_that_ends_while_a_function_fails(made, monkeypatch):  # n
     assert failed.wait(60)
     threading.Timer(0.1, closed.set).start()
     for worker in c.coordinator._workers:
-        worker._lane.close()
+        worker._channel.close()
     c.coordinator._end()
     with pytest.raises(E.CancelledError):
         result.get(60)

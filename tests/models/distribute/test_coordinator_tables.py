@@ -32,8 +32,8 @@ def test_a_table_is_looked_up_on_the_worker(made):  # noqa: F811
     assert [f.tolist() for f in found] == [[1, -1, 2], vocabulary.lookup(words()).numpy().tolist(), [1, -5, 2], 2, 2]
     assert table.lookup(words()).numpy().tolist() == [1, -1, 2]                                # and here
     assert c.coordinator.schedule(lambda x: table.lookup(x), args=(words(),)).fetch().tolist() == [1, -1, 2]
-    lane, = connect.connected()._workers.values()
-    assert len(lane.copies) == 3 and all("/job:worker" in handle.device for handle, _ in lane.copies.values())
+    channel, = connect.connected()._workers.values()
+    assert len(channel.copies) == 3 and all("/job:worker" in handle.device for handle, _ in channel.copies.values())
 
     @tf.function
     def branches(x, k):
@@ -55,8 +55,8 @@ def test_copies_are_made_anew_on_a_worker_that_is_back(made):  # noqa: F811
     c.stop("worker", 0)
     c.start("worker", 0)
     assert c.coordinator.schedule(look, args=(words(),)).fetch(timeout=100).tolist() == [1, -1, 2]
-    lane, = connect.connected()._workers.values()
-    assert len(lane.copies) == 1
+    channel, = connect.connected()._workers.values()
+    assert len(channel.copies) == 1
 
 
 def test_a_table_that_was_not_filled(made):  # noqa: F811

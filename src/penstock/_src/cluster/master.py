@@ -328,7 +328,7 @@ class ClusterSession(TaskSession):
         return TaskStep(self, *self._give_out(parts, {op.name for op in targets}, several_block, branches), len(fetches))
 
     def _watch_growth(self) -> None:
-        """A session of eager ops (models/distribute/lane.py) grows with each new kind of call; others are told of."""
+        """A session of eager ops (models/distribute/channel.py) grows with each new kind of call; others are told of."""
         if not self._config.experimental.share_session_state_in_clusterspec_propagation:
             super()._watch_growth()
 

@@ -105,10 +105,10 @@ class Group:
     # -- calls --------------------------------------------------------------------------------------------------------
     def all_reduce(self, rank: int, instance: Any, x: torch.Tensor, merge: str = "Add", final: str = "Id", *, how: str = "auto",
                    limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None,
-                   lane: str | None = "", in_place: bool = False) -> torch.Tensor:
-        """The reduction of what all members return: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a `lane`
-        are made one after the other, in the same order by all members; those of no lane (None) may overtake each other. With
-        `in_place`, `x` may be overwritten: it is not used otherwise.
+                   sequence: str | None = "", in_place: bool = False) -> torch.Tensor:
+        """The reduction of what all members return: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a
+        `sequence` are made one after the other, in the same order by all members; those of no sequence (None) may overtake each
+        other. With `in_place`, `x` may be overwritten: it is not used otherwise.
 
         >>> group.all_reduce(rank, "gradients", x, "Add", "Div", how="ring")
         """
@@ -116,19 +116,19 @@ class Group:
             return self._all_reduce_encoded(rank, instance, x, merge, final, how, limit, about, codec)
         total = x.detach() if in_place and x.is_contiguous() else x.detach().clone(memory_format=torch.contiguous_format)
         said, limit = ("reduce", merge, final, how, x), limit or Limit()
-        key = (rank, instance, merge, final, how, lane, x.dtype, x.shape, x.device)
+        key = (rank, instance, merge, final, how, sequence, x.dtype, x.shape, x.device)
         engine = self.tuner.engine_for(key) if self.error is None else None
         if engine is None:
             merging = merge_op(merge, x.dtype)
-            with self.call(rank, instance, said, limit, about, lane) as call:
+            with self.call(rank, instance, said, limit, about, sequence) as call:
                 if self.size > 1:
                     self.tuner.reduce(key, call, total.view(-1), merge, merging, how)
         else:
             n = self._enter(rank, instance)
             try:
-                engine.reduce(total, lambda: Call(self, rank, instance, n, said, limit, about, lane))
+                engine.reduce(total, lambda: Call(self, rank, instance, n, said, limit, about, sequence))
             except BaseException as e:
-                self._fail(Call(self, rank, instance, n, said, limit, about, lane), e)
+                self._fail(Call(self, rank, instance, n, said, limit, about, sequence), e)
                 raise
         return finish(final, total, self.size)
 
@@ -177,9 +177,9 @@ class Group:
 
     @contextlib.contextmanager
     def call(self, rank: int, instance: Any, said: tuple, limit: Limit | None, about: str,
-             lane: str | None = "") -> Iterator[Call]:
+             sequence: str | None = "") -> Iterator[Call]:
         """One call of one member. An error ends it for all of them."""
-        made = Call(self, rank, instance, self._enter(rank, instance), said, limit or Limit(), about, lane)
+        made = Call(self, rank, instance, self._enter(rank, instance), said, limit or Limit(), about, sequence)
         try:
             yield made
         except BaseException as e:
@@ -242,8 +242,9 @@ class Group:
 class Call(Channel):
     """The nth use of an instance by one member: its way to the others in it."""
 
-    def __init__(self, group: Group, rank: int, instance: Any, n: int, said: tuple, limit: Limit, about: str, lane: str | None):
-        self.lane = lane                             # in which calls keep their order; None: in none
+    def __init__(self, group: Group, rank: int, instance: Any, n: int, said: tuple, limit: Limit, about: str,
+                 sequence: str | None):
+        self.sequence = sequence                     # in which calls keep their order; None: in none
         self.group, self.rank, self.size, self.instance, self.n = group, rank, group.size, instance, n
         self.said, self.limit, self.about = _described(said), limit, about
         self.device = said[-1].device if isinstance(said[-1], torch.Tensor) else None        # where it wants its messages

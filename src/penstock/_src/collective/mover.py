@@ -19,7 +19,7 @@ from penstock._src.base.waits import wait_for
 if TYPE_CHECKING:
     from penstock._src.collective.group import Group, Limit
 
-LANE = "buckets"
+SEQUENCE = "buckets"
 _SPANS = 10_000                     # reductions that are remembered, for timelines
 
 
@@ -115,8 +115,8 @@ class Mover:
     def _reduced(self, bucket: Bucket) -> list[torch.Tensor]:
         inputs = bucket.inputs
         together = torch.cat([x.reshape(-1) for x in inputs])
-        total = self._group.all_reduce(self._rank, LANE, together, how=bucket.how, limit=bucket.limit, about=bucket.about,
-                                       lane=LANE, in_place=True)
+        total = self._group.all_reduce(self._rank, SEQUENCE, together, how=bucket.how, limit=bucket.limit, about=bucket.about,
+                                       sequence=SEQUENCE, in_place=True)
         return [part.view(x.shape) for x, part in zip(inputs, total.split([x.numel() for x in inputs]), strict=True)]
 
     def _fail(self, error: errors.OpError) -> None:

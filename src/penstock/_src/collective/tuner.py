@@ -6,7 +6,7 @@ their times after each round, and the slowest one's counts, so that all come to 
 the quickest quarter of its rounds: where there are more processes than cores, the least of some rounds is luck, and the mean of
 all is what others did meanwhile. The best ones are tried again while they are in use, ever more rarely, and their rounds are
 added to those of before; another one is taken only if it is clearly better. When that is, all members know from the number of
-calls in their lane. Groups within one task are not worth it: there, messages are references, and a rule by size will do.
+calls in their sequence. Groups within one task are not worth it: there, messages are references, and a rule by size will do.
 
 Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
 about to do: engines could not tell, or end, if it were not the same. What was said and chosen is kept: the calls after it,
@@ -44,7 +44,7 @@ _IN_A_ROW = 3                       # calls that are timed together, of what is 
 _LONG = 16 << 20                    # bytes, from which on calls are so long that noise counts less, and rounds cost more
 _BEHIND_LONG = ((4, 1.25), (2, 1.6), (1, 2.5))
 _AGAIN_WITHIN = 2.0                 # times the best: algorithms up to that are retried if calls are long; else all are
-_AGAIN = 8                          # to the power of the number of trials: calls in a lane after which there is another one
+_AGAIN = 8                          # to the power of the number of trials: calls in a sequence after which there is another one
 _REMEMBERED = 3                     # trials of a way, the last ones: so that what has changed, or was noise, is not forever
 _BETTER = 0.97                      # of the time of the one in use: what another one must beat
 _LARGEST = 26                       # of the logarithm of bytes: classes above behave like this one
@@ -79,7 +79,7 @@ class _Choice:
         self.lock = threading.Lock()
         self.elements = elements                     # of the data that ways are tried on
         self.chosen = ""
-        self.due: float = 0                          # number of a call in the lane: after it, there is another trial
+        self.due: float = 0                          # number of a call in the sequence: after it, there is another trial
         self.rounds: dict[str, list[list[float]]] = {}         # seconds that each way took, of each trial
         self.trials = 0
 
@@ -88,7 +88,7 @@ class _Choice:
         return {name: typical([*itertools.chain(*found)]) for name, found in self.rounds.items()}
 
     def take(self, rounds: dict[str, list[float]], number: int) -> None:
-        """Another trial has been made, in the call of that number in the lane."""
+        """Another trial has been made, in the call of that number in the sequence."""
         self.trials += 1
         self.due = number + _AGAIN ** self.trials
         for name, found in rounds.items():
@@ -109,7 +109,7 @@ class _Choice:
         return min((t, name) for name, t in self.times().items() if name not in engines.NAMES)[1]
 
 
-class _Lane:
+class _Sequence:
     """Calls of AUTO that keep their order, as one member makes them: their number is the same for all members, even of calls
     that fail."""
 
@@ -120,12 +120,12 @@ class _Lane:
 
 
 class Plan:
-    """How calls that say the same are made: the way, and up to which call of their lane, before it is requested again."""
+    """How calls that say the same are made: the way, and up to which call of their sequence, before it is requested again."""
 
-    __slots__ = ("engine", "lane", "name", "until")
+    __slots__ = ("engine", "sequence", "name", "until")
 
-    def __init__(self, name: str, lane: _Lane, until: float):
-        self.name, self.lane, self.until = name, lane, until
+    def __init__(self, name: str, sequence: _Sequence, until: float):
+        self.name, self.sequence, self.until = name, sequence, until
         self.engine: engines.Engine | None = None
 
 
@@ -135,10 +135,10 @@ class Tuner:
     def __init__(self, group: Group):
         self._group = group
         self._lock = threading.Lock()
-        self.choices: dict[tuple[int, int, str | None], _Choice] = {}     # by rank, class, and lane
+        self.choices: dict[tuple[int, int, str | None], _Choice] = {}     # by rank, class, and sequence
         self._plans: dict[tuple, Plan] = {}
-        self._lanes: dict[tuple[int, str | None, bool], _Lane] = {}      # by rank, lane, and whether AUTO's
-        self._engines: dict[tuple, engines.Engine] = {}          # by name, rank, and lane or instance
+        self._sequences: dict[tuple[int, str | None, bool], _Sequence] = {}      # by rank, sequence, and whether AUTO's
+        self._engines: dict[tuple, engines.Engine] = {}          # by name, rank, and sequence or instance
         self._made: dict[tuple, int] = {}
         self._agreed: set[tuple] = set()                         # what was said before: instance, rank, and what
         self._nccl: dict[int, bool] = {}
@@ -146,26 +146,26 @@ class Tuner:
     def engine_for(self, key: tuple) -> engines.Engine | None:
         """The engine of calls that say what earlier ones have said; None if it has to be found, or there is none."""
         plan = self._plans.get(key)
-        if plan is None or plan.engine is None or plan.engine.broken or plan.lane.calls >= plan.until:
+        if plan is None or plan.engine is None or plan.engine.broken or plan.sequence.calls >= plan.until:
             return None
-        plan.lane.calls += 1
+        plan.sequence.calls += 1
         return plan.engine
 
     def reduce(self, key: tuple, call: Call, data: torch.Tensor, merge: str, merging: Merge, how: str) -> None:
         """Reduces data, one-dimensional, in place; `key` stands for what is said of the call."""
-        lane = self._lanes.setdefault((call.rank, call.lane, how == "auto"), _Lane())
-        lane.calls += 1
+        sequence = self._sequences.setdefault((call.rank, call.sequence, how == "auto"), _Sequence())
+        sequence.calls += 1
         plan = self._plans.get(key)
-        if plan is None or lane.calls > plan.until or plan.engine is not None and plan.engine.broken:
-            plan = self._plan(key, lane, call, data, merge, how)
+        if plan is None or sequence.calls > plan.until or plan.engine is not None and plan.engine.broken:
+            plan = self._plan(key, sequence, call, data, merge, how)
         if plan.engine is not None:
             plan.engine.reduce(data, lambda: call)
         else:
             drive(ALGORITHMS[plan.name](call.rank, call.size, data, merging), call)
 
-    def _plan(self, key: tuple, lane: _Lane, call: Call, data: torch.Tensor, merge: str, how: str) -> Plan:
-        name, until = self.choose(call, data, merge, how, lane.calls)
-        plan = Plan(name, lane, until)
+    def _plan(self, key: tuple, sequence: _Sequence, call: Call, data: torch.Tensor, merge: str, how: str) -> Plan:
+        name, until = self.choose(call, data, merge, how, sequence.calls)
+        plan = Plan(name, sequence, until)
         if name in engines.NAMES:
             plan.engine = self._engine(name, call)
         if len(self._plans) >= _KEPT:
@@ -174,7 +174,7 @@ class Tuner:
         return plan
 
     def choose(self, call: Call, data: torch.Tensor, merge: str, how: str, number: int) -> tuple[str, float]:
-        """The way of a call, which has a number in its lane, and up to which number that holds."""
+        """The way of a call, which has a number in its sequence, and up to which number that holds."""
         if not data.numel():
             return "all_to_all", math.inf
         if how in ALGORITHMS:
@@ -203,18 +203,18 @@ class Tuner:
     # -- trials -------------------------------------------------------------------------------------------------------
     def _tuned(self, call: Call, nbytes: int, number: int) -> _Choice:
         size = min((nbytes - 1).bit_length(), _LARGEST)
-        key = call.rank, size, call.lane
-        # The first call of a lane is the same for all; other calls come in any order: they agree on the middle of their class.
-        some = 3 * 2 ** size // 4 if call.lane is None else nbytes
+        key = call.rank, size, call.sequence
+        # The first call of a sequence is the same for all; calls in any order agree on the middle of their class.
+        some = 3 * 2 ** size // 4 if call.sequence is None else nbytes
         with self._lock:
             choice = self.choices.setdefault(key, _Choice(max(1, some // 4)))
         with choice.lock:
             if number > choice.due:
                 data = torch.zeros(choice.elements)
-                about, name = f"{call.about} (trials)", ("tune", size, call.lane)
-                with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.lane) as trial:
+                about, name = f"{call.about} (trials)", ("tune", size, call.sequence)
+                with self._group.call(call.rank, name, ("tune", data), call.limit, about, call.sequence) as trial:
                     choice.take(self._try(trial, data, choice.leaders()), number)
-                if call.lane is None:                    # calls that come in any order: they could not agree on another trial
+                if call.sequence is None:                # calls that come in any order: they could not agree on another trial
                     choice.due = math.inf
             return choice
 
@@ -224,7 +224,7 @@ class Tuner:
         ways: dict[str, Callable[[], None]] = {
             name: functools.partial(self._as_called, call, name, data) for name in ALGORITHMS
             if name != "all_to_all" or call.size < 4 or data.nbytes < _LARGE}
-        if call.lane is not None and self._usable("gloo", call, data, "Add"):
+        if call.sequence is not None and self._usable("gloo", call, data, "Add"):
             gloo = self._engine("gloo", call)
             ways["gloo"] = lambda: gloo.reduce(data, lambda: call)
         return ways
@@ -263,20 +263,20 @@ class Tuner:
 
     def _as_called(self, call: Call, name: str, data: torch.Tensor) -> None:
         """One call of an algorithm, with all that belongs to a call."""
-        with self._group.call(call.rank, (*call.instance, name), ("tune", data), call.limit, call.about, call.lane) as made:
+        with self._group.call(call.rank, (*call.instance, name), ("tune", data), call.limit, call.about, call.sequence) as made:
             drive(ALGORITHMS[name](call.rank, call.size, data, MERGES["Add"]), made)
 
     # -- engines ------------------------------------------------------------------------------------------------------
     def _engine(self, name: str, call: Call) -> engines.Engine:
         """The engine of a member; a new one if the last was broken, which all members know. Engines tell calls apart by their
         order alone, so instances that may overtake each other have one each."""
-        key = name, call.rank, call.lane is None, call.instance if call.lane is None else call.lane
+        key = name, call.rank, call.sequence is None, call.instance if call.sequence is None else call.sequence
         with self._lock:
             found = self._engines.get(key)
             if found is not None and not found.broken:
                 return found
             number = self._made[key] = self._made.get(key, 0) + 1
-        made = engines.Engine(f"{name}.{call.lane is None}.{key[3]}.{number}", self._group, call.rank, call.limit.seconds)
+        made = engines.Engine(f"{name}.{call.sequence is None}.{key[3]}.{number}", self._group, call.rank, call.limit.seconds)
         with self._lock:
             self._engines[key] = made
         return made

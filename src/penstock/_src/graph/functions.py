@@ -108,7 +108,7 @@ class GraphFunction:
             return None
         kept = self._loops.setdefault(ctx.resources, {})
         if test.name not in kept:
-            from penstock._src.step.compile.loop import write_loop
+            from penstock._src.step.loops.functional import write_loop
             kept[test.name] = write_loop(test.optimized(ctx, True), self.optimized(ctx, True), ctx)
         return kept[test.name]
 

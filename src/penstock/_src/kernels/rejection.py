@@ -11,7 +11,7 @@ import torch
 from penstock._src.kernels import philox
 
 
-class Lanes:
+class Rows:
     """One stream per output: pairs of uniform or normal doubles, the second of each pair given first."""
 
     def __init__(self, gen: philox.Philox, count: int, device: torch.device | str = "cpu"):
@@ -20,44 +20,44 @@ class Lanes:
         self._kept = {kind: torch.zeros(count, 2, dtype=torch.float64, device=device) for kind in ("u", "n")}
         self._left = {kind: torch.zeros(count, dtype=torch.int64, device=device) for kind in ("u", "n")}
 
-    def uniform(self, lanes: torch.Tensor) -> torch.Tensor:
-        """The next uniform double of each of these lanes."""
-        return self._take("u", lanes)
+    def uniform(self, rows: torch.Tensor) -> torch.Tensor:
+        """The next uniform double of each of these rows."""
+        return self._take("u", rows)
 
-    def normal(self, lanes: torch.Tensor) -> torch.Tensor:
-        """The next standard normal double of each of these lanes."""
-        return self._take("n", lanes)
+    def normal(self, rows: torch.Tensor) -> torch.Tensor:
+        """The next standard normal double of each of these rows."""
+        return self._take("n", rows)
 
-    def _take(self, kind: str, lanes: torch.Tensor) -> torch.Tensor:
+    def _take(self, kind: str, rows: torch.Tensor) -> torch.Tensor:
         kept, left = self._kept[kind], self._left[kind]
-        empty = lanes[left[lanes] == 0]
+        empty = rows[left[rows] == 0]
         if empty.numel():
             words = self._gen.at(self._next[empty])
             kept[empty] = (philox.box_muller_64(words) if kind == "n"
                            else philox.unit_float64(words[:, 0::2], words[:, 1::2]))
             left[empty] = 2
             self._next[empty] += 1
-        left[lanes] -= 1
-        return kept[lanes, left[lanes]]
+        left[rows] -= 1
+        return kept[rows, left[rows]]
 
 
 def gamma(gen: philox.Philox, alpha: torch.Tensor, samples: int) -> torch.Tensor:
     """Gamma(alpha, 1) doubles for finite alpha > 0, [samples, len(alpha)]: Marsaglia and Tsang's method."""
     alpha = alpha.double().repeat_interleave(samples)
     out = torch.zeros_like(alpha)
-    lanes = Lanes(gen, alpha.numel(), alpha.device)
+    rows = Rows(gen, alpha.numel(), alpha.device)
     one = (alpha == 1.0).nonzero().flatten()
     if one.numel():
-        out[one] = -torch.log(1.0 - lanes.uniform(one))
+        out[one] = -torch.log(1.0 - rows.uniform(one))
     d = torch.where(alpha < 1, alpha + 2.0 / 3, alpha - 1.0 / 3)
     c = 1.0 / 3 / torch.sqrt(d)
     active = (alpha != 1.0).nonzero().flatten()
     while active.numel():
-        x = lanes.normal(active)
+        x = rows.normal(active)
         v = 1 + c[active] * x
         fits = v > 0
         at, x, v = active[fits], x[fits], v[fits] ** 3
-        u = lanes.uniform(at)
+        u = rows.uniform(at)
         accept = (u < 1 - 0.0331 * x ** 4) | (torch.log(u) < 0.5 * x * x + d[at] * (1 - v + torch.log(v)))
         out[at[accept]] = d[at[accept]] * v[accept]
         keep = torch.ones_like(active, dtype=torch.bool)
@@ -65,7 +65,7 @@ def gamma(gen: philox.Philox, alpha: torch.Tensor, samples: int) -> torch.Tensor
         active = active[keep]
     small = (alpha < 1).nonzero().flatten()
     if small.numel():
-        out[small] *= lanes.uniform(small) ** (1 / alpha[small])
+        out[small] *= rows.uniform(small) ** (1 / alpha[small])
     return out.reshape(-1, samples).T
 
 
@@ -73,34 +73,34 @@ def poisson(gen: philox.Philox, rate: torch.Tensor, samples: int, highest: float
     """Poisson(rate) counts as doubles, for finite rates, [samples, len(rate)]; those above `highest` are drawn again."""
     rate = rate.double().repeat_interleave(samples)
     out = torch.zeros_like(rate)
-    lanes = Lanes(gen, rate.numel(), rate.device)
-    _knuth(lanes, rate, out, highest)
-    _hormann(lanes, rate, out, highest)
+    rows = Rows(gen, rate.numel(), rate.device)
+    _knuth(rows, rate, out, highest)
+    _hormann(rows, rate, out, highest)
     return out.reshape(-1, samples).T
 
 
-def _knuth(lanes: Lanes, rate: torch.Tensor, out: torch.Tensor, highest: float) -> None:
+def _knuth(rows: Rows, rate: torch.Tensor, out: torch.Tensor, highest: float) -> None:
     """Rates below 10: how many uniforms can be multiplied before the product falls to exp(-rate)."""
     active = (rate < 10).nonzero().flatten()
     stop = torch.exp(-rate)
     product, turn = torch.ones_like(rate), 0.0
     while active.numel() and turn <= highest:
-        product[active] *= lanes.uniform(active)
+        product[active] *= rows.uniform(active)
         done = product[active] <= stop[active]
         out[active[done]] = turn
         active = active[~done]
         turn += 1
 
 
-def _hormann(lanes: Lanes, rate: torch.Tensor, out: torch.Tensor, highest: float) -> None:
+def _hormann(rows: Rows, rate: torch.Tensor, out: torch.Tensor, highest: float) -> None:
     """Rates of 10 and above: transformed rejection (Hormann, "The transformed rejection method", 1993)."""
     active = (rate >= 10).nonzero().flatten()
     b = 0.931 + 2.53 * torch.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     while active.numel():
-        u = lanes.uniform(active) - 0.5
-        v = lanes.uniform(active)
+        u = rows.uniform(active) - 0.5
+        v = rows.uniform(active)
         r, ai, bi = rate[active], a[active], b[active]
         shifted = 0.5 - u.abs()
         k = torch.floor((2 * ai / shifted + bi) * u + r + 0.43)

@@ -72,7 +72,7 @@ class folding:
 
 
 class shapes:
-    """step/optimize/shapes.py and holders.py: arrays and stacks of a step, whose handle is the first input of an op."""
+    """step/optimize/shapes.py and step/loops/holders.py: arrays and stacks, whose handle is the first input of an op."""
 
     # it "makes" one, "derives" one (of gradients), "puts" something in, "takes" something out, or "looks" at it
     holder: RuleTable[str] = RuleTable()
@@ -81,7 +81,7 @@ class shapes:
 
 
 class inlining:
-    """step/optimize/inlining.py, branches.py and loops/narrowing.py: ops that call functions."""
+    """step/optimize/inlining.py and branches.py, step/loops/variables.py: ops that call functions."""
 
     # (op, ctx) -> the bodies of the functions it calls, to be written in its place: one, or two to choose from
     in_place: RuleTable[Callable] = RuleTable()

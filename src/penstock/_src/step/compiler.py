@@ -17,7 +17,7 @@ from penstock._src.graph import verify
 from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
-from penstock._src.step.compile.structured import write_structured
+from penstock._src.step.loops.structured import write_structured
 from penstock._src.step.optimize.inlining import Place
 from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize

@@ -1,12 +1,13 @@
 """Eager operations on other tasks: tf.config.experimental_connect_to_cluster and experimental_connect_to_host.
 
-This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (lane.py). An op
+This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (channel.py). An op
 under `tf.device("/job:worker/task:1")` is a step of that session, made once for each kind of call: its inputs go there, and
 its results come back. Resources stay where they were made, and ops that use them run there, wherever they were requested. A
 function runs as a whole on the task of its resources; where they are on several, each of its ops runs where it belongs.
 
-ParameterServerStrategy connects otherwise (`spread`): there is a lane to the parameter servers, and one to each worker beside
-them, so that the loss of a worker ends nothing but its own lane; functions run in this process unless a worker is requested.
+ParameterServerStrategy connects otherwise (`spread`): there is a channel to the parameter servers, and one to each worker
+beside them, so that the loss of a worker ends nothing but its channel. Functions run in this process unless a worker is
+requested.
 """
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from penstock._src.graph.messages import ConfigProto
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.kernels.tables import StaticTable
 from penstock._src.models.distribute import table_copies
-from penstock._src.models.distribute.lane import Lane, RemoteHandle, task_of
+from penstock._src.models.distribute.channel import Channel, RemoteHandle, task_of
 from penstock._src.ops.registry import OpDef
 
 _HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
@@ -38,7 +39,7 @@ _connected: Connection | None = None
 
 
 class PerWorker:
-    """The run-time value of a tensor that has another value on each worker: `on(lane, index)` returns it."""
+    """The run-time value of a tensor that has another value on each worker: `on(channel, index)` returns it."""
 
     __slots__ = ("on", "shape")
 
@@ -65,34 +66,34 @@ class Connection:
         self._own, self._spread = task_name(job, index), spread
         self._lock = threading.Lock()
         self._names, self._life = itertools.count(), f"{secrets.randbits(62):x}"
-        self._workers: dict[str, Lane] = {}
+        self._workers: dict[str, Channel] = {}
         try:
-            self.main = self._lane(["/job:ps", self._own] if spread else [], mends=True)
+            self.main = self._channel(["/job:ps", self._own] if spread else [], mends=True)
         except BaseException:
             self._stop()
             raise
         self.jobs = set(jobs) - {job} if spread else {parts_of(d.name)[0] for d in self.main.devices}
 
-    def _lane(self, filters: list[str], mends: bool = False) -> Lane:
+    def _channel(self, filters: list[str], mends: bool = False) -> Channel:
         config = ConfigProto(allow_soft_placement=self._spread)
         config.experimental.share_session_state_in_clusterspec_propagation = True
         config.cluster_def.CopyFrom(self._cluster_def)
         config.device_filters.extend(filters)
-        return Lane(self._server.target, config, self._own, mends)
+        return Channel(self._server.target, config, self._own, mends)
 
     # -- tasks --------------------------------------------------------------------------------------------------------
     def incarnation(self, task: str, seconds: float) -> int:
         """Which life of a task answers now; UnavailableError if none does in time."""
         return self._server.peers(self._cluster_def).reach(task, seconds).incarnation
 
-    def worker(self, task: str, fresh: bool = False) -> Lane:
-        """The lane to a worker, opened if there is none; `fresh` in place of one that was lost."""
+    def worker(self, task: str, fresh: bool = False) -> Channel:
+        """The channel to a worker, opened if there is none; `fresh` in place of one that was lost."""
         with self._lock:
             found = None if fresh else self._workers.get(task)
         if found is not None:
             return found
         self.incarnation(task, LOST)                             # soon, if it is not there
-        made = self._lane(["/job:ps", task, self._own])
+        made = self._channel(["/job:ps", task, self._own])
         with self._lock:
             old, self._workers[task] = self._workers.get(task), made
         if old is not None:
@@ -131,34 +132,34 @@ class Connection:
         where = self.place(opdef, inputs)
         if where is None:
             return None
-        lane = self._workers.get(task_of(where), self.main)
+        channel = self._workers.get(task_of(where), self.main)
         if opdef.per_session and dtypes.resource in output_types(opdef, attrs):
-            return [self.made(opdef, attrs, where, lane)]
-        values = [self._here(t._value, lane, where) for t in inputs]
-        got = lane.run(opdef, values, [t._dtype for t in inputs], attrs, where)
+            return [self.made(opdef, attrs, where, channel)]
+        values = [self._here(t._value, channel, where) for t in inputs]
+        got = channel.run(opdef, values, [t._dtype for t in inputs], attrs, where)
         outputs = [EagerTensor(v, t) for v, t in zip(got, output_types(opdef, attrs), strict=True)]
         for t in outputs:
             t._on = where
         return outputs
 
-    def on_worker(self, value: Any, lane: Lane, index: int) -> Any:
+    def on_worker(self, value: Any, channel: Channel, index: int) -> Any:
         """What a worker uses in place of a value of this process: its own, or its copy of a table that does not change."""
         if type(value) is PerWorker:
-            return value.on(lane, index)
-        return table_copies.copied(self, lane, value) if isinstance(value, StaticTable) else value
+            return value.on(channel, index)
+        return table_copies.copied(self, channel, value) if isinstance(value, StaticTable) else value
 
-    def _here(self, value: Any, lane: Lane, where: Any) -> Any:
-        if lane is not self.main:
-            return self.on_worker(value, lane, parts_of(where.name)[2] or 0)
+    def _here(self, value: Any, channel: Channel, where: Any) -> Any:
+        if channel is not self.main:
+            return self.on_worker(value, channel, parts_of(where.name)[2] or 0)
         if type(value) is not PerWorker:
             return value
         raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the worker's number) "
                              "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
 
-    def made(self, opdef: OpDef, attrs: dict[str, Any], where: Any, lane: Lane) -> EagerTensor:
+    def made(self, opdef: OpDef, attrs: dict[str, Any], where: Any, channel: Channel) -> EagerTensor:
         """The handle of a new resource of another task; the resource goes when the handle does."""
         handle = RemoteHandle(opdef, {**attrs, "shared_name": f"eager/{self._life}/{next(self._names)}"}, where)
-        weakref.finalize(handle, lane.gone.append, (opdef, handle.attrs, where)).atexit = False
+        weakref.finalize(handle, channel.gone.append, (opdef, handle.attrs, where)).atexit = False
         made = EagerTensor(handle, dtypes.resource)
         made._on = where
         return made
@@ -169,9 +170,9 @@ class Connection:
         """Ends the sessions and the server of this process."""
         self.at_end()
         with self._lock:
-            lanes, self._workers = list(self._workers.values()), {}
-        for lane in (*lanes, self.main):
-            lane.close()
+            channels, self._workers = list(self._workers.values()), {}
+        for channel in (*channels, self.main):
+            channel.close()
         self._stop()
 
     def _stop(self) -> None:

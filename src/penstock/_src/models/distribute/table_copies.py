@@ -13,20 +13,20 @@ from penstock._src.kernels.tables import StaticTable
 from penstock._src.ops.registry import get
 
 if TYPE_CHECKING:
+    from penstock._src.models.distribute.channel import Channel
     from penstock._src.models.distribute.connect import Connection
-    from penstock._src.models.distribute.lane import Lane
 
 
-def copied(connection: Connection, lane: Lane, table: StaticTable) -> Any:
-    """The handle of a table's copy on the worker of a lane. It is filled if the table is initialized."""
-    found, filled = lane.copies.get(table) or (None, False)
+def copied(connection: Connection, channel: Channel, table: StaticTable) -> Any:
+    """The handle of a table's copy on the worker of a channel. It is filled if the table is initialized."""
+    found, filled = channel.copies.get(table) or (None, False)
     if found is None:
-        where = next(d for d in lane.devices if "/job:worker" in d.name and d.device_type == "CPU")
+        where = next(d for d in channel.devices if "/job:worker" in d.name and d.device_type == "CPU")
         attrs = {"container": "", "shared_name": "", "use_node_name_sharing": False, "key_dtype": table.key_dtype,
                  "value_dtype": table.value_dtype}
-        found = connection.made(get("HashTableV2"), attrs, where, lane)
+        found = connection.made(get("HashTableV2"), attrs, where, channel)
     if table.initialized and not filled:
         values, types = [found._value, *table.export()], [dtypes.resource, table.key_dtype, table.value_dtype]
-        lane.run(get("LookupTableImportV2"), values, types, {"Tin": types[1], "Tout": types[2]}, found._value.device)
-    lane.copies[table] = found, table.initialized
+        channel.run(get("LookupTableImportV2"), values, types, {"Tin": types[1], "Tout": types[2]}, found._value.device)
+    channel.copies[table] = found, table.initialized
     return found._value

@@ -116,7 +116,7 @@ def _old_close_kernel(handle):
     _checked(handle).items = None
 
 
-# -- the elements of all iterations at once (step/optimize/loops.py) -----------------------------------------------------------
+# -- the elements of all iterations at once (step/loops/improve.py) -----------------------------------------------------------
 take_all = internal("_StackAll", "handle: resource, count: int32 -> value: T", "T: type, element_shape: shape", stateful=True)
 rows = internal("_Rows", "value: T -> rows: variant", "T: type")
 row_at = internal("_RowAt", "rows: variant, index: int32 -> row: T", "T: type")

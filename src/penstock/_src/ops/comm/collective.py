@@ -117,7 +117,7 @@ def _device(node: Any, ctx: Any) -> Any:
 def _reduce(x, keys, merge_op, final_op, communication_hint, timeout_seconds, node, ctx):
     from penstock._src.collective.tuner import named
     with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
-        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=named(communication_hint), lane=None, **limits)
+        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=named(communication_hint), sequence=None, **limits)
 
 
 def _gather(x, keys, timeout_seconds, node, ctx):

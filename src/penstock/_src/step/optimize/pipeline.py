@@ -5,6 +5,9 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+from penstock._src.step.loops.improve import improve_body, improve_loops
+from penstock._src.step.loops.saved import save_together
+from penstock._src.step.loops.variables import narrow_loops
 from penstock._src.step.optimize.arithmetic import simplify_arithmetic
 from penstock._src.step.optimize.branches import narrow_branches
 from penstock._src.step.optimize.common import merge_common
@@ -15,11 +18,8 @@ from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fuse
 from penstock._src.step.optimize.inlining import Place, inline_calls
-from penstock._src.step.optimize.loop_variables import narrow_loops
-from penstock._src.step.optimize.loops import improve_body, improve_loops
 from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
-from penstock._src.step.optimize.saved import save_together
 from penstock._src.step.optimize.shapes import specialize_shapes
 from penstock._src.step.optimize.small import join_small
 from penstock._src.step.optimize.step import StepGraph

@@ -16,9 +16,9 @@ from penstock._src.graph.functions import GraphFunction, function_name
 from penstock._src.graph.scopes import control_dependencies, device
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.models.distribute import connect
+from penstock._src.models.distribute.channel import Channel, task_of
 from penstock._src.models.distribute.coordinator.values import PerWorkerTensor, PerWorkerValues
 from penstock._src.models.distribute.inlined import Body, used_inputs
-from penstock._src.models.distribute.lane import Lane, task_of
 from penstock._src.ops.core import placeholder
 from penstock._src.ops.data.dataset_recipe import rebuilt
 from penstock._src.ops.registry import get
@@ -28,7 +28,7 @@ class WorkerIterator(OwnedIterator):
     """An iterator of a worker: its elements are made there."""
 
     def __init__(self, resource: Any, element_spec: Any):
-        nothing = PerWorkerTensor(lambda lane, i: None, dtypes.variant)
+        nothing = PerWorkerTensor(lambda channel, i: None, dtypes.variant)
         super().__init__(components=(resource, nothing), element_spec=element_spec)
 
     def _next_internal(self) -> Any:
@@ -51,20 +51,21 @@ class _Recipe:
         self.captured = graph.external_captures
         self.function = GraphFunction(graph, function_name(graph.name))
 
-    def start(self, lane: Lane, index: int, handle: Any) -> None:
+    def start(self, channel: Channel, index: int, handle: Any) -> None:
         """Begins to read the dataset on a worker."""
         connection = connect.connected()
-        values = [connection.on_worker(t._value, lane, index) for t in self.captured]
-        lane.custom((self.function.name, handle.attrs["shared_name"]), lambda lane: self._build(lane, handle, values), values)
+        values = [connection.on_worker(t._value, channel, index) for t in self.captured]
+        channel.custom((self.function.name, handle.attrs["shared_name"]),
+                       lambda channel: self._build(channel, handle, values), values)
 
-    def _build(self, lane: Lane, handle: Any, values: list) -> tuple[list, list, list]:
+    def _build(self, channel: Channel, handle: Any, values: list) -> tuple[list, list, list]:
         used = used_inputs(self.function)
         inputs: list[Any] = []
         feeds, fed = [], []
         with device(task_of(handle.device)):
             for i, (value, p) in enumerate(zip(values, self.function.inputs, strict=True)):
                 if not used[i] or type(value) is connect.RemoteHandle:
-                    inputs.append(lane.handle(value) if used[i] else None)
+                    inputs.append(channel.handle(value) if used[i] else None)
                     continue
                 inputs.append(placeholder(p.dtype, p.shape))
                 feeds.append(inputs[-1])
@@ -73,7 +74,7 @@ class _Recipe:
                        type(v) is connect.RemoteHandle and task_of(v.device) != task_of(handle.device)]
             (variant,), done = Body(foreign).write(self.function, inputs)
             with control_dependencies(done):
-                return [get("MakeIterator")(variant, lane.handle(handle))], feeds, fed
+                return [get("MakeIterator")(variant, channel.handle(handle))], feeds, fed
 
 
 def _made(make: Any) -> DatasetV2:
@@ -123,7 +124,7 @@ class _Slot:
 
     def __init__(self, recipe: _Recipe):
         self.recipe = recipe
-        self._handles: dict[int, tuple[Lane, Any]] = {}
+        self._handles: dict[int, tuple[Channel, Any]] = {}
         self._round, self._begun = 0, {}
         self._lock = threading.Lock()
 
@@ -132,23 +133,23 @@ class _Slot:
         with self._lock:
             self._round += 1
 
-    def on(self, lane: Lane, index: int) -> Any:
+    def on(self, channel: Channel, index: int) -> Any:
         """The iterator of one worker, which is made if it is not there."""
         with self._lock:
             known = self._handles.get(index)
-            if known is None or known[0] is not lane:
-                known = self._handles[index] = lane, self._new(lane)
+            if known is None or known[0] is not channel:
+                known = self._handles[index] = channel, self._new(channel)
                 self._begun.pop(index, None)
             if self._begun.get(index) != self._round:
-                self.recipe.start(lane, index, known[1]._value)
+                self.recipe.start(channel, index, known[1]._value)
                 self._begun[index] = self._round
             return known[1]._value
 
-    def _new(self, lane: Lane) -> Any:
+    def _new(self, channel: Channel) -> Any:
         connection = connect.connected()
-        where = next(d for d in lane.devices if "/job:worker" in d.name and d.device_type == "CPU")
+        where = next(d for d in channel.devices if "/job:worker" in d.name and d.device_type == "CPU")
         attrs = {"container": "", "shared_name": "", **structure.outputs(self.recipe.element_spec)}
-        return connection.made(get("IteratorV2"), attrs, where, lane)
+        return connection.made(get("IteratorV2"), attrs, where, channel)
 
 
 class PerWorkerIterator(PerWorkerValues):

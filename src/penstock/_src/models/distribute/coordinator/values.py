@@ -87,7 +87,7 @@ class PerWorkerValues:
             if len({(t.dtype, tuple(t.shape.as_list())) for t in tensors}) > 1:
                 raise ValueError("The values of a PerWorkerValues must have one type and shape for all workers, got "
                                  f"{[(t.dtype.name, t.shape.as_list()) for t in tensors]}.")
-            return PerWorkerTensor(lambda lane, i: tensors[i]._value, tensors[0].dtype, tensors[0]._dims)
+            return PerWorkerTensor(lambda channel, i: tensors[i]._value, tensors[0].dtype, tensors[0]._dims)
         return nest.map_structure(one, *self._values)
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class PerWorkerTensor(EagerTensor):
         raise ValueError("Each worker has another value here: use it in functions that ClusterCoordinator.schedule runs.")
 
 
-_index = PerWorkerTensor(lambda lane, i: _scalar(i), dtypes.int64)
+_index = PerWorkerTensor(lambda channel, i: _scalar(i), dtypes.int64)
 
 
 def _scalar(i: int) -> Any:

@@ -1,7 +1,7 @@
 """A thread for each worker: it takes functions from the queue and has them run there.
 
 When the worker is lost, its function goes back to the queue, and the thread waits until the worker answers again: then there
-is a new lane to it, and what it has for itself (datasets) is rebuilt when it is next used. When a parameter server is lost,
+is a new channel to it, and what it has for itself (datasets) is rebuilt when it is next used. When a parameter server is lost,
 or comes back without its variables, nothing can continue: the error says so, for good.
 """
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ParameterServers:
         return None
 
     def watch(self, queue: ClosureQueue, ended: threading.Event) -> None:
-        """Looks after them while there is something to do: opening a lane to a server that was just lost takes long."""
+        """Looks after them while there is something to do: opening a channel to a server that was just lost takes long."""
         while not ended.wait(_LOOK):
             error = self.error() if queue.pending else None
             if error is not None:
@@ -72,12 +72,12 @@ class Worker:
         self.index, self.task = index, task_name("worker", index)
         self._connection, self._queue, self._servers = connection, queue, servers
         self._ended = threading.Event()
-        self._lane: Any = None
+        self._channel: Any = None
         self._thread = supervise(f"penstock coordinator {self.task}", self._work, self._ended)
 
     def _work(self) -> None:
         while not self._ended.is_set():
-            if self._lane is None and not self._connect():
+            if self._channel is None and not self._connect():
                 return
             closure = self._queue.take(self.task, lambda: not self._ended.is_set())
             if closure is not None:
@@ -89,7 +89,7 @@ class Worker:
         began, said = time.monotonic(), False
         while not self._ended.is_set():
             try:
-                self._lane = self._connection.worker(self.task, fresh=True)
+                self._channel = self._connection.worker(self.task, fresh=True)
                 return True
             except errors.OpError as e:
                 if self._lost_servers():
@@ -126,7 +126,7 @@ class Worker:
         if not lost and not isinstance(error, _LOSS):
             self._queue.fail(closure, error)
             return
-        self._lane = None
+        self._channel = None
         if self._lost_servers():
             self._queue.give_back(closure)
             return
@@ -142,20 +142,20 @@ class Worker:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                found = self._lane.lost()
+                found = self._channel.lost()
             except errors.OpError:
-                found = [self.task]                  # the lane has ended, and all that ran in it
+                found = [self.task]                  # the channel has ended, and all that ran in it
             if found or time.monotonic() >= deadline or self._ended.wait(0.05):
                 return found
 
     def cancel(self, why: str) -> None:
         """Ends what runs on the worker for this program."""
-        lane = self._lane
-        if lane is not None:
+        channel = self._channel
+        if channel is not None:
             try:
-                lane.cancel(why)
+                channel.cancel(why)
             except errors.OpError:
-                pass                        # the lane has ended, and all that ran in it
+                pass                        # the channel has ended, and all that ran in it
 
     def end(self) -> None:
         """Ends the thread."""

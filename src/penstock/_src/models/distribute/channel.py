@@ -1,4 +1,4 @@
-"""A lane: a session with some tasks of a cluster, whose steps are single calls of eager ops and functions.
+"""A channel: a session with some tasks of a cluster, whose steps are single calls of eager ops and functions.
 
 A step is made once for each kind of call: op, types, attributes, resources. Values go in as feeds and come back as they are;
 resources are named, and found where they were made. A function that uses resources of several tasks is written out
@@ -43,7 +43,7 @@ class RemoteHandle:
         self.value = "elsewhere"                                 # it is not for this process to say
 
 
-class Lane:
+class Channel:
     """A session of a server of this process, over the tasks that its configuration names."""
 
     def __init__(self, target: str, config: ConfigProto, own: str, mends: bool = False):
@@ -152,14 +152,14 @@ class Lane:
         return task_of(self.host) if dtype in _HERE else None
 
     def handle(self, value: RemoteHandle) -> Any:
-        """The tensor of a resource, in the current graph, which is this lane's."""
+        """The tensor of a resource, in the current graph, which is this channel's."""
         with device_scope(value.device.name), control_dependencies(None):
             made = self._graph.create_op(value.opdef.name, [], attrs=value.attrs).outputs[0]
         copy_handle_data(EagerTensor(value, dtypes.resource), made)
         return made
 
     def custom(self, key: Any, build: Any, values: list) -> None:
-        """Runs a step that `build()` makes in the lane's graph when it is first asked for: what to run, the placeholders for
+        """Runs a step that `build()` makes in the channel's graph when it is first asked for: what to run, the placeholders for
         `values`, and which of them each gets."""
         with self._lock:
             found = self._steps.get(key)

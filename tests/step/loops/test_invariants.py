@@ -4,7 +4,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 
-from .steps import config
+from ..optimize.steps import config
 
 
 @pytest.fixture(autouse=True)

@@ -22,10 +22,10 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.loops.invariants import move_invariants
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import forward_values
-from penstock._src.step.optimize.invariants import move_invariants
 from penstock._src.step.optimize.step import StepGraph
 
 
@@ -131,7 +131,7 @@ class Looping:
 
 def improve_body(step: StepGraph) -> None:
     """Asks the rules of ops in the body of a functional loop. What stays the same is written before it
-    (step/compile/loop.py)."""
+    (step/loops/functional.py)."""
     if step.placed is not None or step.has_control_flow or len(step.feeds) != len(step.fetches):
         return
     step.prune()

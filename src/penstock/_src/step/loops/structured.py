@@ -19,10 +19,10 @@ from penstock._src.base import errors
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import get
-from penstock._src.step.compile import outer_sum
-from penstock._src.step.compile.blocks import BlockWriter
 from penstock._src.step.compile.numbers import find_numbers, may_be_number, sources_of
 from penstock._src.step.compile.program import Program
+from penstock._src.step.loops import outer_sum
+from penstock._src.step.loops.blocks import BlockWriter
 
 Guard = frozenset            # of (tensor id of a predicate, outcome)
 ALWAYS: Guard = frozenset()
@@ -373,7 +373,7 @@ class _Structured(BlockWriter):
         self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
 
     def _find_sums(self, loop: _Loop) -> dict[Operation, tuple[str, str]]:
-        """Loop variables that are sums of products or rows (step/compile/outer_sum.py), with names of the sums and what
+        """Loop variables that are sums of products or rows (step/loops/outer_sum.py), with names of the sums and what
         makes them.
 
         Notes in `sums` what becomes of the ops: of an addition, (sum, variable, what was found); others do not run.

@@ -14,9 +14,9 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
+from penstock._src.step.loops.holders import holders
+from penstock._src.step.loops.improve import gradients_of_loops
 from penstock._src.step.optimize.folding import constant
-from penstock._src.step.optimize.holders import holders
-from penstock._src.step.optimize.loops import gradients_of_loops
 from penstock._src.step.optimize.step import StepGraph
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
-from penstock._src.step.compile import outer_sum
+from penstock._src.step.loops import outer_sum
 
 RNG = np.random.RandomState(1)
 X, W = RNG.normal(size=(5, 4, 3)).astype(np.float32), RNG.normal(size=(3, 3)).astype(np.float32)

@@ -12,7 +12,7 @@
         return (make_int32(n2), v3, )
 
 Functions that the body calls are written in place. Counters are Python numbers (step/compile/numbers.py). What returns the
-same in all iterations is written before the loop; sums of products are added up behind it (step/compile/outer_sum.py).
+same in all iterations is written before the loop; sums of products are added up behind it (step/loops/outer_sum.py).
 """
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.compile import outer_sum
-from penstock._src.step.compile.blocks import BlockWriter
 from penstock._src.step.compile.numbers import find_numbers, sources_of
 from penstock._src.step.compile.program import Program
+from penstock._src.step.loops import outer_sum
+from penstock._src.step.loops.blocks import BlockWriter
 
 _LARGE = 400                 # ops of a called function that are still written in place
 _DEEP = 12                   # blocks inside of each other; Python allows twenty

@@ -4,7 +4,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
-from penstock._src.step.compile import loop as loops
+from penstock._src.step.loops import functional as loops
 
 RNG = np.random.RandomState(2)
 X, W = RNG.normal(size=(5, 4, 3)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
@@ -64,7 +64,7 @@ def test_a_recurrent_network_and_its_gradients(written):
 
 
 def test_sums_in_small_pieces(monkeypatch):
-    from penstock._src.step.compile import outer_sum
+    from penstock._src.step.loops import outer_sum
     monkeypatch.setattr(outer_sum, "_ROWS", 9)
     agree(recurrent, (23,))
 

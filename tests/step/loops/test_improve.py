@@ -4,7 +4,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 
-from .steps import config, numbers
+from ..optimize.steps import config, numbers
 
 T, B, I, H = 5, 3, 4, 2
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
-from tests.step.flow.programs import NAMES, ORDER, Builder, run_v1
+from tests.step.loops.programs import NAMES, ORDER, Builder, run_v1
 
 ORACLE = os.environ.get("ORACLE_PYTHON", pathlib.Path(__file__).parents[3] / ".oracle/bin/python")
 
