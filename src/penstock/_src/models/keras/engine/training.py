@@ -1,6 +1,6 @@
 """Model: a network that can be trained. `compile` says how; `fit`, `evaluate` and `predict` go over data in batches.
 
-The loops are in `loops.py`, what a batch is in `data_adapter.py`, how a step is compiled in `steps.py`, and what compile
+The loops are in `epochs.py`, what a batch is in `data_adapter.py`, how a step is compiled in `steps.py`, and what compile
 was told in `compiled.py`. In eager mode a step is `train_step`, which users may replace; in graphs it is built from the
 model's tensors.
 """
@@ -17,7 +17,7 @@ from penstock._src.eager.function import _Settings, function
 from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context
 from penstock._src.graph.trackable import Trackable, no_automatic_dependency_tracking
-from penstock._src.models.keras.engine import loops
+from penstock._src.models.keras.engine import epochs
 from penstock._src.models.keras.engine.compiled import Compiled, LossContainer, MetricsContainer
 from penstock._src.models.keras.engine.data_adapter import Layout, is_generator, make_batch, unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.layer_weights import unique
@@ -443,7 +443,7 @@ class Model(Saved, Network):
 
         >>> history = model.fit(x, y, batch_size=32, epochs=5, validation_split=0.1)
         """
-        return loops.fit(self, x=x, y=y, batch_size=batch_size, epochs=epochs, verbose=verbose, callbacks=callbacks,
+        return epochs.fit(self, x=x, y=y, batch_size=batch_size, epochs=epochs, verbose=verbose, callbacks=callbacks,
                          validation_split=validation_split, validation_data=validation_data, shuffle=shuffle,
                          class_weight=class_weight, sample_weight=sample_weight, initial_epoch=initial_epoch,
                          steps_per_epoch=steps_per_epoch, validation_steps=validation_steps, validation_freq=validation_freq,
@@ -453,14 +453,14 @@ class Model(Saved, Network):
                  steps: int | None = None, callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
                  use_multiprocessing: bool = False, return_dict: bool = False, **kwargs: Any) -> Any:
         """The loss and the metrics on data."""
-        return loops.evaluate(self, x=x, y=y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, steps=steps,
+        return epochs.evaluate(self, x=x, y=y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, steps=steps,
                               callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
                               use_multiprocessing=use_multiprocessing, return_dict=return_dict, **kwargs)
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: Any = 0, steps: int | None = None, callbacks: Any = None,
                 max_queue_size: int = 10, workers: int = 1, use_multiprocessing: bool = False) -> Any:
         """The outputs for data, as arrays."""
-        return loops.predict(self, x=x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks,
+        return epochs.predict(self, x=x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks,
                              max_queue_size=max_queue_size, workers=workers, use_multiprocessing=use_multiprocessing)
 
     def fit_generator(self, generator: Any, steps_per_epoch: int | None = None, epochs: int = 1, verbose: Any = 1,
@@ -503,16 +503,16 @@ class Model(Saved, Network):
         self._assert_compile_was_called()
         if reset and self._compiled.built:
             self.reset_metrics()
-        logs = loops.one_batch(self, mode, x, y, weights, class_weight)
-        return logs if as_dict else loops.listed(self, logs)
+        logs = epochs.one_batch(self, mode, x, y, weights, class_weight)
+        return logs if as_dict else epochs.listed(self, logs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for one batch."""
-        batch = loops.ready(make_batch(self, x, None, None, training=False))
+        batch = epochs.ready(make_batch(self, x, None, None, training=False))
         outputs = self._step("predict", *batch)(batch.flat)
         outputs = outputs if isinstance(outputs, list) and not context.executing_eagerly() else nest.flatten(outputs)
         found = [np.asarray(o.numpy() if hasattr(o, "_value") else o) for o in outputs]
-        return loops.as_outputs(self, found)
+        return epochs.as_outputs(self, found)
 
     _object_identifier = property(lambda self: "_tf_keras_model")
 
