@@ -86,7 +86,7 @@ UPWARD = {
     ("base", "ops"): 1, ("compat.contrib", "compat.programs"): 2, ("eager", "ops"): 4, ("eager", "state.variables"): 2,
     ("graph", "eager"): 8, ("graph", "eager.autograph"): 1, ("graph", "execute"): 2, ("graph", "models.distribute"): 2,
     ("graph", "ops"): 14, ("graph", "session"): 1, ("graph", "state.checkpoint"): 2, ("graph", "step.called"): 1,
-    ("graph", "step.compile"): 1, ("graph", "step.compiler"): 4, ("graph", "step.optimize"): 1, ("graph", "step.spec"): 5,
+    ("graph", "step.loops"): 1, ("graph", "step.compiler"): 4, ("graph", "step.optimize"): 1, ("graph", "step.spec"): 5,
     ("kernels", "execute"): 1, ("kernels", "graph"): 3, ("kernels", "models.distribute"): 1,
     ("models.estimator", "models.distribute"): 1, ("models.keras", "models.distribute"): 13, ("ops", "eager"): 12,
     ("ops", "execute"): 2, ("ops", "library.ragged"): 1, ("ops", "state.checkpoint"): 2, ("ops", "state.saved_model"): 1,
