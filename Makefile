@@ -38,7 +38,7 @@ help:
 	@echo "make clean        remove the environments and what tools left behind"
 
 $(READY): pyproject.toml setup.py constraints.txt src/penstock/_src/io/_scanner.c src/penstock/_src/kernels/_images.c \
-	src/penstock/_src/kernels/_pointwise.c src/penstock/_src/kernels/_pointwise_lanes.h src/penstock/_src/kernels/_threads.h
+	$(wildcard src/penstock/_src/kernels/_pointwise*.[ch] src/penstock/_src/kernels/_recurrent*.[ch] src/penstock/_src/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit("penstock needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	@echo "[1/3] making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)

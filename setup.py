@@ -23,7 +23,10 @@ EXTENSIONS = [
     Extension("penstock._src.kernels._images", [f"{KERNELS}/_images.c"], depends=[f"{KERNELS}/_threads.h"],
               extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._pointwise", [f"{KERNELS}/_pointwise.c"],
-              depends=[f"{KERNELS}/_pointwise_lanes.h", f"{KERNELS}/_threads.h"],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_pointwise_lanes", "_lanes", "_lanes_end", "_threads")],
+              extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
+    Extension("penstock._src.kernels._recurrent", [f"{KERNELS}/_recurrent.c"],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_recurrent_lanes", "_lanes", "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
 ]
 setup(ext_modules=EXTENSIONS if has_compiler() and os.environ.get("PENSTOCK_PURE") != "1" else [])

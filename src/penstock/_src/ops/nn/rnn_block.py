@@ -11,6 +11,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is, show
+from penstock._src.kernels import recurrent as kernels
 from penstock._src.ops.registry import get, op
 
 _T = "T: type in {half float32}"
@@ -167,13 +168,18 @@ def _plain_over_time(n: int, x: Any, cs: Any, h: Any, w: Any, b: Any, layout: tu
     """Without peepholes: the inputs of all steps are multiplied at once, and a step writes where its results belong."""
     steps, batch, size = x.shape
     units = cs.shape[1]
-    make = torch.empty if n == steps else torch.zeros
-    gates = make(steps, batch, 4 * units, dtype=x.dtype, device=x.device)
-    states = [make(steps, batch, units, dtype=x.dtype, device=x.device) for _ in range(4)]
     projected = torch.addmm(b, x.reshape(-1, size), w[:size]).view(steps, batch, 4 * units)
     at = [slice(k * units, (k + 1) * units) for k in layout]                # input, cell, forget, output
     if forget_bias:
         projected[..., at[2]] += forget_bias
+    if kernels.fits(projected, cs, h):
+        layer = kernels.Layer(kernels.LSTM, place=layout, clip=cell_clip)
+        all_h, gates, all_cs, all_co = kernels.forward(layer, n, projected, h, cs, w[size:], overwrite=n == steps)
+        i, ci, f, o = (gates[..., a] for a in at)
+        return i, all_cs, f, o, ci, all_co, all_h
+    make = torch.empty if n == steps else torch.zeros
+    gates = make(steps, batch, 4 * units, dtype=x.dtype, device=x.device)
+    states = [make(steps, batch, units, dtype=x.dtype, device=x.device) for _ in range(4)]
     recurrent = w[size:]
     for xt, g, cst, cit, cot, ht, _ in zip(projected, gates, *states, range(n), strict=False):
         torch.addmm(xt, h, recurrent, out=g)
@@ -232,7 +238,13 @@ def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any
     i, cs, f, o, ci, co, h = state
     steps, batch, size = x.shape
     units = cs.shape[2]
-    before_cs, before_h = (torch.cat([first[None], later[:-1]]) for first, later in ((cs_prev, cs), (h_prev, h)))
+    before_h = torch.cat([h_prev[None], h[:-1]])
+    if kernels.fits(x, cs_prev, h_prev, h_grad, cs_grad, *state):
+        gates = _joined((i, ci, f, o), layout)
+        layer = kernels.Layer(kernels.LSTM, place=layout)
+        wide, dh, dcs, _ = kernels.backward(layer, n, (h, gates, cs, co), h_prev, cs_prev, w[size:], h_grad, cs_grad)
+        return _weight_gradients(x, before_h, w, wide.view(-1, 4 * units), dcs, dh, peepholes)
+    before_cs = torch.cat([cs_prev[None], cs[:-1]])
     slopes = x.new_empty(steps, batch, 4, units)                            # of the gates, before what comes from later steps
     for place, slope in zip(layout, (i * (1 - i) * ci, i * (1 - ci * ci), f * (1 - f) * before_cs, o * (1 - o) * co),
                             strict=True):
@@ -251,10 +263,29 @@ def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any
         torch.mul(dh, last_slope, out=last_gate)
         torch.mm(all_gates, back, out=dh)
         dcs.mul_(keep)
-    wide = flat.view(-1, 4 * units)
-    dx = (wide @ w[:size].t()).view(steps, batch, size)
-    dw = torch.cat([x.reshape(-1, size).t() @ wide, before_h.reshape(-1, units).t() @ wide])
-    return dx, dcs, dh, dw, *(torch.zeros_like(p) for p in peepholes), wide.sum(0)
+    return _weight_gradients(x, before_h, w, flat.view(-1, 4 * units), dcs, dh, peepholes)
+
+
+def _joined(gates: tuple, layout: tuple) -> Any:
+    """The input, cell, forget and output gates as one array, without a copy if they are parts of one."""
+    first = gates[layout.index(0)]
+    steps, batch, units = first.shape
+    together = first.as_strided((steps, batch, 4 * units), first.stride(), first.storage_offset()) \
+        if first.stride() == (batch * 4 * units, 4 * units, 1) else None
+    if together is not None and all(g.data_ptr() == first.data_ptr() + place * units * first.element_size() and
+                                    g.stride() == first.stride() for g, place in zip(gates, layout, strict=True)):
+        return together
+    return torch.cat([gates[layout.index(place)] for place in range(4)], 2)
+
+
+def _weight_gradients(x: Any, before_h: Any, w: Any, gates: Any, dcs: Any, dh: Any, peepholes: tuple) -> tuple:
+    """The results of the gradient op, from the gradients of all gates and of the first states."""
+    size = x.shape[2]
+    dx = (gates @ w[:size].t()).view(x.shape)
+    dw = torch.empty_like(w)
+    torch.mm(x.reshape(-1, size).t(), gates, out=dw[:size])
+    torch.mm(before_h.reshape(-1, before_h.shape[2]).t(), gates, out=dw[size:])
+    return dx, dcs, dh, dw, *(torch.zeros_like(p) for p in peepholes), gates.sum(0)
 
 
 def _block_grad_kernel(layout: tuple) -> Any:
