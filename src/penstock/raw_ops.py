@@ -358,6 +358,7 @@ _attach(__name__, "v2", "raw_ops.", {
     "ExperimentalUniqueDataset": "ops.data.dataset_grouping",
     "Expm1": "ops.math.elementwise",
     "ExtractGlimpse": "ops.image.boxes",
+    "ExtractGlimpseV2": "ops.image.boxes",
     "ExtractImagePatches": "ops.nn.patches",
     "ExtractJpegShape": "ops.image.codec",
     "ExtractVolumePatches": "ops.nn.patches",

@@ -7,6 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 
+import penstock
 import penstock.compat.v1 as tf
 
 util = tf.graph_util
@@ -30,7 +31,7 @@ def test_a_subgraph_has_what_the_outputs_need_in_order():
     assert names(out) == ["a", "b", "c", "e"]
     assert out.versions.producer == 7 and out.library == graph.library
     assert names(util.extract_sub_graph(graph, ["f"])) == ["d", "f"]
-    with pytest.raises(TypeError, match="must be a list"):
+    with pytest.raises(TypeError, match="must be an iterable"):
         util.extract_sub_graph(graph, "c")
     with pytest.raises(AssertionError, match="z is not in graph"):
         util.extract_sub_graph(graph, ["z"])
@@ -116,3 +117,21 @@ def test_a_graph_is_written_whole_or_not_at_all(tmp_path, as_text, monkeypatch):
     with open(path, "rb") as f:
         assert f.read() == data
     assert os.listdir(tmp_path / "new") == ["g.pb"]
+
+
+def test_equal_graphs():
+    def graph(value, flip=False):
+        with tf.Graph().as_default() as g:
+            tf.constant(value, tf.float32, name="a")
+            tf.constant(2.0, name="b")
+        message = g.as_graph_def()
+        if flip:
+            nodes = list(message.node)[::-1]
+            message.ClearField("node")
+            message.node.extend(nodes)
+        return message
+    equal = penstock.__internal__.graph_util.graph_defs_equal
+    assert equal(graph(1.0), graph(1.0, flip=True))
+    assert not equal(graph(1.0), graph(3.0))
+    assert not equal(graph(float("nan")), graph(float("nan")))
+    assert equal(graph(float("nan")), graph(float("nan")), treat_nan_as_equal=True)

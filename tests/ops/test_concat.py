@@ -55,7 +55,7 @@ def test_stack_and_unstack(graph):
     x = tf.placeholder(tf.float32, [None, 3])
     assert tf.stack([x, x], 1).shape.as_list() == [None, 2, 3]
     assert len(tf.unstack(x, axis=1)) == 3
-    with pytest.raises(ValueError, match="Cannot infer num"):
+    with pytest.raises(ValueError, match="Cannot infer argument `num`"):
         tf.unstack(x)
     with pytest.raises(ValueError, match="not in"):
         tf.stack([x, x], 3)

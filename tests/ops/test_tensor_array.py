@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+import penstock
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
 from penstock._src.ops.registry import get
@@ -208,3 +209,13 @@ def test_map_fn_wants_rows():
             tf.map_fn(3, tf.constant([1.0]))
         with pytest.raises((ValueError, TypeError), match="structure"):
             tf.map_fn(lambda x: (x, x), tf.constant([1.0]))
+
+
+def test_the_length_of_a_stack_is_known_after_writes():
+    @penstock.function
+    def stacked():
+        array = penstock.TensorArray(penstock.float32, size=3).write(0, penstock.constant([1.0, 2.0]))
+        out = array.stack()
+        assert out.shape.as_list() == [3, 2]
+        return out
+    np.testing.assert_array_equal(stacked().numpy(), [[1, 2], [0, 0], [0, 0]])

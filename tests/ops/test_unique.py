@@ -65,3 +65,12 @@ def test_sparse_mask():
     a = tf.IndexedSlices(tf.constant([[1], [2], [3]]), tf.constant([4, 5, 6]))
     b = tf.sparse_mask(a, [5])
     assert (b.values.numpy().tolist(), b.indices.numpy().tolist()) == ([[1], [3]], [4, 6])
+
+
+def test_the_axis_of_unique_is_checked():
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="axis expects a 1D vector"):
+        with tf.Graph().as_default():
+            tf.raw_ops.UniqueV2(x=tf.zeros([3, 2]), axis=[[0]])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="x expects a 1D vector"):
+        with tf.Graph().as_default():
+            tf.raw_ops.UniqueV2(x=tf.zeros([3, 2]), axis=tf.constant([], tf.int64))

@@ -24,6 +24,7 @@ _attach(__name__, "v2", "__internal__.", {
     "eager_context",
     "feature_column",
     "function",
+    "graph_util",
     "mixed_precision",
     "monitoring",
     "nest",

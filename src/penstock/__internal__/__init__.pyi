@@ -6,6 +6,7 @@ from penstock.__internal__ import distribute as distribute
 from penstock.__internal__ import eager_context as eager_context
 from penstock.__internal__ import feature_column as feature_column
 from penstock.__internal__ import function as function
+from penstock.__internal__ import graph_util as graph_util
 from penstock.__internal__ import mixed_precision as mixed_precision
 from penstock.__internal__ import monitoring as monitoring
 from penstock.__internal__ import nest as nest
@@ -61,6 +62,7 @@ class EagerTensor(_Tensor):
     def value_index(self) -> Any: ...
 class FuncGraph(_Graph):
     def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None) -> None: ...
+    attributes: dict[str, Any]
     backward_of: Any
     building_function: bool
     def capture(self, tensor: Any, name: str | None = None) -> _Tensor: ...

@@ -11,7 +11,7 @@ _attach(__name__, "v2", "__internal__.tracking.", {
     "Trackable": "graph.trackable",
     "TrackableDataStructure": "state.checkpoint.containers",
     "no_automatic_dependency_tracking": "graph.trackable",
-    "register_session_provider": "compat.internal.hooks",
+    "register_session_provider": "state.checkpoint.restore",
     "saveable_objects_from_trackable": "compat.internal.tracking",
     "sticky_attribute_assignment": "state.checkpoint.containers",
     "streaming_restore": "compat.internal.tracking",

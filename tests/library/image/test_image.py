@@ -130,3 +130,14 @@ def test_random_changes_that_a_seed_fixes(seed):
     for change in (tf.image.stateless_random_hue, tf.image.stateless_random_flip_up_down):
         more = () if "flip" in change.__name__ else (0.3,)
         np.testing.assert_array_equal(change(ramp, *more, seed=seed), change(ramp, *more, seed=seed))
+
+
+@pytest.mark.parametrize("size, offset, centered, expected", [      # as TensorFlow 2.21 answers
+    (3, [1, 0], False, [[5, 6, 7], [10, 11, 12], [15, 16, 17]]),
+    (4, [0, 0], True, [[12, 13, 14, 0], [17, 18, 19, 0], [22, 23, 24, 0], [0, 0, 0, 0]]),
+])
+def test_glimpses_in_pixels_begin_at_the_offset(size, offset, centered, expected):
+    image = np.arange(25, dtype=np.float32).reshape(1, 5, 5, 1)
+    got = tf.image.extract_glimpse(image, [size, size], np.float32([offset]), centered=centered, normalized=False,
+                                   noise="zero")
+    np.testing.assert_array_equal(np.asarray(got)[0, :, :, 0], expected)

@@ -180,3 +180,27 @@ def test_modules():
     assert len(layer.variables) == 7 and len(layer.trainable_variables) == 6
     with pytest.raises(ValueError, match="not a valid module name"):
         tf.Module(name="a b")
+
+
+def test_a_checkpoint_restores_from_a_saved_model(tmp_path):
+    module = tf.Module()
+    module.v = tf.Variable([1.0, 2.0])
+    tf.saved_model.save(module, str(tmp_path / "saved"))
+    other = tf.Module()
+    other.v = tf.Variable([0.0, 0.0])
+    tf.train.Checkpoint(other).restore(str(tmp_path / "saved")).expect_partial()
+    np.testing.assert_array_equal(other.v.numpy(), [1.0, 2.0])
+    with pytest.raises(tf.errors.NotFoundError, match="Error when restoring from checkpoint or SavedModel"):
+        tf.train.Checkpoint(other).restore(str(tmp_path / "absent"))
+
+
+def test_the_prefix_may_be_the_argument_of_a_function(tmp_path):
+    checkpoint = tf.train.Checkpoint(v=tf.Variable(3.0))
+
+    @tf.function
+    def write(prefix):
+        return checkpoint.write(prefix)
+    prefix = write(tf.constant(str(tmp_path / "ckpt"))).numpy().decode()
+    fresh = tf.train.Checkpoint(v=tf.Variable(0.0))
+    fresh.read(prefix).assert_consumed()
+    assert fresh.v.numpy() == 3.0

@@ -59,6 +59,11 @@ class OpError(Exception):
         return self._node_def
 
     @property
+    def experimental_payloads(self) -> dict:
+        """Details that a remote runtime attaches to an error: none here."""
+        return {}
+
+    @property
     def error_code(self) -> int:
         """The number of this kind of error."""
         return self._error_code

@@ -115,8 +115,11 @@ class ConcreteFunction:
         if kwargs:
             flat = self._by_name(flat, kwargs)
         if len(flat) != self._arg_count:
-            names = ", ".join(self._arg_names or ())
-            raise TypeError(f"{self.graph_function.name} takes {self._arg_count} arguments ({names}), got {len(flat)}.")
+            names = self._arg_names or [f"args_{i}" for i in range(self._arg_count)]
+            what = f"missing a required argument: '{names[len(flat)]}'" if len(flat) < len(names) else \
+                "too many positional arguments"
+            raise TypeError(f"{self.graph_function.name}() {what}. It takes {self._arg_count} tensors ({', '.join(names)}), "
+                            f"got {len(flat)}.")
         return [self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)]
 
     def _by_name(self, flat: list, kwargs: dict[str, Any]) -> list:
@@ -124,13 +127,14 @@ class ConcreteFunction:
         values: dict[str, Any] = dict(zip(names, flat, strict=False))
         for k, v in kwargs.items():
             if k not in names:
-                raise TypeError(f"{self.graph_function.name}() got unexpected keyword argument '{k}'; it takes {names}")
+                raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}'. It takes {names}.")
             if k in values:
-                raise TypeError(f"{self.graph_function.name}() got two values for '{k}'")
+                raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}': it has a value by "
+                                "position.")
             values[k] = v
         missing = [n for n in names if n not in values]
         if missing:
-            raise TypeError(f"{self.graph_function.name}() missing arguments: {', '.join(missing)}")
+            raise TypeError(f"{self.graph_function.name}() missing a required argument: '{missing[0]}'. It takes {names}.")
         return [values[n] for n in names]
 
     def _argument(self, a: Any, p: Tensor) -> Any:
@@ -221,10 +225,12 @@ class Function:
     """The callable that tf.function makes."""
 
     def __init__(self, python_function: Callable, name: str | None = None, input_signature: Any = None,
-                 autograph: bool = True, reduce_retracing: bool = False, is_method: bool = False, **options: Any):
-        self._python_function, self._options = python_function, options
+                 autograph: bool = True, reduce_retracing: bool | None = False, is_method: bool = False,
+                 jit: bool | None = None, attributes: dict[str, Any] | None = None, autograph_options: Any = None):
+        self._python_function, self._jit_compile = python_function, jit
+        self._attributes, self._experimental_autograph_options = attributes or {}, autograph_options
         self._name = name or getattr(python_function, "__name__", type(python_function).__name__)
-        self._given_signature, self._autograph, self._reduce = input_signature, autograph, reduce_retracing
+        self._given_signature, self._autograph, self._reduce_retracing = input_signature, autograph, reduce_retracing
         self._is_method = is_method
         self._spec = FunctionSpec(python_function, input_signature, is_method)
         self._traces: dict[Any, _Trace] = {}
@@ -277,6 +283,20 @@ class Function:
         self._python_function = decorator(self._python_function)
         self._spec = FunctionSpec(self._python_function, self._given_signature, self._is_method)
 
+    def _clone(self, python_function: Callable | None = None) -> Function:
+        """A function with the same options that has not been traced, maybe of another Python function."""
+        return Function(python_function or self._python_function, self._name, **self._options(), is_method=self._is_method)
+
+    def __reduce__(self) -> Any:
+        """Pickles the Python function and the options; the traces are made again where it is loaded."""
+        return _unpickled, (self._python_function, self._name, self._is_method, self._options())
+
+    def _options(self) -> dict[str, Any]:
+        """How it was made, as keyword arguments."""
+        return {"input_signature": self._given_signature, "autograph": self._autograph, "jit": self._jit_compile,
+                "reduce_retracing": self._reduce_retracing, "attributes": self._attributes,
+                "autograph_options": self._experimental_autograph_options}
+
     def __get__(self, instance: Any, owner: Any) -> Any:
         """As a method: one Function per instance, which does not keep the instance alive."""
         if instance is None:
@@ -296,7 +316,7 @@ class Function:
             return context.traced_as(function)(instance(), *args, **kwargs)
         functools.update_wrapper(method, function)
         method.__signature__ = _without_first(function)  # type: ignore[attr-defined]
-        return Function(method, self._name, self._given_signature, self._autograph, self._reduce, **self._options)
+        return Function(method, self._name, **self._options())
 
     # -- calling ------------------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -356,7 +376,7 @@ class Function:
 
     def _make(self, known: _Trace, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list,
               named: bool) -> ConcreteFunction:
-        if self._reduce and known.by_shapes:
+        if self._reduce_retracing and known.by_shapes:
             for other in known.by_shapes:
                 shapes = [relaxed(a, b) for a, b in zip(other, shapes, strict=True)]
             known.general = tuple(shapes)
@@ -398,7 +418,8 @@ class Function:
                      creator: Callable) -> ConcreteFunction:
         from penstock._src.state.variables.variable import variable_creator_scope
         graph = FuncGraph(self._name)
-        graph.jit = graph.jit or bool(self._options.get("jit"))
+        graph.jit = graph.jit or bool(self._jit_compile)
+        graph.attributes = self._attributes
         names = _argument_names(self._spec, args, kwargs)
         specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
         graph.inputs = [graph.placeholder(s.dtype, s.shape._dims, s.name or "args") for s in specs]
@@ -446,6 +467,10 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<penstock.eager.function.Function {self._name}>"
+
+
+def _unpickled(python_function: Callable, name: str, is_method: bool, options: dict[str, Any]) -> Function:
+    return Function(python_function, name, is_method=is_method, **options)
 
 
 export.value(Function, "__internal__.Function", "__internal__.function.Function", v2=["types.experimental.PolymorphicFunction"])
@@ -611,6 +636,10 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     def decorate(f: Callable) -> Function:
         if isinstance(f, Function):
             f = f.python_function
-        return Function(f, None, input_signature, autograph, bool(reduce_retracing or experimental_relax_shapes),
-                        jit=bool(jit_compile or experimental_compile))
+        attributes = dict(experimental_attributes or {})
+        if experimental_implements is not None:
+            attributes["api_implements"] = experimental_implements
+        return Function(f, None, input_signature, autograph, experimental_relax_shapes or reduce_retracing,
+                        jit=experimental_compile or jit_compile, attributes=attributes,
+                        autograph_options=experimental_autograph_options)
     return decorate if func is None else decorate(func)

@@ -63,7 +63,7 @@ class GradientTape:
 
     def _push(self) -> None:
         if self._recording:
-            raise ValueError("Tape is still recording, This can happen if you try to re-enter an already-active tape.")
+            raise ValueError("Tape is already recording: this happens if you enter an active tape again.")
         if self._used and not self._persistent:
             self._watched, self._records, self._used = {}, [], False
         context.state.tapes = (*context.state.tapes, self)

@@ -60,8 +60,13 @@ def _own_fields(cls: type, resolve: bool) -> tuple[Field, ...]:
     names = cls.__dict__.get("__annotations__", {})
     waiting = any(isinstance(h, str) or "ForwardRef" in repr(h) for h in names.values())
     hints = typing.get_type_hints(cls) if waiting and resolve else names
-    hints = {n: typing.get_args(h)[0] if typing.get_origin(h) is typing.Annotated else h for n, h in hints.items()}
+    hints = {n: _without_metadata(h) if "Annotated" in repr(h) else h for n, h in hints.items()}
     return tuple(Field(n, hints[n], cls.__dict__.get(n, Field.NO_DEFAULT)) for n in names if not n.startswith("_tf_ext"))
+
+
+def _without_metadata(hint: Any) -> Any:
+    """A hint without what typing.Annotated adds, at any depth."""
+    return typing.get_type_hints(type("_", (), {"__annotations__": {"hint": hint}}))["hint"]
 
 
 @functools.lru_cache(maxsize=1024)

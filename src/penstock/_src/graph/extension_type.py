@@ -142,7 +142,7 @@ def as_dict(value: ExtensionType) -> dict:
 def _check_fields(cls: type, namespace: dict) -> None:
     for name in namespace.get("__annotations__", {}):
         if name in RESERVED or name.lower().startswith("_tf_extension_type") or \
-                name.startswith("_") and (hasattr(BatchableTypeSpec, name) or hasattr(CompositeTensor, name)):
+                hasattr(BatchableTypeSpec, name) or name.startswith("_") and hasattr(CompositeTensor, name):
             raise ValueError(f"The field annotations for {cls.__name__} are invalid. Field {name!r} is reserved.")
     try:
         fields = fields_of(cls)

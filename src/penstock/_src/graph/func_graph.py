@@ -54,6 +54,7 @@ class FuncGraph(Graph):
         self.watched_variables: dict[int, Any] = {}
         self.backward_of: Any = None                           # the FuncGraph whose gradient this one computes
         self.jit = getattr(self.outer_graph, "jit", False)     # it waits for its best version (step/tiers)
+        self.attributes: dict[str, Any] = {}                   # what the program asked to be written into its FunctionDef
         self.streams: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()      # of random numbers, per set of resources
         self.ordered = True                                    # side effects happen as written, also those of branches
         self._inherit(collections)

@@ -13,7 +13,7 @@ from penstock._src.base import dtypes
 from penstock._src.graph.build import arg_count
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.functions import GraphFunction
-from penstock._src.graph.graphdef import attr_from_message, node_def, opdef_from_message
+from penstock._src.graph.graphdef import attr_from_message, attr_to_message, node_def, opdef_from_message
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
@@ -48,6 +48,8 @@ def definition(function: GraphFunction) -> FunctionDef:
         name = _argument_name(f"output_{i}", taken)
         out.signature.output_arg.add(name=name, type=t.dtype.base_dtype.enum)
         out.ret[name] = _edge(t, arguments)
+    for name, value in function.graph.attributes.items():
+        out.attr[name].CopyFrom(attr_to_message(value))
     for op in control:
         out.control_ret[op.name] = op.name
         out.signature.control_output.append(op.name)

@@ -8,9 +8,11 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.graph.tensor_proto import make_tensor_proto
+from penstock._src.graph.tensor_proto import make_ndarray, make_tensor_proto
 from penstock._src.io import paths
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def extract_sub_graph(graph_def: GraphDef, dest_nodes: Iterable[str]) -> GraphDe
     if not isinstance(graph_def, GraphDef):
         raise TypeError("graph_def must be a graph_pb2.GraphDef proto.")
     if isinstance(dest_nodes, (str, bytes)):
-        raise TypeError("dest_nodes must be a list.")
+        raise TypeError(f"dest_nodes must be an iterable of names, got {dest_nodes!r}")
     nodes = {n.name: n for n in graph_def.node}
     todo = [_source(d) for d in dest_nodes]
     for d in todo:
@@ -93,7 +95,9 @@ def remove_training_nodes(input_graph: GraphDef, protected_nodes: Iterable[str] 
         controlling.update(controls)
         if controls:
             controlled.add(node.name)
-    pinned = protected | controlling | controlled
+    colocated = {c.decode().removeprefix("loc:@") for n in kept.node for c in n.attr["_class"].list.s} if \
+        any("_class" in n.attr for n in kept.node) else set()
+    pinned = protected | controlling | controlled | colocated
     spliced = {n.name: n.input[0] for n in kept.node if n.op == "Identity" and n.name not in pinned}
     out = GraphDef(node=[n for n in kept.node if n.name not in spliced])
     for node in out.node:
@@ -109,6 +113,25 @@ def _behind(text: str, spliced: dict[str, str]) -> str:
         seen.add(text)
         text = spliced[text.removesuffix(":0").lstrip("^")]
     return text
+
+
+@export(v2=["__internal__.graph_util.graph_defs_equal"])
+def graph_defs_equal(graph_def_1: GraphDef, graph_def_2: GraphDef, treat_nan_as_equal: bool = False) -> bool:
+    """Whether two GraphDefs have the same nodes and functions, in any order. A NaN differs from a NaN, unless asked."""
+    first, second = (_by_name(g) for g in (graph_def_1, graph_def_2))
+    if first != second:
+        return False
+    return treat_nan_as_equal or not any(_has_nan(node) for node in graph_def_1.node)
+
+
+def _by_name(graph_def: GraphDef) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    return ({n.name: n.SerializeToString(deterministic=True) for n in graph_def.node},
+            {f.signature.name: f.SerializeToString(deterministic=True) for f in graph_def.library.function})
+
+
+def _has_nan(node: Any) -> bool:
+    return any(value.HasField("tensor") and value.tensor.dtype and dtypes.as_dtype(value.tensor.dtype).is_floating and
+               bool(np.isnan(make_ndarray(value.tensor).astype(np.float64)).any()) for value in node.attr.values())
 
 
 @export(v1=["graph_util.must_run_on_cpu"])

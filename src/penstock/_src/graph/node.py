@@ -189,8 +189,9 @@ class Tensor(TensorType):
 
     def __iter__(self) -> Any:
         if not context.executing_eagerly() and not _iterable_in_graph(self):
-            raise TypeError("Tensor objects are only iterable when eager execution is enabled. "
-                            "To iterate over this tensor use tf.map_fn.")
+            raise OperatorNotAllowedInGraphError(
+                f"Iterating over a symbolic `tf.Tensor` is not allowed ({self.name}). Use tf.map_fn, or a loop that AutoGraph "
+                "converts: decorate the function with @tf.function.")
         if self._dims is None:
             raise TypeError("Cannot iterate over a tensor with unknown shape.")
         if not self._dims:

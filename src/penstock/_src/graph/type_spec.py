@@ -43,6 +43,22 @@ class TypeSpec:
         merged = _widest(self._serialize(), other._serialize())  # type: ignore[attr-defined]
         return self._deserialize(merged)
 
+    def is_subtype_of(self, other: Any) -> bool:
+        """Whether `other` describes every value that this type describes."""
+        return type(self) is type(other) and _subtype(self._serialize(), other._serialize())  # type: ignore[attr-defined]
+
+    def most_specific_common_supertype(self, others: Any) -> TypeSpec | None:
+        """The narrowest type that describes the values of this one and of all `others`, or None."""
+        found: TypeSpec = self
+        for other in others:
+            if type(found) is not type(other):
+                return None
+            try:
+                found = found._deserialize(_widest(found._serialize(), other._serialize()))  # type: ignore[attr-defined]
+            except ValueError:
+                return None
+        return found
+
     @classmethod
     def _deserialize(cls, serialization: Any) -> TypeSpec:
         return cls(*serialization)
@@ -107,26 +123,42 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-def _compatible(a: Any, b: Any) -> bool:
-    if isinstance(a, TypeSpec):
-        return a.is_compatible_with(b)
-    if isinstance(a, (TensorShape, dtypes.DType)):
-        return a.is_compatible_with(b)
-    if type(a) is not type(b):
+def _related(a: Any, b: Any, leaf: Callable[[Any, Any], bool]) -> bool:
+    """Whether two serialized types have one structure, with `leaf` true of each pair of specs, shapes or dtypes in it."""
+    if isinstance(a, (TypeSpec, TensorShape, dtypes.DType)):
+        return leaf(a, b)
+    if not _same_container(a, b):
         return False
     if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(_compatible(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_related(x, y, leaf) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
-        return sorted(a) == sorted(b) and all(_compatible(a[k], b[k]) for k in a)
+        return sorted(a) == sorted(b) and all(_related(a[k], b[k], leaf) for k in a)
     return _hashable(a) == _hashable(b)
+
+
+def _same_container(a: Any, b: Any) -> bool:
+    """Whether two values have one type. A named tuple may be defined twice: its name and its fields count."""
+    if hasattr(a, "_fields") and hasattr(b, "_fields"):
+        return type(a).__name__ == type(b).__name__ and a._fields == b._fields
+    return type(a) is type(b)
+
+
+def _compatible(a: Any, b: Any) -> bool:
+    return _related(a, b, lambda x, y: x.is_compatible_with(y))
+
+
+def _subtype(a: Any, b: Any) -> bool:
+    return _related(a, b, lambda x, y: x == y if isinstance(x, dtypes.DType) else x.is_subtype_of(y))
 
 
 def _widest(a: Any, b: Any) -> Any:
     if isinstance(a, TypeSpec):
         return a.most_specific_compatible_type(b)
     if isinstance(a, TensorShape):
+        if not isinstance(b, TensorShape):
+            raise ValueError(f"Types are not compatible: {a!r} vs {b!r}")
         return a.most_specific_compatible_shape(b)
-    if isinstance(a, (list, tuple)) and type(a) is type(b) and len(a) == len(b):
+    if isinstance(a, (list, tuple)) and _same_container(a, b) and len(a) == len(b):
         parts = [_widest(x, y) for x, y in zip(a, b, strict=True)]
         return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
     if isinstance(a, dict) and isinstance(b, dict) and sorted(a) == sorted(b):
@@ -238,6 +270,18 @@ class TensorSpec(DenseSpec, BatchableTypeSpec):
             raise ValueError(f"Types are not compatible: {self!r} vs {other!r}")
         return TensorSpec(self._shape.most_specific_compatible_shape(other.shape), self._dtype,
                           self._name if self._name == other.name else None)
+
+    def is_subtype_of(self, other: Any) -> bool:
+        """Whether `other` describes every tensor that this spec describes. A name is a part of what is described."""
+        return isinstance(other, TensorSpec) and self._name in (None, other.name) and self._dtype == other.dtype and \
+            self._shape.is_subtype_of(other.shape)
+
+    def most_specific_common_supertype(self, others: Any) -> TensorSpec | None:
+        """The narrowest spec that covers this one and all `others`, or None."""
+        if any(not isinstance(o, TensorSpec) or o.dtype != self._dtype for o in others):
+            return None
+        return TensorSpec(self._shape.most_specific_common_supertype([o.shape for o in others]), self._dtype,
+                          self._name if all(o.name == self._name for o in others) else None)
 
     def _serialize(self) -> tuple:
         return self._shape, self._dtype, self._name

@@ -58,6 +58,8 @@ def plan(rank: int, begin: Sequence, end: Sequence, strides: Sequence, begin_mas
          ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0) -> list[Part]:
     """The specification axis by axis, ellipsis and implicit tail spelled out; InvalidArgumentError if it is not one."""
     n = len(strides)
+    if rank == 0 and n == 1 and not (ellipsis_mask or new_axis_mask):
+        raise errors.invalid("Attempting to slice scalar input.")
     if not len(begin) == len(end) == n or n >= _MAX_ENTRIES:
         raise errors.invalid(f"Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
                              f"[{len(begin)}], [{len(end)}], and [{n}] instead.")

@@ -27,7 +27,7 @@ def register_clear_session_function(func: Callable) -> None:
     _GIVEN["clear_session"] = func
 
 
-@export("__internal__.register_get_session_function", "__internal__.tracking.register_session_provider")
+@export("__internal__.register_get_session_function")
 def register_get_session_function(func: Callable) -> None:
     """Registers the function that gives Keras's session."""
     _GIVEN["get_session"] = func

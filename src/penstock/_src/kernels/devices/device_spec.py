@@ -164,7 +164,7 @@ def _parse(name: str) -> tuple:
         else:
             continue
         if found["device_type"] is not None:
-            raise ValueError(f"Cannot specify multiple device types: {name}")
+            raise ValueError(f"Multiple device types are not allowed: {name}")
         found["device_type"] = device_type
         found["device_index"] = None if index == "*" else index
     return _clean(tuple(found.values()))

@@ -441,8 +441,8 @@ def extract_glimpse(input: Any, size: Any, offsets: Any, centered: bool = True, 
 def extract_glimpse_v2(input: Any, size: Any, offsets: Any, centered: bool = True, normalized: bool = True,
                        noise: str = "uniform", name: str | None = None) -> Any:
     """Windows of images around offsets; what is outside of the image is noise."""
-    return tf.raw_ops.ExtractGlimpse(input=input, size=size, offsets=offsets, centered=centered, normalized=normalized,
-                                     noise=noise, uniform_noise=False, name=name)
+    return tf.raw_ops.ExtractGlimpseV2(input=input, size=size, offsets=offsets, centered=centered, normalized=normalized,
+                                       noise=noise, uniform_noise=False, name=name)
 
 
 @export("image.stateless_random_crop")

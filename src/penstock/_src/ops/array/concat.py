@@ -67,6 +67,8 @@ def join(values: list, axis: Any) -> Any:
                              f"{arrays.show(axis.shape)}")
     first = arrays.dims_of(values[0])
     rank, at = len(first), int(axis)
+    if rank == 0:
+        raise errors.invalid("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     if not -rank <= at < rank:
         raise errors.invalid(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got "
                              f"{at}")
@@ -149,8 +151,8 @@ def _sparse_concat_gradient(values: list, axis: Tensor, grad: IndexedSlices) -> 
 concat_v2.gradient(lambda op, grad: [*_concat_gradient(list(op.inputs[:-1]), op.inputs[-1], grad), None])
 concat_op.gradient(lambda op, grad: [None, *_concat_gradient(list(op.inputs[1:]), op.inputs[0], grad)])
 
-concat_offset = op("ConcatOffset", "concat_dim: int32, shape: N * int32 -> offset: N * int32",
-                   "N: int >= 2").no_gradient()
+concat_offset = op("ConcatOffset", "concat_dim: int32, shape: N * shape_type -> offset: N * shape_type",
+                   "N: int >= 2, shape_type: type in {index} = int32").no_gradient()
 concat_offset.shape(lambda concat_dim, shape: list(shape))
 
 
@@ -171,7 +173,7 @@ def _concat_offset_kernel(concat_dim, shape):
                 raise errors.invalid(f"All dimensions except {at} must match. Input {i} has shape "
                                      f"[{' '.join(map(str, r))}] and doesn't match input 0 with shape "
                                      f"[{' '.join(map(str, rows[0]))}].")
-        out.append(torch.tensor([offset if j == at else 0 for j in range(rank)], dtype=torch.int32))
+        out.append(torch.tensor([offset if j == at else 0 for j in range(rank)], dtype=shape[0].dtype))
         offset += r[at]
     return out
 
@@ -323,7 +325,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
                 raise ValueError(f"Argument `axis` = {axis} not in range [{-len(dims)}, {len(dims)})")
             num = dims[axis]
         if num is None:
-            raise ValueError(f"Cannot infer num from shape {value.shape}")
+            raise ValueError(f"Cannot infer argument `num` from shape {value.shape}")
     return unpack_op(value, num=num, axis=axis, name=name)
 
 

@@ -38,11 +38,12 @@ def _fill_shape(dims, value, *, c):
 
 @fill_op.kernel
 def _fill_kernel(dims, value):
-    if dims.dim() != 1:
+    if dims.dim() > 1:
         raise errors.invalid(f"dims must be a vector, got shape {arrays.show(dims.shape)}")
-    if arrays.dims_of(value):
+    if math.prod(arrays.dims_of(value)) != 1 or len(arrays.dims_of(value)) > 1:
         raise errors.invalid(f"value must be a scalar, got shape {arrays.show(arrays.dims_of(value))}")
-    sizes = arrays.checked_dims(dims, "Fill dims")
+    sizes = arrays.checked_dims(dims.reshape(-1), "Fill dims")
+    value = value.reshape(()) if arrays.dims_of(value) else value
     if isinstance(value, torch.Tensor):
         return torch.empty(sizes, dtype=value.dtype, device=value.device).copy_(value)
     out = np.empty(sizes, dtype=object)

@@ -186,7 +186,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
 # -- gather_nd, scatter_nd --------------------------------------------------------------
 gather_nd_op = op("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams",
-                  "Tparams: type, Tindices: type in {index}, bad_indices_policy: string = ''")
+                  "Tparams: type, Tindices: type in {int16 int32 int64}, bad_indices_policy: string = ''")
 _POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
 
 

@@ -55,7 +55,7 @@ def _range_shape(start, limit, delta, *, c):
 @range_op.kernel
 def _range_kernel(start, limit, delta):
     for name, t in (("start", start), ("limit", limit), ("delta", delta)):
-        if t.ndim:
+        if t.ndim > 1 or t.numel() != 1:
             raise errors.invalid(f"{name} must be a scalar, not shape {list(t.shape)}")
     first, step = start.item(), delta.item()
     n = _length(start, limit, delta, errors.invalid)

@@ -45,10 +45,16 @@ def _unique_counts_shape(x):
 
 def _along_axis(x: Any, c: Any) -> list:
     axis = c.const("axis")
+    if axis is not None and axis.ndim != 1:
+        raise ValueError(f"axis expects a 1D vector, got shape {axis.shape}")
+    if axis is not None and axis.size > 1:
+        raise ValueError(f"axis does not support input tensors larger than 1 element, got {axis.size}")
     if x is None or axis is None:
         return [None if x is None else (None,) * len(x), (None,)]
     if axis.size == 0:
-        (n,) = rank_is(x, 1)
+        if len(x) != 1:
+            raise ValueError(f"x expects a 1D vector, got rank {len(x)}")
+        (n,) = x
         return [(None,), (n,)]
     at = int(axis.reshape(-1)[0])
     if not -len(x) <= at < len(x):

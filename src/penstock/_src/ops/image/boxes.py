@@ -411,11 +411,14 @@ def _crop_gradient(op, grad):
 
 
 # -- glimpses ------------------------------------------------------------------------------------------------------------
-glimpse = op("ExtractGlimpse", "input: float32, size: int32, offsets: float32 -> glimpse: float32", "centered: bool = True, "
-             "normalized: bool = True, uniform_noise: bool = True, noise: string = 'uniform'", foldable=False).no_gradient()
+_GLIMPSE = ("input: float32, size: int32, offsets: float32 -> glimpse: float32", "centered: bool = True, "
+            "normalized: bool = True, uniform_noise: bool = True, noise: string = 'uniform'")
+glimpse = op("ExtractGlimpse", *_GLIMPSE, foldable=False).no_gradient()
+glimpse_v2 = op("ExtractGlimpseV2", *_GLIMPSE, foldable=False).no_gradient()
 
 
 @glimpse.shape
+@glimpse_v2.shape
 def _glimpse_shape(input, size, offsets, *, c):
     n, _, _, ch = rank_is(input, 4)
     wanted = c.const("size")
@@ -424,6 +427,28 @@ def _glimpse_shape(input, size, offsets, *, c):
 
 @glimpse.kernel(device="cpu")
 def _glimpse_kernel(input, size, offsets, *, centered, normalized, uniform_noise, noise):
+    return _glimpses(input, size, offsets, _first_corner, centered, normalized, uniform_noise, noise)
+
+
+@glimpse_v2.kernel(device="cpu")
+def _glimpse_v2_kernel(input, size, offsets, *, centered, normalized, uniform_noise, noise):
+    return _glimpses(input, size, offsets, _second_corner, centered, normalized, uniform_noise, noise)
+
+
+def _first_corner(offset: float, image: int, window: int, centered: bool, normalized: bool) -> int:
+    """Version 1: an offset is where the window's center lies."""
+    offset = offset * image if normalized else offset
+    return int((offset / 2 + image / 2 if centered else offset) - window / 2)
+
+
+def _second_corner(offset: float, image: int, window: int, centered: bool, normalized: bool) -> int:
+    """Version 2: an offset is where the window begins, unless it is normalized and centered."""
+    if normalized:
+        return _first_corner(offset, image, window, True, True) if centered else int(offset * image)
+    return int(offset + image / 2 if centered else offset)
+
+
+def _glimpses(input, size, offsets, corner, centered, normalized, uniform_noise, noise):
     if input.dim() != 4 or size.numel() != 2 or offsets.dim() != 2 or tuple(offsets.shape) != (input.shape[0], 2):
         raise errors.invalid("input must be 4-D, size must have 2 elements and offsets shape [batch, 2]")
     gh, gw = (int(v) for v in size)
@@ -432,10 +457,7 @@ def _glimpse_kernel(input, size, offsets, *, centered, normalized, uniform_noise
     _, h, w, ch = input.shape
     out = []
     for image, (oy, ox) in zip(input, offsets.tolist(), strict=True):
-        oy, ox = (oy * h, ox * w) if normalized else (oy, ox)
-        if centered:
-            oy, ox = oy / 2 + h / 2, ox / 2 + w / 2
-        y, x = int(oy - gh / 2), int(ox - gw / 2)
+        y, x = corner(oy, h, gh, centered, normalized), corner(ox, w, gw, centered, normalized)
         if noise == "zero":
             canvas = torch.zeros(gh, gw, ch)
         elif uniform_noise or noise == "uniform":

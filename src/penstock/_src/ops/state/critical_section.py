@@ -185,8 +185,8 @@ class CriticalSection:
         resources = list({id(t): t for o in made for t in o._inputs if t.dtype == dtypes.resource}.values())
         mine = self._in_graph(lock)
         if any(_same_mutex(t, mine) for t in resources):
-            raise ValueError("The function fn attempts to directly access the CriticalSection in which it would be running.  "
-                             "This is illegal and would cause deadlocks.")
+            raise ValueError(f"Attempting to lock a CriticalSection {self.name!r} in which we are already running. "
+                             "This would deadlock.")
         graph = context.current_graph()
         for other in graph.get_collection(CRITICAL_SECTION_EXECUTIONS):
             if _same_mutex(other.handle, mine) or not (exclusive or other.exclusive_resource_access):

@@ -347,12 +347,18 @@ class _Listed(_Base):
     def stack(self, name: str | None) -> Tensor:
         """TensorListStack."""
         with name_scope(name, "TensorArrayV2Stack", [self.flow]):
-            known = -1
-            made = None if hasattr(self.flow, "_value") else self.flow.op
-            if made is not None and not self.dynamic and made.opdef is lists.reserve:
-                count = constant_value(made.inputs[1])
-                known = -1 if count is None else int(count)
-            return lists.stack(self.flow, _shape_tensor(self.element_shape), element_dtype=self.dtype, num_elements=known)
+            return lists.stack(self.flow, _shape_tensor(self.element_shape), element_dtype=self.dtype,
+                               num_elements=self._known_length())
+
+    def _known_length(self) -> int:
+        """The number of elements where the graph shows it, else -1: writes keep the length that was reserved."""
+        if self.dynamic or hasattr(self.flow, "_value"):
+            return -1
+        made = self.flow.op
+        while made.opdef is lists.set_item:
+            made = made.inputs[0].op
+        count = constant_value(made.inputs[1]) if made.opdef is lists.reserve else None
+        return -1 if count is None else int(count)
 
     def gather(self, indices: Any, name: str | None) -> Tensor:
         """TensorListGather."""

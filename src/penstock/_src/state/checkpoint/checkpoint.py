@@ -12,6 +12,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.eager.function import Function
 from penstock._src.graph import context
 from penstock._src.graph.convert import constant
+from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device
 from penstock._src.graph.trackable import OBJECT_GRAPH_PROTO_KEY, AutoTrackable, Trackable
 from penstock._src.io import bundle, paths
@@ -94,6 +95,11 @@ class TrackableSaver:
         return _session(session).run(self._cached_save, {graph_tensor: graph.SerializeToString(), prefix_tensor: file_prefix,
                                                          **(feeds or {})})
 
+    def save_to(self, prefix: Tensor) -> Any:
+        """The op that writes a checkpoint, in a function whose argument the prefix is; the folder has to exist."""
+        saveables, graph, _ = self._graph_view.serialize_object_graph()
+        return self._save_op(saveables, constant(graph.SerializeToString()), prefix)
+
     @staticmethod
     def _save_op(saveables: list, graph: Any, prefix: Any) -> Any:
         with device("/cpu:0"):
@@ -137,6 +143,16 @@ class TrackableSaver:
         return NameBasedSaverStatus(restore, self._graph_view)
 
 
+def _as_text(path: Any) -> str:
+    return paths.as_text(path.numpy() if isinstance(path, Tensor) else path)
+
+
+def _in_folder(folder: str) -> str | None:
+    """The newest checkpoint of a folder, or that of the SavedModel which it is."""
+    inside = os.path.join(folder, "variables", "variables")
+    return inside if state.checkpoint_exists(inside) else state.latest_checkpoint(folder)
+
+
 class _Checkpoint(AutoTrackable):
     """What both forms of tf.train.Checkpoint do."""
 
@@ -168,7 +184,9 @@ class _Checkpoint(AutoTrackable):
     def _write(self, file_prefix: Any, session: Any, options: Any = None) -> Any:
         if isinstance(options, CheckpointOptions):
             self._saver._graph_view.skip_slots = options.experimental_skip_slot_variables
-        done = self._saver.save(paths.as_text(file_prefix), session=session)
+        if isinstance(file_prefix, Tensor) and not hasattr(file_prefix, "_value"):
+            return self._saver.save_to(file_prefix)
+        done = self._saver.save(_as_text(file_prefix), session=session)
         path = done.decode() if isinstance(done, bytes) else done.numpy().decode() if context.executing_eagerly() else done
         called_back(options, path)
         return path
@@ -177,7 +195,7 @@ class _Checkpoint(AutoTrackable):
         """Waits for writes that have begun; every write has ended when it returns."""
 
     def _save(self, file_prefix: Any, session: Any, options: Any = None) -> str:
-        file_prefix = paths.as_text(file_prefix)
+        file_prefix = _as_text(file_prefix)
         if context.inside_function():
             raise NotImplementedError("Calling tf.train.Checkpoint.save() from a function is not supported, as save() modifies "
                                       "saving metadata in ways not supported by TensorFlow Operations. Consider using "
@@ -212,11 +230,15 @@ class _Checkpoint(AutoTrackable):
 
     def read(self, save_path: Any, options: Any = None) -> Any:
         """Like restore, of what `write` has written: without the counter of saves."""
-        if save_path is not None:
-            save_path = paths.as_text(save_path)
-            if paths.isdir(save_path):
-                save_path = state.latest_checkpoint(save_path)
-        return self._saver.restore(save_path)
+        if save_path is None:
+            return self._saver.restore(None)
+        save_path = paths.as_text(save_path)
+        prefix = _in_folder(save_path) if paths.isdir(save_path) else save_path
+        try:
+            return self._saver.restore(prefix)
+        except errors.NotFoundError as e:
+            raise errors.NotFoundError(None, None, f"Error when restoring from checkpoint or SavedModel at {save_path}: "
+                                       f"{e.message}") from None
 
 
 @export(v1=["train.Checkpoint"])

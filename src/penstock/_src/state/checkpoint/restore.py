@@ -6,17 +6,18 @@ A restore walks the stored graph and the objects side by side. `CheckpointPositi
 from __future__ import annotations
 
 import itertools
-import sys
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock._src.base import tf_logging as logging
+from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.scopes import device, init_scope
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
-from penstock._src.session.session import get_default_session
+from penstock._src.session.session import Session, get_default_session
 from penstock._src.state.checkpoint.containers import TrackableDataStructure
 from penstock._src.state.checkpoint.object_graph import PythonStateSaveable
 from penstock._src.state.checkpoint.reader import CheckpointReader
@@ -314,15 +315,27 @@ class NameBasedRestore:
 
 
 # -- how it went -----------------------------------------------------------------------------------------------------
+_provider: Callable[[], Any] | None = None
+_own_sessions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+@export("__internal__.tracking.register_session_provider")
+def register_session_provider(session_provider: Callable[[], Any]) -> None:
+    """Registers where the session comes from in programs that make none: Keras trains in one that it makes itself."""
+    global _provider
+    _provider = session_provider
+
+
 def _session(session: Any) -> Any:
-    if session is not None:
-        return session
-    found = get_default_session()
-    keras = sys.modules.get("penstock._src.models.keras.backend")
-    if found is None and keras is not None:                # programs that never made a session may have trained in Keras's
-        found = keras.get_session()
+    """The session to save and restore in: the given one, the default one, that of Keras, or one of the graph."""
+    found = session if session is not None else get_default_session()
+    if found is None and _provider is not None:
+        found = _provider()
     if found is None:
-        raise ValueError("A session is needed: pass one, or enter one (`with sess.as_default():`).")
+        graph = context.current_graph()
+        found = _own_sessions.get(graph)
+        if found is None:
+            found = _own_sessions[graph] = Session(graph=graph)
     return found
 
 

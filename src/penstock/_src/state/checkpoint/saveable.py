@@ -108,7 +108,8 @@ class ResourceVariableSaveable(SaveableObject):
         with device(self._var_device):
             value = identity(value)
             if not self._var_shape.is_compatible_with(value.shape):
-                raise ValueError(f"Shapes {self._var_shape} and {value.shape} are incompatible: {self.name} cannot be restored")
+                raise ValueError(f"{self.name} has shape {self._var_shape}, and the checkpoint has an incompatible tensor with "
+                                 f"shape {value.shape}")
             return get("AssignVariableOp")(self.handle_op, value, dtype=value.dtype)
 
 

@@ -153,8 +153,8 @@ class OnesV2(InitializerV2):
 
 def _check_constant(value: Any) -> None:
     if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
-        raise TypeError(f"Invalid type for initial value: {type(value)} (expected Python scalar, list or tuple of values, "
-                        "or numpy.ndarray).")
+        raise TypeError(f"Invalid type for initial value={value!r}: {type(value)} (expected Python scalar, list or tuple of "
+                        "values, or numpy.ndarray).")
 
 
 @export(v1=["initializers.constant", "constant_initializer"])

@@ -16,6 +16,7 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.scopes import init_scope
+from penstock._src.state.checkpoint.restore import register_session_provider
 from penstock.compat import v1 as tf
 
 
@@ -272,6 +273,9 @@ def get_session(op_input_list: Any = ()) -> Any:
         with session.graph.as_default():
             initialize_variables(session)
     return session
+
+
+register_session_provider(get_session)
 
 
 @export(v1=["keras.backend.set_session"])

@@ -1,0 +1,46 @@
+"""What tf.function keeps of its options: copies, pickles, attributes; and what a trace says of wrong arguments."""
+import pickle
+
+import pytest
+
+import penstock as tf
+
+
+def double(x):
+    return x * 2
+
+
+def test_a_function_is_pickled_without_its_traces():
+    f = tf.function(double, input_signature=[tf.TensorSpec([])], reduce_retracing=True, experimental_implements="a.b")
+    assert float(f(2.0)) == 4.0
+    g = pickle.loads(pickle.dumps(f))
+    assert g.experimental_get_tracing_count() == 0
+    assert g.input_signature == f.input_signature
+    assert float(g(3.0)) == 6.0
+
+
+def test_a_clone_may_have_another_python_function():
+    f = tf.function(double)
+    f(tf.constant(1.0))
+    clone = f._clone(lambda x: x + 1)
+    assert clone.experimental_get_tracing_count() == 0
+    assert float(clone(tf.constant(1.0))) == 2.0
+
+
+def test_attributes_reach_the_function_def():
+    f = tf.function(double, experimental_implements="embed", experimental_attributes={"_size": 3})
+    definition = f.get_concrete_function(tf.TensorSpec([])).function_def
+    assert definition.attr["api_implements"].s == b"embed"
+    assert definition.attr["_size"].i == 3
+
+
+@pytest.mark.parametrize("args, kwargs, message", [
+    ((), {}, "missing a required argument: 'x'"),
+    ((tf.constant(1.0), tf.constant(1.0), tf.constant(1.0)), {}, "too many positional arguments"),
+    ((tf.constant(1.0), tf.constant(1.0)), {"z": tf.constant(1.0)}, "unexpected keyword argument 'z'"),
+    ((tf.constant(1.0),), {"x": tf.constant(1.0)}, "unexpected keyword argument 'x'"),
+])
+def test_a_trace_names_the_argument(args, kwargs, message):
+    concrete = tf.function(lambda x, y: x + y).get_concrete_function(tf.TensorSpec([]), tf.TensorSpec([]))
+    with pytest.raises(TypeError, match=message):
+        concrete(*args, **kwargs)
