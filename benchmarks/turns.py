@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,11 +25,14 @@ def serve(module: str, work: dict[str, Callable]) -> None:
 
 
 def main(doc: str | None, modules: tuple[str, str], work: dict[str, Callable], report: Callable[[str, Seconds], str],
-         head: str, rounds: int = 5) -> None:
-    """Prints `head`, then what `report(item, seconds of each side)` says of each item. `modules`: ours and TensorFlow's."""
+         head: str, rounds: int = 5, fresh: bool = False) -> None:
+    """Prints `head`, then what `report(item, seconds of each side)` says of each item. `modules`: ours and TensorFlow's.
+    With `fresh`, each item gets new processes."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tf", help="python of an environment with tensorflow")
     parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--only", help="some items, separated by commas")
+    parser.add_argument("--threads", type=int, default=0, help="of a kernel, on each side; 0: as many as there are cores")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -36,14 +40,29 @@ def main(doc: str | None, modules: tuple[str, str], work: dict[str, Callable], r
     if not args.tf:
         parser.error("--tf is missing: the python of an environment with tensorflow")
     pythons = {"penstock": (sys.executable, modules[0]), "tensorflow": (args.tf, modules[1])}
-    running = {name: subprocess.Popen([python, sys.argv[0], "--worker", module], stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-               for name, (python, module) in pythons.items()}
+    items = args.only.split(",") if args.only else list(work)
     print(head)
+    for group in [[item] for item in items] if fresh else [items]:
+        _group(group, pythons, args.rounds, report, _environment(args.threads))
+    return None
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """The variables by which both sides learn how many threads a kernel may use."""
+    names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS") if threads else ()
+    return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", **dict.fromkeys(names, str(threads)))
+
+
+def _group(items: list[str], pythons: dict[str, tuple[str, str]], rounds: int, report: Callable[[str, Seconds], str],
+           environment: dict[str, str]) -> None:
+    """Runs some items in the same processes, one per side."""
+    running = {name: subprocess.Popen([python, sys.argv[0], "--worker", module], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+               for name, (python, module) in pythons.items()}
     try:
-        for item in work:
+        for item in items:
             seen: Seconds = {name: [] for name in pythons}
-            for _ in range(args.rounds):
+            for _ in range(rounds):
                 for name, process in running.items():
                     seen[name].append(_asked(name, process, item))
             print(report(item, seen), flush=True)
@@ -51,7 +70,6 @@ def main(doc: str | None, modules: tuple[str, str], work: dict[str, Callable], r
         for process in running.values():
             process.stdin.close()                        # type: ignore[union-attr]
             process.wait(20)
-    return None
 
 
 def _asked(name: str, process: subprocess.Popen, item: str) -> Any:

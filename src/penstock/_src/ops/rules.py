@@ -130,6 +130,14 @@ class numbers:
     inputs: RuleTable[frozenset[str]] = RuleTable()    # inputs that kernels take as Python numbers, too
 
 
+class hoisting:
+    """step/compile/hoisted.py"""
+
+    # (Known) -> a function that arranges the filter of an op, its second input, for its kernel, where a filter stays for many
+    # runs; None: it stays as it is
+    pack: RuleTable[Callable] = RuleTable()
+
+
 class program:
     """step/compile/program.py"""
 

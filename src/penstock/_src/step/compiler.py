@@ -15,6 +15,7 @@ from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.lanes import compile_lanes
 from penstock._src.graph import verify
 from penstock._src.kernels.host_memory import keep_freed
+from penstock._src.step.compile.hoisted import Hoisted, Split, split
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
 from penstock._src.step.loops.structured import write_structured
@@ -95,7 +96,19 @@ def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plai
         program = write_structured(ops, fetches, feeds, ctx, where)
         return improved(program, made, where, env, plain) if program else Executor(ops, fetches, feeds, ctx, where)
     made.ops = after_the_rest(ops, made.fed)
+    parts = split(made) if where is None and env.whole and env.options.remapping else None
+    if parts is not None:
+        return _hoisted(made, parts, env)
     return improved(write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED), made, where, env, plain)
+
+
+def _hoisted(made: StepGraph, parts: Split, env: StepEnv) -> Runnable:
+    """A step as two programs: what depends on variables alone, and the rest."""
+    first = write_program(parts.first, parts.between, [], env.ctx)
+    made.ops, made.feeds = parts.rest, [*made.feeds, *parts.between]
+    made.fed = {id(t) for t in made.feeds}
+    rest = improved(write_program(made.ops, made.fetches, made.feeds, env.ctx), made, None, env, None)
+    return Hoisted(first, rest, parts.pack)
 
 
 def improved(program: Program, made: StepGraph, where: Placement | None, env: StepEnv,

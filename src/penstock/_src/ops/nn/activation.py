@@ -108,6 +108,7 @@ relu6_grad = _activation_grad("Relu6Grad", _REAL)
 
 
 relu6_op.kernel(lambda features: torch.clamp(features, 0, 6))
+rules.program.overwrites(relu6_op, 0, lambda features: torch.clamp_(features, 0, 6))
 
 
 @relu6_op.kernel(types=unsigned.TYPES)

@@ -26,6 +26,15 @@ from penstock._src.ops.registry import Known, OpDef, internal, op
 aten = torch.ops.aten
 
 
+class Packed:
+    """A filter in the order in which oneDNN reads it, for one convolution. The tensor is opaque to other kernels."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+
+
 # -- geometry --------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
@@ -55,6 +64,19 @@ class _Plan:
     def leave(self, x: torch.Tensor) -> torch.Tensor:
         """A result in the op's data format; a view."""
         return x if self.back is None else x.permute(self.back)
+
+    def pack(self, w: torch.Tensor) -> Packed:
+        """The filter arranged as oneDNN's kernel for this convolution reads it."""
+        return Packed(torch.ops.mkldnn._reorder_convolution_weight(
+            self.weights(w).contiguous(memory_format=self.memory), self.pad, self.stride, self.dilation, self.groups,
+            list(self.input)))
+
+    def convolve_packed(self, x: torch.Tensor, w: Packed, bias: torch.Tensor | None = None, relu: bool = False) -> torch.Tensor:
+        if self.extra is not None:
+            x = torch.constant_pad_nd(x, self.extra)
+        out = torch.ops.mkldnn._convolution_pointwise(x, w.tensor, bias, self.pad, self.stride, self.dilation, self.groups,
+                                                      "none", [], "")
+        return out.relu_() if relu else out
 
     def weights(self, w: torch.Tensor) -> torch.Tensor:
         """The filter as ATen takes it; a view."""
@@ -263,7 +285,14 @@ def _plan_for(known: Known, x: tuple | None, w: tuple | None, name: str, explici
 
 def _prepare_forward(known: Known, **fixed: Any) -> Any:
     p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
-    return p and (lambda input, filter: p.leave(p.convolve(p.enter(input), p.weights(filter))))
+    if p is None:
+        return None
+
+    def run(input: torch.Tensor, filter: Any) -> torch.Tensor:
+        if type(filter) is Packed:
+            return p.leave(p.convolve_packed(p.enter(input), filter))
+        return p.leave(p.convolve(p.enter(input), p.weights(filter)))
+    return run
 
 
 def _prepare_to_input(known: Known, **fixed: Any) -> Any:
@@ -281,28 +310,50 @@ def _prepare_to_filter(known: Known, **fixed: Any) -> Any:
     return lambda input, _, out_backprop: p.unweights(p.to_filter(p.enter(input), p.enter(out_backprop)), sizes)
 
 
-def _prepare_fused(known: Known) -> Any:
-    p = _plan_for(known, known.dims(0), known.dims(1), "Conv2D")
+def _prepare_fused(known: Known, **fixed: Any) -> Any:
+    p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
     if p is None or known.dims(2) != p.result[-1:] or channels_first(known.attrs["data_format"]):
         return None
     relu = "Relu" in known.attrs["fused_ops"]
-    return lambda input, filter, args: p.leave(p.convolve(p.enter(input), p.weights(filter), args[0], relu))
+
+    def run(input: torch.Tensor, filter: Any, args: list[torch.Tensor]) -> torch.Tensor:
+        if type(filter) is Packed:
+            return p.leave(p.convolve_packed(p.enter(input), filter, args[0], relu))
+        return p.leave(p.convolve(p.enter(input), p.weights(filter), args[0], relu))
+    return run
+
+
+_LEAST_PACKED = 1 << 11      # elements of a filter that takes time to rearrange
+
+
+def _pack(known: Known, **fixed: Any) -> Any:
+    """How a filter that stays is arranged: for oneDNN, if it is large."""
+    p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
+    if p is None or p.empty or not torch.backends.mkldnn.is_available() or known.op._inputs[0]._dtype.name != "float32" or \
+            math.prod(p.filter) < _LEAST_PACKED:
+        return None
+    return p.pack
 
 
 def fuse_bias(op, f, value, bias):
     """A bias per channel, the last axis, added to a convolution that is used nowhere else."""
     made = f.only(value, op)
-    if made is None or made.opdef is not conv2d_op or channels_first(made.attrs["data_format"]):
+    fused = made and _FUSED.get(made.opdef)
+    if made is None or fused is None or channels_first(made.attrs["data_format"]):
         return None
-    attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
-    return f.make("_FusedConv2D", [*made._inputs, bias], attrs, op, (None, None, 1))
+    return f.make(fused, [*made._inputs, bias], _with_bias(made.attrs), op, (None, None, 1))
 
 
-def _fused_conv2d(input, filter, args, *, strides, padding, explicit_paddings, data_format, dilations, fused_ops):
-    p = _plan("Conv2D", input.shape, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
-              tuple(dilations))
+def _with_bias(attrs: dict[str, Any]) -> dict[str, Any]:
+    return {**attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
+
+
+def _fused_conv(input, filter, args, *, strides, padding, explicit_paddings, data_format, dilations, fused_ops, name,
+                depthwise):
+    p = _plan(name, input.shape, filter.shape, tuple(strides), padding, tuple(explicit_paddings), data_format,
+              tuple(dilations), depthwise)
     bias = args[0]
-    if bias.ndim != 1 or bias.shape[0] != filter.shape[3]:
+    if bias.ndim != 1 or bias.shape[0] != p.filter[0]:
         raise errors.invalid(f"Must provide as many biases as the last dimension of the input tensor: "
                              f"{tuple(bias.shape)} vs. {p.result}")
     return p.leave(p.convolve(p.enter(input), p.weights(filter), bias, "Relu" in fused_ops))
@@ -348,6 +399,8 @@ def _family(forward: OpDef, to_input: OpDef, to_filter: OpDef, depthwise: bool =
         made.kernel(functools.partial(kernel, **fixed))
         made.shape(functools.partial(rule, **fixed))
         rules.program.prepare[made] = functools.partial(prepare, **fixed)
+        if made is forward:
+            rules.hoisting.pack[made] = functools.partial(_pack, **fixed)
     rules.costs.flops[forward] = lambda inputs, outputs: _flops(outputs[0], inputs[1])
     rules.costs.flops[to_input] = lambda inputs, outputs: _flops(inputs[2], inputs[1])
     rules.costs.flops[to_filter] = lambda inputs, outputs: _flops(inputs[2], outputs[0])
@@ -375,10 +428,7 @@ conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
 conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
-fused_conv2d.kernel(_fused_conv2d)
-rules.program.prepare[fused_conv2d] = _prepare_fused
 rules.devices.filter_input.update({conv2d_op: 1, conv2d_to_input: 1, fused_conv2d: 1})
-fused_conv2d.shape(lambda input, filter, args, **attrs: _forward_shape(input, filter, **attrs))
 
 conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
 conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",
@@ -398,6 +448,56 @@ depthwise_to_filter = op("DepthwiseConv2dNativeBackpropFilter",
                          export_as="nn.depthwise_conv2d_backprop_filter",
                          v1_as="nn.depthwise_conv2d_native_backprop_filter")
 _family(depthwise_op, depthwise_to_input, depthwise_to_filter, depthwise=True)
+
+fused_depthwise = internal("_FusedDepthwiseConv2dNative", "input: T, filter: T, args: num_args * T -> output: T",
+                           _DEPTHWISE + ", num_args: int >= 0, fused_ops: list(string) = []")
+_FUSED = {conv2d_op: "_FusedConv2D", depthwise_op: "_FusedDepthwiseConv2dNative"}
+
+
+def _fused_shape(input, filter, args, **attrs):
+    return _forward_shape(input, filter, **attrs)
+
+
+for _made, _fixed in ((fused_conv2d, {"name": "Conv2D", "depthwise": False}),
+                      (fused_depthwise, {"name": "DepthwiseConv2dNative", "depthwise": True, "explicit_paddings": []})):
+    _made.kernel(functools.partial(_fused_conv, **_fixed))
+    _made.shape(functools.partial(_fused_shape, **_fixed))
+    rules.program.prepare[_made] = functools.partial(_prepare_fused, **_fixed)
+    rules.hoisting.pack[_made] = functools.partial(_pack, **_fixed)
+
+
+# -- batch norm of inference, folded into the convolution before it --------------------------------------------------------
+fold_batch_norm = internal("_FoldBatchNorm", "filter: T, scale: T, offset: T, mean: T, variance: T, bias: N * T -> folded: T, "
+                           "shift: T", "T: type, N: int >= 0, epsilon: float")
+
+
+@fold_batch_norm.kernel
+def _fold_batch_norm_kernel(filter, scale, offset, mean, variance, bias, *, epsilon):
+    factor = (variance + epsilon).rsqrt_().mul_(scale)
+    if filter.shape[3] == factor.shape[0]:
+        folded = (filter * factor).permute(3, 0, 1, 2).contiguous().permute(1, 2, 3, 0)     # as kernels read it
+    else:
+        folded = filter * factor.view(filter.shape[2:])                                     # depthwise
+    return folded, torch.addcmul(offset, (bias[0] - mean) if bias else -mean, factor)
+
+
+def fuse_batch_norm(op: Any, f: Any) -> Any:
+    """Folds a batch norm of inference into the convolution whose only consumer it is, on the CPU."""
+    made = f.only(op._inputs[0], op)
+    if made is None or not f.on_host(op) or op.attrs["T"].name != "float32" or op.attrs["data_format"] != "NHWC" or \
+            any(f.users(t) != [] for t in op.outputs[1:]):
+        return None
+    fused = _FUSED.get(made.opdef) or (made.type if made.attrs.get("fused_ops") == ["BiasAdd"] else None)
+    channels = op.outputs[0]._dims and op.outputs[0]._dims[-1:]
+    if fused not in _FUSED.values() or made.attrs["data_format"] != "NHWC" or not channels or None in channels or \
+            None in (made._inputs[1]._dims or (None,)) or \
+            any(t._dims != channels for t in (*op._inputs[1:], *made._inputs[2:])):
+        return None
+    x, filter, *bias = made._inputs
+    attrs = {"T": op.attrs["T"], "N": len(bias), "epsilon": op.attrs["epsilon"]}
+    folded = f.add(f.make("_FoldBatchNorm", [filter, *op._inputs[1:], *bias], attrs, made, (*[None] * 5, len(bias)),
+                          outputs=[filter, op._inputs[2]]))
+    return f.make(fused, [x, *folded], _with_bias(made.attrs), op, (None, None, 1), outputs=op.outputs[:1])
 
 
 # -- the first versions of the 3-D gradients, which take tensors where the later ones take their shapes --------------

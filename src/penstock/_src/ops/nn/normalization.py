@@ -26,7 +26,7 @@ from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg_functions import norm_v2
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.reduction import reduce_sum
-from penstock._src.ops.nn import windows
+from penstock._src.ops.nn import conv, windows
 from penstock._src.ops.nn.windows import channels_first, from_channels_first, to_channels_first
 from penstock._src.ops.registry import OpDef, get, internal, op
 
@@ -191,6 +191,11 @@ def fuse_relu(op: Any, f: Any) -> Tensor | None:
     both = f.make("_FusedBatchNormRelu", made._inputs, made.attrs, made)
     f.put(both, made)
     return both.outputs[0]
+
+
+@rules.fusion.fuse(batch_norm_v3)
+def _batch_norm_v3_fuse(op, f):
+    return None if op.attrs["is_training"] else conv.fuse_batch_norm(op, f)
 
 
 for _op in (batch_norm_grad_v1, batch_norm_grad_v2, batch_norm_grad_v3):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.optimize.step import StepGraph
@@ -23,6 +24,7 @@ class Fusing:
         self._waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
         self.by: dict[int, Tensor] = {}
         self.instead: dict[Operation, Operation] = {}
+        self.added = False                             # whether there are ops that take no other's place
         self.gone: set[Operation] = set()              # those of which another op, further up, has the result
 
     def source(self, t: Tensor) -> Tensor:
@@ -84,6 +86,11 @@ class Fusing:
         made._counts = counts
         return made
 
+    def add(self, made: Operation) -> list[Tensor]:
+        """Has `made`, which takes no other op's place, run before the ops that use its outputs. Returns these."""
+        self.added = True
+        return made.outputs
+
     def put(self, made: Operation, old: Operation) -> None:
         """`made` takes the place of `old`: its first outputs are used for those of `old`."""
         self.instead[old] = made
@@ -129,5 +136,7 @@ def fuse(step: StepGraph) -> None:
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
     for op in changed:
         rules.fusion.absorb[op.opdef](op, fusing)
-    if fusing.instead or changed:
+    if fusing.added:
+        step.ops = needed(step.fetches, step.targets, step.fed)
+    elif fusing.instead or changed:
         step.prune()

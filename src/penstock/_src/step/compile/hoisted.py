@@ -1,0 +1,177 @@
+"""Work that depends on variables alone is done once, and again only after a variable has changed.
+
+A step of inference computes the same from its weights in every run: filters with the factors of a batch norm folded in, casts,
+transposes, and the arrangement of filters that oneDNN's kernels want. Such ops become a program of their own. Its results are
+kept while all variables that it reads hold the tensors that they held when it ran, and are fed to the program of the other ops.
+
+While the results are kept, so are the tensors of the variables: an update then replaces them instead of writing into them
+(ops/state/state.py), which is how it is noticed. A training loop between runs would pay for that copy each time, so results are
+kept only if the variables have stayed the same for some runs.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops import rules
+from penstock._src.ops.registry import Known
+from penstock._src.step.compile.program import Program, bound_once
+from penstock._src.step.runnable import Runnable
+
+if TYPE_CHECKING:
+    from penstock._src.step.optimize.step import StepGraph
+
+_SETTLED = 3                 # runs with the same values of variables before results are kept
+_MOST_RUNS = 64              # runs to wait for, at most, after values that were kept have changed again and again
+_LEAST = 1 << 11             # elements of results that are worth it: a recording computes a few numbers faster
+_LARGER = 4                  # times the variables' elements that results may have, at most
+
+
+@dataclasses.dataclass(slots=True)
+class Split:
+    """A step in two: ops that depend on variables alone, and the others, which take the results as further feeds."""
+    first: list[Operation]
+    between: list[Tensor]                # results of the first ops that the others take
+    pack: list[Callable | None]          # how they are arranged for the op that takes them
+    rest: list[Operation]
+
+
+def split(step: StepGraph) -> Split | None:
+    """Splits a step; None if there is nothing to gain."""
+    constant = set() if any(op.opdef.client_code for op in step.ops) else _constant(step)
+    if not constant:
+        return None
+    users = step.users()
+    fetched = {id(t) for t in step.fetches}
+    between: dict[int, tuple[Tensor, Callable | None]] = {}
+    for op in constant:
+        for t in op.outputs:
+            outside = [u for u in users.get(id(t), ()) if u not in constant]
+            pack = _pack_rule(t, outside[0], step) if len(outside) == 1 and id(t) not in fetched else None
+            if (outside or id(t) in fetched) and (pack is not None or not _is_read(op) and not bound_once(op)):
+                between[id(t)] = t, pack
+    tensors = [t for t, _ in between.values()]
+    given = sum(_size(t) for op in constant if _is_read(op) or bound_once(op) for t in op.outputs)
+    if not between or not _LEAST <= sum(map(_size, tensors)) <= _LARGER * given:
+        return None
+    first = _needed(tensors, step, step.fed, [], constant)
+    rest = _needed(step.fetches, step, step.fed | set(between), step.targets, constant)
+    return Split(first, tensors, [p for _, p in between.values()], rest)
+
+
+def _constant(step: StepGraph) -> set[Operation]:
+    """The ops that depend on constants and on variables that the step only reads."""
+    written = {id(t) for op in step.ops if not _is_read(op) for t in op._inputs if t.dtype.base_dtype.name == "resource"}
+    found: set[Operation] = set()
+    for op in step.ops:
+        if any(id(t) in step.fed for t in (*op._inputs, *op.outputs)):
+            continue
+        if op.opdef.constant or _is_read(op) and bound_once(op._inputs[0]._op) and id(op._inputs[0]) not in written or \
+                _is_pure(op) and op._inputs and not op._control_inputs and all(t._op in found for t in op._inputs):
+            found.add(op)
+    return found
+
+
+def _is_read(op: Operation) -> bool:
+    return op.opdef.reads and op.outputs[0]._dtype.torch is not None
+
+
+def _is_pure(op: Operation) -> bool:
+    opdef = op.opdef
+    return opdef.foldable and not (opdef.stateful or opdef.random or opdef.blocking or opdef.control_flow or opdef.calls or
+                                   opdef.client_code or opdef.transfer or opdef.has_refs) and \
+        all(t._dtype.torch is not None and t._dims is not None and None not in t._dims for t in op.outputs)
+
+
+def _pack_rule(t: Tensor, user: Operation, step: StepGraph) -> Callable | None:
+    rule = rules.hoisting.pack.get(user.opdef)
+    return None if rule is None or user._inputs[1] is not t else rule(Known(user, step.fed))
+
+
+def _size(t: Tensor) -> int:
+    return math.prod(t._dims) if t._dims is not None and None not in t._dims else 0     # type: ignore[arg-type]
+
+
+def _needed(tensors: list[Tensor], step: StepGraph, fed: set[int], targets: list[Operation], constant: set[Operation]
+            ) -> list[Operation]:
+    """The ops that some tensors and targets need, in the order of the step. Those in `fed` are given, and no op waits for one
+    that depends on variables alone."""
+    live = {*targets, *(t._op for t in tensors if id(t) not in fed)}
+    live -= {op for op in constant if op in targets and not any(t._op is op for t in tensors)}
+    out = []
+    for op in reversed(step.ops):
+        if op in live:
+            out.append(op)
+            live.update(t._op for t in op._inputs if id(t) not in fed)
+            live.update(c for c in op._control_inputs if c not in constant)
+    return out[::-1]
+
+
+class Hoisted(Runnable):
+    """A step whose `first` program runs only after a change of the variables that it reads."""
+
+    on_one_thread = True
+
+    def __init__(self, first: Program, rest: Any, pack: list[Callable | None]):
+        self.first, self.rest, self._pack = first, rest, pack
+        self._variables = [c for c in first.scope.values() if hasattr(c, "stand_in")]
+        self._kept: tuple[list, tuple] | None = None         # values of variables, and the results for them
+        self._last: list = []                                # weak references to the values of the run before
+        self._left = self._wait = _SETTLED
+
+    def run(self, ctx: Any, *feeds: Any) -> tuple:
+        """One step."""
+        kept = self._kept
+        if kept is not None:
+            for variable, value in zip(self._variables, kept[0], strict=True):
+                if variable.value is not value:
+                    break
+            else:
+                return self.rest.run(ctx, *feeds, *kept[1])
+            self._kept = None
+            self._left = self._wait = min(2 * self._wait, _MOST_RUNS)
+        return self.rest.run(ctx, *feeds, *self._fresh(ctx))
+
+    def _fresh(self, ctx: Any) -> tuple:
+        """The results of the first program, which are kept if it is time for that."""
+        values = [v.value for v in self._variables]
+        if self._left > 0:
+            same = len(self._last) == len(values) and all(a() is b and n == b._version for (a, n), b in
+                                                          zip(self._last, values, strict=True))
+            self._left = self._left - 1 if same else self._wait
+            self._last = [(weakref.ref(v), v._version) for v in values if isinstance(v, torch.Tensor)]
+            del values                                       # else no update could be done in place
+            return self.first.run(ctx)
+        results = tuple([t if p is None else p(t) for t, p in zip(self.first.run(ctx), self._pack, strict=True)])
+        self._kept = values, results
+        return results
+
+    @property
+    def unlocked(self) -> bool:                              # type: ignore[override]
+        """Whether the rest is a recording."""
+        return self.rest.unlocked
+
+    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+        """The op that raised."""
+        return self.first.failing_op(traceback) or self.rest.failing_op(traceback)
+
+    @property
+    def sequence(self) -> list[Operation]:
+        """The ops, first those that depend on variables alone."""
+        return [*self.first.sequence, *self.rest.sequence]
+
+    def text(self) -> str:
+        """Both programs."""
+        return f"{self.first.text()}\n{self.rest.text()}"
+
+    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+        """Both programs; the first one runs only after a variable has changed."""
+        return "\n".join(["# When a variable has changed:", self.first.explained([], device), "# In every step:",
+                          self.rest.explained(feeds, device)])
