@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base import nest
 from penstock._src.base.api import export, resolve
 from penstock._src.compat.contrib.framework.tensors import with_shape
+from penstock.compat import v1 as tf
 
 for _name in ("Counter", "CsvDataset", "Optional", "RandomDataset", "Reducer", "SqlDataset", "bucket_by_sequence_length",
               "choose_from_datasets", "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "get_next_as_optional",
@@ -56,7 +57,6 @@ def sliding_window_batch(window_size: int, stride: int | None = None, window_shi
 
     def apply(dataset: Any) -> Any:
         def whole(*parts: Any) -> Any:
-            from penstock.compat import v1 as tf
             batched = tuple(p.batch(window_size, drop_remainder=True) for p in parts)
             return batched[0] if len(batched) == 1 else tf.data.Dataset.zip(batched)
         return dataset.window(window_size, shift, window_stride, drop_remainder=True).flat_map(whole)
@@ -67,6 +67,5 @@ def sliding_window_batch(window_size: int, stride: int | None = None, window_shi
 @export(v1=["contrib.data.reduce_dataset"])
 def reduce_dataset(dataset: Any, reducer: Any) -> Any:
     """What a Reducer makes of all elements."""
-    from penstock.compat import v1 as tf
     state = dataset.reduce(reducer.init_func(tf.constant(0, tf.int64)), reducer.reduce_func)
     return reducer.finalize_func(state)

@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+from penstock.compat import v1 as tf
 
 export.value(ObjectGraphView, "__internal__.tracking.ObjectGraphView")
 
@@ -55,7 +56,6 @@ def saveable_objects_from_trackable(obj: Any, tf1_saver: bool = False) -> dict[s
 @export("__internal__.tracking.streaming_restore")
 def streaming_restore(status: Any, session: Any = None) -> None:
     """In graphs, restores the variables that are there in `session`; eagerly there is nothing left to do."""
-    import penstock.compat.v1 as tf
     if tf.executing_eagerly():
         return
     status.initialize_or_restore(session)

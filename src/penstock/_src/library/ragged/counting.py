@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import penstock
 from penstock._src.base import dtypes
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.ops.math.sparse_counts import ragged_bincount
@@ -12,7 +13,6 @@ from penstock.compat import v1 as tf
 def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32,
              name: str | None = None, axis: Any = None, binary_output: bool = False) -> Any:
     """How often each integer occurs: in all rows together, or with axis -1 in each row."""
-    from penstock import math as math_v2
     with tf.name_scope(name, "bincount", []):
         if weights is not None and not isinstance(weights, RaggedTensor):
             raise ValueError(f"`weights` must be a RaggedTensor if `arr` is one. Received: {weights!r}")
@@ -20,7 +20,7 @@ def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: An
         if weights is not None and binary_output:
             raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
         if axis != -1:
-            return math_v2.bincount(arr.flat_values, flat_weights, minlength, maxlength, dtype, axis=axis,
+            return penstock.math.bincount(arr.flat_values, flat_weights, minlength, maxlength, dtype, axis=axis,
                                     binary_output=binary_output)
         values = arr.values
         if isinstance(values, RaggedTensor):

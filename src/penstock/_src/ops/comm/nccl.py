@@ -18,6 +18,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.kernels.devices.device_spec import canonical_name
 from penstock._src.ops.comm import collective
 from penstock._src.ops.registry import op
+from penstock.compat import v1 as tf
 
 _TYPES = "T: type in {half float32 float64 int32 int64}"
 _REDUCTION = "reduction: string in {min max prod sum}"
@@ -104,7 +105,6 @@ def _on_devices(tensors: Any) -> Any:
 
 
 def _all(reduction: str, tensors: Any) -> list[Tensor]:
-    from penstock.compat import v1 as tf
     tensors, shared_name = _on_devices(tensors), f"c{next(_numbers)}"
 
     def members() -> list[Tensor]:

@@ -6,6 +6,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_at_least
 from penstock._src.ops.registry import op
+from penstock.compat import v1 as tf
 
 rgb_to_hsv = op("RGBToHSV", "images: T -> output: T", "T: type in {half bfloat16 float32 float64} = float32",
                 export_as="image.rgb_to_hsv")
@@ -66,7 +67,6 @@ def _hsv_to_rgb_kernel(images):
 @rgb_to_hsv.gradient
 def _rgb_to_hsv_gradient(op, grad):
     """Through the three formulas for hue, each where its channel is the largest."""
-    from penstock.compat import v1 as tf
     x = op.inputs[0]
     h, s, v = tf.unstack(op.outputs[0], axis=-1)
     gh, gs, gv = tf.unstack(grad, axis=-1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock.compat import v1 as tf
 
 
 @export(v1=["contrib.training.RandomStrategy"])
@@ -44,7 +45,6 @@ def byte_size_load_fn(op: Any) -> int:
     dtype = op.outputs[0].dtype
     if op.type == "VarHandleOp":
         shape, dtype = op.get_attr("shape"), op.get_attr("dtype")
-        from penstock.compat import v1 as tf
         shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype)
     shape.assert_is_fully_defined()
     return shape.num_elements() * dtype.size

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
@@ -278,8 +279,7 @@ class Layer(Connected, Losing, Weighted):
         if value is None or not self._expects_training_arg:
             return value, False
         if is_tensor(value):
-            from penstock import cast
-            value = cast(value, "bool")
+            value = tf.cast(value, "bool")
         else:
             value = bool(value)
         if "training" in kwargs or not self._was_passed("training", args, kwargs):
@@ -331,14 +331,13 @@ class Layer(Connected, Losing, Weighted):
 
     def _remember_call(self, inputs: Any, outputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Makes the call a Node. Outputs that are inputs are passed through an op, so that they are new tensors."""
-        from penstock import identity
         given = {id(x) for x in nest.flatten(inputs)}
 
         def fresh(x: Any) -> Any:
             if id(x) not in given or not isinstance(x, Tensor):
                 return x
             mask = getattr(x, "_keras_mask", None)
-            x = identity(x)
+            x = tf.identity(x)
             x._keras_mask = mask
             return x
         outputs = nest.map_structure(fresh, outputs)
@@ -450,10 +449,9 @@ class Layer(Connected, Losing, Weighted):
             if not (isinstance(x, (Tensor, SparseTensor)) or type(x).__name__ == "RaggedTensor") or not x.dtype.is_floating \
                     or x.dtype.base_dtype.name == dtype:
                 return x
-            from penstock import cast
             if self._defaulted_dtype:
                 self._warn_about_casting(x.dtype.base_dtype.name)
-            made = cast(x, dtype)
+            made = tf.cast(x, dtype)
             if hasattr(x, "_keras_mask"):
                 made._keras_mask = x._keras_mask
             return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
@@ -73,9 +74,8 @@ def loss_weights(weights: Any, names: list[str]) -> list:
 
 # -- metrics ---------------------------------------------------------------------------------------------------------
 def _is_loss(loss: Any, kind: str, function: str) -> bool:
-    from penstock.keras import losses as public
-    return isinstance(loss, getattr(public, kind)) or isinstance(loss, losses.LossFunctionWrapper) and \
-        getattr(loss, "fn", None) is getattr(public, function)
+    return isinstance(loss, getattr(tf.keras.losses, kind)) or isinstance(loss, losses.LossFunctionWrapper) and \
+        getattr(loss, "fn", None) is getattr(tf.keras.losses, function)
 
 
 def metric_function(metric: Any, output_shape: Any, loss: Any, target_shape: Any = None) -> Any:
@@ -140,24 +140,22 @@ def _static(x: Any) -> list | None:
 
 def _of_one_type(target: Any, y_pred: Any) -> Any:
     """A target in the type of the prediction, if both are floating numbers."""
-    from penstock import cast
     types = [getattr(t, "dtype", None) for t in (target, y_pred)]
     if types[0] == types[1] or not all(getattr(t, "is_floating", False) for t in types):
         return target
-    return cast(target, types[1])
+    return tf.cast(target, types[1])
 
 
 def _combined(weights: Any, mask: Any, like: Any) -> Any:
     """Sample weights times the mask of an output."""
     if mask is None:
         return weights
-    from penstock import cast, expand_dims
-    mask = cast(mask, like.dtype)
+    mask = tf.cast(mask, like.dtype)
     if weights is None:
         return mask
     while weights.shape.rank is not None and mask.shape.rank is not None and weights.shape.rank < mask.shape.rank:
-        weights = expand_dims(weights, -1)
-    return cast(weights, like.dtype) * mask
+        weights = tf.expand_dims(weights, -1)
+    return tf.cast(weights, like.dtype) * mask
 
 
 class Compiled:
@@ -228,7 +226,6 @@ class Compiled:
 
     def loss(self, y: list, y_pred: list, sample_weights: list, extra: Any = (), follow: bool = True) -> Any:
         """The sum of the losses of all outputs and of those that layers added."""
-        from penstock import add_n, cast
         total = shown = None                                 # what is minimized, and what is reported
         size = None
         replica = current_replica()
@@ -244,22 +241,21 @@ class Compiled:
                     value = f(target, y_pred[i], sample_weight=weights) if weights is not None or isinstance(f, losses.Loss) \
                         else f(target, y_pred[i])
                 if value.shape.rank not in (0, None):
-                    from penstock import reduce_mean
-                    value = reduce_mean(value)
+                    value = tf.reduce_mean(value)
                 value, seen = (value, value) if replica is None else _of_replica(f, value, replica)
                 self.output_losses.append(seen)
                 size = _batch_size(y_pred[i]) if size is None else size
                 if follow and self.output_trackers[i] is not None:
                     self._follow(self.output_trackers[i], seen, size)
                 weight = self.weights[i]
-                value = value if weight is None else value * cast(weight, value.dtype)
+                value = value if weight is None else value * tf.cast(weight, value.dtype)
                 total = value if total is None else total + value
                 if replica is not None:
-                    seen = seen if weight is None else seen * cast(weight, seen.dtype)
+                    seen = seen if weight is None else seen * tf.cast(weight, seen.dtype)
                     shown = seen if shown is None else shown + seen
             extra = list(extra)
             if extra:
-                added = add_n([cast(x, total.dtype if total is not None else x.dtype) for x in extra])
+                added = tf.add_n([tf.cast(x, total.dtype if total is not None else x.dtype) for x in extra])
                 if replica is not None:
                     shown = added if shown is None else shown + added
                     added = added / replica.num_replicas_in_sync
@@ -274,9 +270,8 @@ class Compiled:
 
     def _follow(self, tracker: Any, value: Any, size: Any) -> None:
         """Adds the loss of a batch to a running mean, each example once."""
-        from penstock import cast, stop_gradient
-        value = stop_gradient(cast(value, tracker.dtype))
-        weight = cast(1 if size is None else size, tracker.dtype)
+        value = tf.stop_gradient(tf.cast(value, tracker.dtype))
+        weight = tf.cast(1 if size is None else size, tracker.dtype)
         if context.executing_eagerly() or context.current_graph().building_function:
             tracker.total.assign_add(value * weight)
             tracker.count.assign_add(weight)
@@ -317,20 +312,18 @@ def _of_replica(function: Any, value: Any, replica: Any) -> tuple[Any, Any]:
 
     A mean counts for as much as the replica has of the rows; sums add up.
     """
-    from penstock import cast
     if getattr(function, "reduction", None) == "sum":
         return value, value * replica.num_replicas_in_sync
     share = share_of_rows(replica)
-    return value * (share if isinstance(share, float) else cast(share, value.dtype)), value
+    return value * (share if isinstance(share, float) else tf.cast(share, value.dtype)), value
 
 
 def _batch_size(x: Any) -> Any:
-    from penstock import shape
     dims = x.shape
     if dims.rank == 0:
         return None
     static = dims.as_list()[0] if dims.rank is not None else None
-    return static if static is not None else shape(x)[0]
+    return static if static is not None else tf.shape(x)[0]
 
 
 class LossContainer:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
@@ -23,6 +24,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.models.keras.engine import standardize
 from penstock._src.models.keras.engine.call_context import is_symbolic
 from penstock._src.models.keras.utils.dataset_creator import DatasetCreator
+from penstock.compat import v1
 
 backend = LazyModule("penstock._src.models.keras.backend")
 _AHEAD = 4 << 20               # bytes of shuffled rows that are gathered at once
@@ -249,7 +251,6 @@ def _host_value(a: Any) -> Any:
 
 def _eager_value(a: Any) -> Any:
     """An array as an eager tensor, with its memory; floating ones in the float type of Keras."""
-    from penstock import convert_to_tensor
     if hasattr(a, "_value"):
         return a
     if hasattr(a, "toarray"):
@@ -257,7 +258,7 @@ def _eager_value(a: Any) -> Any:
     a = np.asarray(a)
     if a.dtype.kind == "f":
         a = a.astype(backend.floatx(), copy=False)
-    return over_array(a, dtypes.as_dtype(a.dtype)) if a.dtype.kind in "fiub" else convert_to_tensor(a)
+    return over_array(a, dtypes.as_dtype(a.dtype)) if a.dtype.kind in "fiub" else tf.convert_to_tensor(a)
 
 
 class RowsSource(Source):
@@ -439,8 +440,7 @@ class DatasetSource(Source):
 
 def _session_elements(data: Any) -> Iterator[Any]:
     """The elements of a dataset or an iterator, fetched in Keras's session."""
-    from penstock.compat import v1 as tf
-    iterator = data if is_iterator(data) else tf.data.make_initializable_iterator(data)
+    iterator = data if is_iterator(data) else v1.data.make_initializable_iterator(data)
     element = iterator.get_next()
     flat = nest.flatten(element, expand_composites=True)
     session = backend.get_session(flat)
@@ -467,9 +467,8 @@ def _initialize_once(session: Any, iterator: Any) -> None:
 
 def _cardinality(data: Any) -> int | None:
     """The number of batches; -1: endless, None: not known."""
-    from penstock.compat import v1 as tf
     try:
-        size = tf.data.experimental.cardinality(data)
+        size = v1.data.experimental.cardinality(data)
         value = int(size.numpy()) if hasattr(size, "_value") else int(backend.get_session().run(size))
     except (TypeError, ValueError, errors.OpError):
         return None

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
@@ -336,6 +337,5 @@ def _joined(parts: list) -> Any:
     if hasattr(parts[0], "dense_shape") or hasattr(parts[0], "row_splits"):
         if len(parts) == 1:
             return parts[0]
-        from penstock import concat, sparse
-        return sparse.concat(0, parts) if hasattr(parts[0], "dense_shape") else concat(parts, 0)
+        return tf.sparse.concat(0, parts) if hasattr(parts[0], "dense_shape") else tf.concat(parts, 0)
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=0)

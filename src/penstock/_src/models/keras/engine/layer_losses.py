@@ -5,6 +5,7 @@ import functools
 import threading
 from typing import Any
 
+import penstock as tf
 from penstock._src.base import errors, nest
 from penstock._src.base.api import LazyModule
 from penstock._src.graph import context
@@ -108,11 +109,10 @@ class Losing:
         regularizer = self._activity_regularizer              # type: ignore[attr-defined]
         if not regularizer:
             return
-        from penstock import cast, shape
         with name_scope("ActivityRegularizer"):
             for output in nest.flatten(outputs):
                 loss = regularizer(output)
-                mean = loss / cast(shape(output)[0], loss.dtype)
+                mean = loss / tf.cast(tf.shape(output)[0], loss.dtype)
                 check_not_in_branch(mean, "activity_regularizer")
                 self.add_loss(mean, inputs=inputs)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import penstock as tf
 from penstock._src.base import nest, tf_logging
 from penstock._src.base.api import LazyModule
 from penstock._src.base.static_shape import TensorShape
@@ -429,18 +430,17 @@ def _as_input(x: Any, reference: Any) -> Any:
     """An input in the dtype of the network's own, with a dimension of one added or taken away where only that is missing."""
     if not isinstance(x, Tensor) or not hasattr(reference, "dtype"):
         return x
-    from penstock import cast, expand_dims, squeeze
     mask = getattr(x, "_keras_mask", None)
     made = x
     rank, wanted = x.shape.rank, reference.shape.rank
     if rank is not None and wanted is not None and hasattr(x, "_value"):
         if rank == wanted - 1 and reference.shape.as_list()[-1] == 1:
-            made = expand_dims(made, -1)
+            made = tf.expand_dims(made, -1)
         elif rank == wanted + 1 and x.shape.as_list()[-1] == 1:
-            made = squeeze(made, -1)
+            made = tf.squeeze(made, -1)
     if made.dtype.base_dtype != reference.dtype.base_dtype and made.dtype.is_numpy_compatible \
             and "string" not in (made.dtype.name, reference.dtype.name) and context.eager_outside_functions():
-        made = cast(made, reference.dtype.base_dtype)
+        made = tf.cast(made, reference.dtype.base_dtype)
     if made is not x and mask is not None:
         made._keras_mask = mask
     return made

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
@@ -157,9 +158,8 @@ def first(strategy: Any, outputs: Any) -> Any:
 
 def joined(strategy: Any, outputs: Any) -> Any:
     """The outputs of all replicas, one behind the other."""
-    from penstock import concat
 
     def join(v: Any) -> Any:
         parts = strategy.experimental_local_results(v)
-        return parts[0] if len(parts) == 1 else concat(list(parts), 0)
+        return parts[0] if len(parts) == 1 else tf.concat(list(parts), 0)
     return nest.map_structure(join, outputs)

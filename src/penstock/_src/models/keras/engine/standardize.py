@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.graph.convert import is_tensor
 
 
@@ -30,8 +31,7 @@ def column(x: Any, expected: Any = None) -> Any:
         return x
     if isinstance(x, np.ndarray):
         return x[:, None]
-    from penstock import expand_dims
-    return expand_dims(x, 1)
+    return tf.expand_dims(x, 1)
 
 
 def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool = True) -> list:
@@ -128,7 +128,7 @@ def check_lengths(x: list, y: list, weights: list) -> None:
 
 def check_targets(targets: list, functions: list, outputs: list) -> None:
     """ValueError if a loss expects targets of another shape than those that were given."""
-    from penstock.keras import losses
+    losses = tf.keras.losses
     same = (losses.MeanSquaredError, losses.BinaryCrossentropy, losses.CategoricalCrossentropy)
     fns = (losses.mean_squared_error, losses.binary_crossentropy, losses.categorical_crossentropy)
     for y, loss, shape in zip(targets, functions, outputs):

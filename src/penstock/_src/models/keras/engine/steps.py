@@ -17,6 +17,7 @@ from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.keras.backend.state import eager_learning_phase_scope
 from penstock._src.models.keras.engine.data_adapter import Layout, pack_x_y_sample_weight
 from penstock._src.models.keras.engine.layer_weights import unique
+from penstock.compat import v1 as tf
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -128,12 +129,10 @@ def _fed(v: Any) -> Any:
     if hasattr(v, "_value"):
         return v.numpy()
     if hasattr(v, "tocoo"):
-        from penstock.compat import v1 as tf
         coo = v.tocoo()
         return tf.SparseTensorValue(np.stack([coo.row, coo.col], 1).astype(np.int64), coo.data, coo.shape)
     return v
 
 
 def _grouped(updates: Any) -> Any:
-    from penstock.compat import v1 as tf
     return tf.group(*unique([u for u in nest.flatten(updates) if u is not None]))

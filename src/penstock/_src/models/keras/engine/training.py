@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base.api import LazyModule, export
 from penstock._src.eager.function import _Settings, function
@@ -530,8 +531,7 @@ def _ranked(y: Any, y_pred: Any) -> Any:
         return y
     rank, wanted = y.shape.rank, y_pred.shape.rank
     if rank is not None and wanted is not None and rank == wanted - 1 == 1 and y_pred.shape.as_list()[-1] == 1:
-        from penstock import expand_dims
-        return expand_dims(y, -1)
+        return tf.expand_dims(y, -1)
     return y
 
 

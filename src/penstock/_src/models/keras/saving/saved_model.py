@@ -24,6 +24,7 @@ from penstock._src.state.checkpoint.containers import wrap
 from penstock._src.state.saved_model.model_loader import parse_saved_model
 from penstock._src.state.saved_model.object_loading import load as load_objects
 from penstock._src.state.saved_model.object_saving import save as save_objects
+from penstock.compat import v1 as tf
 
 backend = LazyModule("penstock._src.models.keras.backend")
 model_files = LazyModule("penstock._src.models.keras.saving.model_files")
@@ -145,7 +146,6 @@ def save(model: Any, path: str, include_optimizer: bool, signatures: Any = None)
 
 
 def _save_graph(model: Any, path: str) -> None:
-    from penstock.compat import v1 as tf
     if not model.inputs or not model.outputs:
         raise ValueError(f"Model {model} cannot be saved because its inputs are not known: call it, or `fit`, first.")
     tf.saved_model.simple_save(backend.get_session(), path, dict(zip(model.input_names, model.inputs)),
