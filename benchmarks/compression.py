@@ -154,7 +154,7 @@ TASKS = {"digits": Digits, "words": Words}
 def with_servers(cluster: Cluster, task, codec, options: dict, seed: int) -> tuple[float, int, int, int]:
     """Accuracy on the test data; bytes counted by the optimizer, by the links, and of the gradients as they were."""
     import penstock.compat.v1 as tf
-    from penstock._src.models.distribute.compression import compress
+    from penstock._src.models.compression import compress
     name = f"{type(task).__name__} {codec} {options} {seed}"        # the worker keeps what codecs left out: each run its own
     with tf.Graph().as_default(), tf.container("".join(c if c.isalnum() else "_" for c in name)):
         tf.set_random_seed(seed)
@@ -182,7 +182,7 @@ def with_servers(cluster: Cluster, task, codec, options: dict, seed: int) -> tup
 def worker(task_name: str, scheme: str, seeds: int) -> None:
     """One of two processes that train together; prints its line of numbers for each seed."""
     import penstock as tf
-    from penstock._src.models.distribute.compression import compress
+    from penstock._src.models.compression import compress
     task, (codec, options) = TASKS[task_name](), SCHEMES[scheme]
     strategy = tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(implementation="RING"))

@@ -26,7 +26,7 @@ import generated  # noqa: E402
 
 import penstock as tf  # noqa: E402
 import penstock.compat.v1 as tf1  # noqa: E402
-from penstock._src.models.distribute.pipelining import schedule as schedules  # noqa: E402
+from penstock._src.models.pipelining import schedule as schedules  # noqa: E402
 
 NAPS = []               # how long each took, really
 

@@ -16,7 +16,7 @@ _attach(__name__, "v2", "distribute.", {
     "NcclAllReduce": "models.distribute.cross_device_ops",
     "OneDeviceStrategy": "models.distribute.one_device",
     "ParameterServerStrategy": "models.distribute.parameter_server",
-    "ReduceOp": "models.distribute.reduce_op",
+    "ReduceOp": "state.variables.reduce_op",
     "ReductionToOneDevice": "models.distribute.cross_device_ops",
     "ReplicaContext": "models.distribute.replica",
     "Server": "cluster.server",

@@ -3,7 +3,7 @@ import pytest
 
 import penstock as tf
 from penstock._src.graph import context
-from penstock._src.models.distribute import contexts
+from penstock._src.graph.strategies import choose
 
 
 @pytest.fixture(autouse=True)
@@ -11,10 +11,9 @@ def _logical_cpus():
     """Four logical CPUs for every test; no strategy is left behind."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
-    contexts.default_frame.cache_clear()
     yield
     context.state.strategies = ()
-    contexts._Process.chosen, context.process.strategy = None, False
+    choose(None)
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from hypothesis.extra import numpy as hnp
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock._src.models.distribute.compression.arrays import ArrayCodec, RememberingCodec
-from penstock._src.models.distribute.compression.codec import KINDS, as_codec, described, number_of_bytes
-from penstock._src.models.distribute.compression.memory import Compressor
+from penstock._src.models.compression.arrays import ArrayCodec, RememberingCodec
+from penstock._src.models.compression.codec import KINDS, as_codec, described, number_of_bytes
+from penstock._src.models.compression.memory import Compressor
 from tests.cluster.conftest import cluster  # noqa: F401
 
 C = tf.distribute.experimental.compression

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import penstock as tf
 import penstock.compat.v1 as tf1
 from benchmarks.pipelining import napping
-from penstock._src.models.distribute.pipelining import schedule as schedules
-from penstock._src.models.distribute.pipelining.cut import balanced
+from penstock._src.models.pipelining import schedule as schedules
+from penstock._src.models.pipelining.cut import balanced
 
 E = tf.distribute.experimental
 L = tf.keras.layers

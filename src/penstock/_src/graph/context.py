@@ -126,20 +126,6 @@ def enter(graph: Graph | None) -> Iterator[Graph | None]:
                 del stack[depth:]
 
 
-def strategy_replica() -> Any:
-    """The replica of a strategy that this thread works for; None without a strategy, and across replicas."""
-    if not state.strategies:
-        return None
-    from penstock._src.models.distribute.contexts import active_strategy, get_replica_context
-    return get_replica_context() if active_strategy() is not None else None
-
-
-def beyond_first_replica() -> bool:
-    """Whether this thread works for a replica of a strategy that is not the first: summaries are written by one of them."""
-    number = getattr(strategy_replica(), "_replica_id_in_sync_group", 0)
-    return isinstance(number, int) and number > 0
-
-
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
     """A block in which a SavedModel is written."""

@@ -3,15 +3,15 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "distribute.experimental.compression.", {
-    "Bfloat16": "models.distribute.compression.precision",
-    "CompressedKerasOptimizer": "models.distribute.compression.keras_optimizer",
-    "CompressedOptimizer": "models.distribute.compression.optimizer",
-    "Float16": "models.distribute.compression.precision",
-    "Int8": "models.distribute.compression.quantize",
-    "NoCompression": "models.distribute.compression.codec",
-    "OneBit": "models.distribute.compression.quantize",
-    "Ternary": "models.distribute.compression.quantize",
-    "Threshold": "models.distribute.compression.sparsify",
-    "TopK": "models.distribute.compression.sparsify",
-    "compress": "models.distribute.compression",
+    "Bfloat16": "models.compression.precision",
+    "CompressedKerasOptimizer": "models.compression.keras_optimizer",
+    "CompressedOptimizer": "models.compression.optimizer",
+    "Float16": "models.compression.precision",
+    "Int8": "models.compression.quantize",
+    "NoCompression": "models.compression.codec",
+    "OneBit": "models.compression.quantize",
+    "Ternary": "models.compression.quantize",
+    "Threshold": "models.compression.sparsify",
+    "TopK": "models.compression.sparsify",
+    "compress": "models.compression",
 })

@@ -1,88 +1,34 @@
-"""Which strategy a thread is under, and whether it runs for all replicas (cross-replica) or for one of them.
+"""The strategy and the replica that this thread works for, as programs ask for them (`graph/strategies.py` keeps them).
 
-Each thread has a stack of frames (`graph.context.state.strategies`). A frame counts in the graph in which it was
-opened, and in functions that are traced there: another graph inside of a scope has no strategy, as in TensorFlow.
-Optimizers, variables and metrics ask here; with no strategy, they find the default one, whose methods do nothing special.
+With no strategy, they find the default one, whose methods do nothing special.
 """
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterator
 from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.strategies import Frame, choose, is_chosen, open_frame
 
 
-class Frame:
-    """One entry of the stack: a strategy, and the replica (or the copy that is being updated) that the thread works for."""
-
-    __slots__ = ("strategy", "replica", "copy", "creator", "root")
-
-    def __init__(self, strategy: Any, replica: Any = None, copy: int | None = None, creator: Any = None):
-        self.strategy, self.replica, self.copy = strategy, replica, copy
-        self.creator = creator                   # creator(next_creator, **kwargs) makes the variables
-        self.root = _root()
-
-    cross = property(lambda self: self.strategy if self.replica is None else None, doc="The strategy, across replicas.")
-
-    @property
-    def index(self) -> int | None:
-        """Which copy of a distributed value is meant: the replica's own, or the one that is being updated."""
-        return self.copy if self.replica is None else self.replica._local_index
+class _Default:
+    frame: Frame | None = None         # of threads that are under no strategy; default.py sets it when it is loaded
 
 
-def _root() -> Any:
-    """The graph that is being built, outside of functions; None for eager execution."""
-    stack = context.state.graphs
-    graph = stack[-1] if stack else None if context.process.eager else context.default_graph()
-    while graph is not None and graph.building_function:
-        graph = graph.outer_graph
-    return graph
+def install_default(frame: Frame) -> None:
+    """Sets the frame of threads that are under no strategy: the default strategy's only replica."""
+    _Default.frame = frame
 
 
-class _Process:
-    chosen: Any = None                 # the frame of experimental_set_strategy; it counts in every thread and graph
-
-
-@functools.cache
 def default_frame() -> Frame:
-    """The frame of threads that are under no strategy: the default strategy's only replica."""
-    from penstock._src.models.distribute.default import default_replica_context, default_strategy
-    return Frame(default_strategy(), default_replica_context())
+    """The frame of threads that are under no strategy."""
+    assert _Default.frame is not None, "models/distribute/default.py is loaded with its package"
+    return _Default.frame
 
 
 def frame() -> Frame:
     """The frame of this thread."""
-    stack = context.state.strategies
-    if stack:
-        root = _root()
-        for entry in reversed(stack):
-            if entry.root is root:
-                return entry
-    return _Process.chosen or default_frame()
-
-
-@contextlib.contextmanager
-def entered(new: Frame) -> Iterator[Frame]:
-    """Opens a frame for a block."""
-    state = context.state
-    old = state.strategies
-    state.strategies = (*old, new)
-    try:
-        yield new
-    finally:
-        state.strategies = old
-
-
-def with_creators(make: Any) -> Any:
-    """A function that makes a variable, with what the strategies and replicas of this thread put around it."""
-    root = _root()
-    for entry in context.state.strategies or (() if _Process.chosen is None else (_Process.chosen,)):
-        if entry.creator is not None and (entry.root is root or entry is _Process.chosen):
-            make = functools.partial(entry.creator, make)
-    return make
+    return open_frame() or default_frame()
 
 
 # -- what programs ask ------------------------------------------------------------------------------------------------
@@ -119,26 +65,17 @@ def has_strategy() -> bool:
     return frame().strategy is not default_frame().strategy
 
 
-def active_strategy() -> Any:
-    """The strategy that this thread is under, or None; costs nothing where there is none."""
-    if not context.state.strategies and not context.process.strategy:
-        return None
-    found = frame().strategy
-    return None if found is default_frame().strategy else found
-
-
 @export("distribute.experimental_set_strategy")
 def experimental_set_strategy(strategy: Any) -> None:
     """Makes `strategy` the one of the whole program, as if everything stood in its scope; None undoes it.
 
     >>> tf.distribute.experimental_set_strategy(tf.distribute.MirroredStrategy())
     """
-    if context.state.strategies and frame() is not _Process.chosen:
+    if context.state.strategies and not is_chosen(frame()):
         raise RuntimeError("Must not be called inside a `tf.distribute.Strategy` scope.")
-    _Process.chosen = None
-    context.process.strategy = strategy is not None and strategy is not default_frame().strategy
-    if context.process.strategy:
-        _Process.chosen = Frame(strategy, creator=strategy.extended._creator)
+    choose(None)
+    if strategy is not None and not strategy._is_default:
+        choose(Frame(strategy, creator=strategy.extended._creator))
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import colocate_with, device, init_scope
-from penstock._src.models.distribute import connect, contexts
-from penstock._src.models.distribute.contexts import Frame
+from penstock._src.graph.strategies import Frame, entered
+from penstock._src.models.distribute import connect
 from penstock._src.models.distribute.one_device import OneDeviceExtended
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.sharded import ShardedVariable
@@ -134,7 +134,7 @@ class CoordinatedExtended(OneDeviceExtended):
         return self._updated(where or self.parameter_devices[0], fn, args, kwargs, group)
 
     def _updated(self, where: str, fn: Any, args: tuple, kwargs: dict, group: bool) -> Any:
-        with contexts.entered(Frame(self._container_strategy(), copy=0)), device(where):
+        with entered(Frame(self._container_strategy(), copy=0)), device(where):
             result = fn(*select_replica(0, args), **select_replica(0, kwargs))
         return result if group else nest.map_structure(self._local_results, result)
 

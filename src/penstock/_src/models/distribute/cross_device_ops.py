@@ -17,10 +17,10 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import device
 from penstock._src.models.distribute.devices import canonical
 from penstock._src.models.distribute.packing import Packing
-from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.models.distribute.values import DistributedValues, Mirrored, PerReplica, device_of
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
+from penstock._src.state.variables.reduce_op import ReduceOp
 
 
 def devices_of(destinations: Any) -> tuple[str, ...]:

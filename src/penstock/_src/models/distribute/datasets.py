@@ -25,12 +25,12 @@ from penstock._src.models.distribute.values import PerReplicaSpec, regroup
 from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
+from penstock._src.ops.sparse.sparse_parts import sparse_slice
 
 
 # -- cutting batches --------------------------------------------------------------------------------------------------
 def _rows_of(x: Any, begin: Any, end: Any) -> Any:
     if isinstance(x, SparseTensor):
-        from penstock.ops.sparse import sparse_slice
         shape = x.dense_shape
         rest = get("ZerosLike")(shape[1:])
         size = get("ConcatV2")([get("Reshape")(get("Cast")(end - begin, DstT=shape.dtype), [1]), shape[1:]], 0)

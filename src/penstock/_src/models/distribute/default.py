@@ -1,14 +1,13 @@
 """The default strategy: what code that requests a strategy finds where none was entered. It has one replica, here."""
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.graph import context
 from penstock._src.graph.scopes import colocate_with
+from penstock._src.graph.strategies import Frame, entered
 from penstock._src.models.distribute import contexts
-from penstock._src.models.distribute.contexts import Frame
 from penstock._src.models.distribute.datasets import PlainIterator
 from penstock._src.models.distribute.extended import StrategyExtendedV1
 from penstock._src.models.distribute.replica import ReplicaContext
@@ -18,6 +17,8 @@ from penstock._src.state.variables.variable import variable_creator_scope
 
 class DefaultStrategy(StrategyV1):
     """One replica, and nothing special: variables, datasets and functions are what they are without a strategy."""
+
+    _is_default = True
 
     def __init__(self) -> None:
         super().__init__(DefaultExtended(self))
@@ -89,7 +90,7 @@ class DefaultExtended(StrategyExtendedV1):
         return self._update_non_slot(var, fn, (var, *args), kwargs, group)
 
     def _update_non_slot(self, colocate_with: Any, fn: Any, args: tuple, kwargs: dict, group: bool) -> Any:
-        with contexts.entered(Frame(self._container_strategy(), copy=0)):
+        with entered(Frame(self._container_strategy(), copy=0)):
             result = fn(*args, **kwargs)
         return result if group else nest.map_structure(self._local_results, result)
 
@@ -122,13 +123,5 @@ class _DefaultReplicaContext(ReplicaContext):
         return (context.state.device or "",)
 
 
-@functools.cache
-def default_strategy() -> DefaultStrategy:
-    """The default strategy of the process."""
-    return DefaultStrategy()
-
-
-@functools.cache
-def default_replica_context() -> ReplicaContext:
-    """Its only replica."""
-    return _DefaultReplicaContext(default_strategy(), 0)
+_strategy = DefaultStrategy()
+contexts.install_default(Frame(_strategy, _DefaultReplicaContext(_strategy, 0)))

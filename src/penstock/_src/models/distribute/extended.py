@@ -30,10 +30,18 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.node import Operation
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, name_scope
+from penstock._src.graph.strategies import Frame, entered
 from penstock._src.models.distribute import contexts
-from penstock._src.models.distribute.contexts import Frame
+from penstock._src.models.distribute.cross_device_ops import devices_of
+from penstock._src.models.distribute.datasets import (
+    DatasetIterator,
+    DistributedDataset,
+    DistributedDatasetsFromFunction,
+    InputFunctionIterator,
+    numpy_dataset,
+)
 from penstock._src.models.distribute.input_context import InputContext, ValueContext
-from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.models.distribute.steps import run_steps
 from penstock._src.models.distribute.strategy import Scope
 from penstock._src.models.distribute.values import (
     DistributedValues,
@@ -47,6 +55,7 @@ from penstock._src.models.distribute.values import (
 from penstock._src.ops.core import group as group_ops
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
+from penstock._src.state.variables.reduce_op import ReduceOp
 from penstock._src.state.variables.variable import variable_creator_scope
 
 
@@ -230,7 +239,6 @@ class StrategyExtended:
         return update_regroup(done, group)
 
     def _update_non_slot(self, colocate_with: Any, fn: Any, args: tuple, kwargs: dict, group: bool) -> Any:
-        from penstock._src.models.distribute.cross_device_ops import devices_of
         done = []
         for i, d in enumerate(devices_of(colocate_with)):
             with self._updating(i, d):
@@ -240,7 +248,7 @@ class StrategyExtended:
     @contextlib.contextmanager
     def _updating(self, i: int, where: str) -> Iterator[None]:
         """Works on copy `i` of the variables, on its device."""
-        with contexts.entered(Frame(self._container_strategy(), copy=i)), device(where or None), name_scope(f"update_{i}"):
+        with entered(Frame(self._container_strategy(), copy=i)), device(where or None), name_scope(f"update_{i}"):
             yield
 
     # -- input --------------------------------------------------------------------------------------------------------
@@ -252,19 +260,15 @@ class StrategyExtended:
         return InputContext(1, 0, self._num_replicas_in_sync)
 
     def _experimental_distribute_dataset(self, dataset: Any) -> Any:
-        from penstock._src.models.distribute.datasets import DistributedDataset
         return DistributedDataset(dataset, self._container_strategy())
 
     def _experimental_distribute_datasets_from_function(self, dataset_fn: Any) -> Any:
-        from penstock._src.models.distribute.datasets import DistributedDatasetsFromFunction
         return DistributedDatasetsFromFunction(dataset_fn, self._container_strategy())
 
     def _make_dataset_iterator(self, dataset: Any) -> Any:
-        from penstock._src.models.distribute.datasets import DatasetIterator
         return DatasetIterator(dataset, self._container_strategy())
 
     def _make_input_fn_iterator(self, input_fn: Any, replication_mode: Any = None) -> Any:
-        from penstock._src.models.distribute.datasets import InputFunctionIterator
         return InputFunctionIterator(input_fn, self._container_strategy())
 
     def experimental_make_numpy_dataset(self, numpy_input: Any, session: Any = None) -> Any:
@@ -273,7 +277,6 @@ class StrategyExtended:
         return self._experimental_make_numpy_dataset(numpy_input, session)
 
     def _experimental_make_numpy_dataset(self, numpy_input: Any, session: Any) -> Any:
-        from penstock._src.models.distribute.datasets import numpy_dataset
         return numpy_dataset(numpy_input)
 
     def _distribute_values_from_function(self, value_fn: Any) -> Any:
@@ -312,7 +315,6 @@ class StrategyExtendedV1(StrategyExtended):
             return self._experimental_run_steps_on_iterator(fn, iterator, iterations, initial_loop_values)
 
     def _experimental_run_steps_on_iterator(self, fn: Any, iterator: Any, iterations: int, initial_loop_values: Any) -> Any:
-        from penstock._src.models.distribute.steps import run_steps
         return run_steps(self._container_strategy(), fn, iterator, iterations, initial_loop_values)
 
 

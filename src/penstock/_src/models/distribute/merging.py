@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph.strategies import active_strategy
 from penstock._src.models.distribute import contexts
 
 
 @export("__internal__.distribute.strategy_supports_no_merge_call")
 def strategy_supports_no_merge_call() -> bool:
     """Whether replicas can update variables without meeting: under no strategy, or with a single replica."""
-    strategy = contexts.active_strategy()
+    strategy = active_strategy()
     return strategy is None or not getattr(strategy.extended, "_use_merge_call", lambda: True)()
 
 

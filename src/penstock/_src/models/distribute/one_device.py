@@ -10,7 +10,7 @@ from penstock._src.models.distribute.devices import canonical
 from penstock._src.models.distribute.extended import StrategyExtendedV1
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.strategy import Strategy, StrategyV1
-from penstock._src.models.distribute.values import local_values
+from penstock._src.models.distribute.values import local_values, select_replica
 from penstock._src.ops.core import identity
 
 
@@ -35,7 +35,6 @@ class OneDeviceExtended(StrategyExtendedV1):
         """Any variable will do: all of them are on one device."""
 
     def _call_for_each_replica(self, fn: Any, args: Any, kwargs: Any) -> Any:
-        from penstock._src.models.distribute.values import select_replica
         with device(self._device), ReplicaContext(self._container_strategy(), 0):
             return fn(*select_replica(0, tuple(args)), **select_replica(0, dict(kwargs)))
 

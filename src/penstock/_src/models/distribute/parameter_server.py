@@ -19,6 +19,7 @@ from penstock._src.graph import context
 from penstock._src.graph.scopes import colocate_with, device, init_scope
 from penstock._src.models.distribute.central_storage import CentralStorageExtended
 from penstock._src.models.distribute.cluster_resolver import ClusterResolver, TFConfigClusterResolver
+from penstock._src.models.distribute.coordinated import CoordinatedExtended
 from penstock._src.models.distribute.devices import local_devices
 from penstock._src.models.distribute.input_context import InputContext
 from penstock._src.models.distribute.one_device import OneDeviceExtended
@@ -192,7 +193,6 @@ class ParameterServerStrategy(Strategy):
         cluster = resolver.cluster_spec()
         coordinates = resolver.task_type in (None, "", "chief") and context.eager_outside_functions()
         if coordinates and cluster.jobs:
-            from penstock._src.models.distribute.coordinated import CoordinatedExtended
             super().__init__(CoordinatedExtended(self, cluster, resolver, variable_partitioner))
             self._should_use_with_coordinator = True
             return

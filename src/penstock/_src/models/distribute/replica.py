@@ -9,10 +9,11 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.strategies import Frame, entered
 from penstock._src.models.distribute import contexts
-from penstock._src.models.distribute.contexts import Frame
-from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.models.distribute.values import regroup, select_replica
 from penstock._src.ops.control.custom_gradient import custom_gradient
+from penstock._src.state.variables.reduce_op import ReduceOp
 
 
 @export("distribute.ReplicaContext")
@@ -66,8 +67,7 @@ class ReplicaContext:
 
     def _merge_call(self, merge_fn: Any, args: tuple, kwargs: dict) -> Any:
         """With one replica there is nothing to wait for."""
-        from penstock._src.models.distribute.values import regroup, select_replica
-        with contexts.entered(Frame(self._strategy)):
+        with entered(Frame(self._strategy)):
             return select_replica(0, merge_fn(self._strategy, *regroup([args]), **regroup([kwargs])))
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.graph.scopes import device
-from penstock._src.models.distribute import contexts
-from penstock._src.models.distribute.contexts import Frame
+from penstock._src.graph.strategies import Frame, entered
 from penstock._src.models.distribute.values import device_of
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
@@ -21,7 +20,7 @@ class CopiesSaveable(SaveableObject):
         super().__init__(variable, [SaveSpec(self._read, "", name, dtype=variable.dtype, device=where)], name)
 
     def _read(self) -> Any:
-        with contexts.entered(Frame(self._variable._distribute_strategy)):
+        with entered(Frame(self._variable._distribute_strategy)):
             value = self._variable._saved_value()
         with device("/device:CPU:0"):
             return identity(value)

@@ -8,9 +8,9 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import control_dependencies
 from penstock._src.models.distribute.contexts import get_replica_context, get_strategy, in_cross_replica_context
-from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.ops.control.control_flow import while_loop
 from penstock._src.ops.core import group, identity
+from penstock._src.state.variables.reduce_op import ReduceOp
 
 
 class MultiStepContext:

@@ -13,13 +13,13 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import device
+from penstock._src.graph.strategies import Frame
 from penstock._src.models.distribute import contexts
-from penstock._src.models.distribute.contexts import Frame
 from penstock._src.models.distribute.input_context import InputReplicationMode, for_each_replica
-from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.models.distribute.values import PerReplica
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
+from penstock._src.state.variables.reduce_op import ReduceOp
 from penstock._src.state.variables.scope import get_variable_scope, variable_scope
 
 
@@ -107,6 +107,7 @@ class Strategy:
     >>> model.fit(dataset)
     """
 
+    _is_default = False                           # of the one that code finds where no strategy was entered
     _should_use_with_coordinator = False          # whether a ClusterCoordinator schedules the functions
 
     def __init__(self, extended: Any):

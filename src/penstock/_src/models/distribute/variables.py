@@ -14,14 +14,16 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import device
+from penstock._src.graph.strategies import Frame, entered
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.models.distribute import contexts
-from penstock._src.models.distribute.contexts import Frame
-from penstock._src.models.distribute.reduce_op import ReduceOp
+from penstock._src.models.distribute.cross_device_ops import divided
+from penstock._src.models.distribute.saving import CopiesSaveable
 from penstock._src.models.distribute.values import DistributedValues, PerReplica, device_of
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.policy import VariableAggregation
+from penstock._src.state.variables.reduce_op import ReduceOp
 from penstock._src.state.variables.resource import BaseResourceVariable
 from penstock._src.state.variables.variable import VariableV1
 
@@ -177,7 +179,6 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
-        from penstock._src.models.distribute.saving import CopiesSaveable
         return {VARIABLE_VALUE_KEY: lambda name=self._shared_name: CopiesSaveable(self, name)}
 
     def _saved_value(self) -> Any:
@@ -197,7 +198,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
 
     # -- Python -------------------------------------------------------------------------------------------------------
     def __deepcopy__(self, memo: dict) -> Any:
-        with contexts.entered(Frame(self._distribute_strategy)), self._distribute_strategy.scope():
+        with entered(Frame(self._distribute_strategy)), self._distribute_strategy.scope():
             made = VariableV1(self.read_value(), trainable=self._trainable, dtype=self._dtype, name=self._shared_name,
                               constraint=self._constraint, synchronization=self.synchronization, aggregation=self._aggregation)
         memo[id(self)] = made
@@ -295,7 +296,7 @@ class SyncOnReadVariable(DistributedVariable):
         for copy in self._values:
             with device(device_of(copy) or None):
                 values.append(copy.read_value())
-        with contexts.entered(Frame(strategy)):
+        with entered(Frame(strategy)):
             return strategy.extended._reduce(op, PerReplica(values))
 
     def _changed(self, change: Callable, value: Any, how: str) -> Any:
@@ -308,14 +309,13 @@ class SyncOnReadVariable(DistributedVariable):
             raise ValueError(f"SyncOnReadVariable does not support `{how}` in cross-replica context when aggregation is set to "
                              "`tf.VariableAggregation.SUM`.")
         value = value if isinstance(value, DistributedValues) else self._restored_part(convert(value, self._dtype))
-        with contexts.entered(Frame(self._distribute_strategy)):
+        with entered(Frame(self._distribute_strategy)):
             return self._distribute_strategy.extended.update(self, change, args=(value,))
 
     def _restored_part(self, value: Any) -> Any:
         """What each copy gets, so that together they are `value`."""
         if self._aggregation != VariableAggregation.SUM:
             return value
-        from penstock._src.models.distribute.cross_device_ops import divided
         return divided(convert(value, self._dtype), self._distribute_strategy.num_replicas_in_sync)
 
 

@@ -13,9 +13,9 @@ from penstock._src.graph.scopes import device
 from penstock._src.models.distribute.communication import CommunicationOptions
 from penstock._src.models.distribute.cross_device_ops import CrossDeviceOps, add_all, copy_to, devices_of, divided, mirrored
 from penstock._src.models.distribute.encoding import encoded_sums, encoding_of
-from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.ops.comm.collective import packed
 from penstock._src.ops.registry import get
+from penstock._src.state.variables.reduce_op import ReduceOp
 
 _PACK = 1 << 20                     # bytes of a pack, where nothing else was said
 

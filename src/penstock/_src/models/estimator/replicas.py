@@ -12,6 +12,7 @@ from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.data.datasets.dataset import DatasetV2
+from penstock._src.models.distribute.datasets import InputFunctionIterator
 from penstock._src.models.estimator.spec import EstimatorSpec, ModeKeys
 
 
@@ -36,7 +37,6 @@ def own_copies(strategy: Any) -> bool:
 
 def build(estimator: Any, strategy: Any, input_fn: Any, mode: str) -> EstimatorSpec:
     """Runs the model function for each replica; returns one spec for all of them."""
-    from penstock._src.models.distribute.datasets import InputFunctionIterator
     iterator = InputFunctionIterator(lambda c: _input(estimator, input_fn, mode, c), strategy, fill=mode != ModeKeys.TRAIN)
     tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initialize())
     element = iterator.get_next()

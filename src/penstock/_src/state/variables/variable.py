@@ -18,6 +18,7 @@ from penstock._src.graph.convert import register_tensor_conversion_function
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor, TensorRef
 from penstock._src.graph.scopes import init_scope, prepend_name_scope, strip_name_scope
+from penstock._src.graph.strategies import with_creators
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock._src.ops.array.slicing import slice_helper
 from penstock._src.ops.control.control_flow import cond
@@ -54,7 +55,6 @@ def create(kwargs: dict[str, Any], default: Callable) -> Any:
     """A variable made by the open creators, innermost first, and at last by `default`."""
     make = default
     if context.state.strategies or context.process.strategy:
-        from penstock._src.models.distribute.contexts import with_creators
         make = with_creators(default)
     for creator in context.current_graph()._stacks.variable_creators:
         make = _chain(creator, make)

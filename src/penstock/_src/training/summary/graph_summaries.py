@@ -14,6 +14,7 @@ from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
 from penstock._src.graph.messages import SummaryDescription, SummaryMetadata
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.strategies import beyond_first_replica
 from penstock._src.ops.registry import get
 
 _ILLEGAL = re.compile(r"[^-/\w\.]")
@@ -40,7 +41,7 @@ def summary_scope(name: str, family: str | None = None, default_name: str | None
 
 
 def _collected(value: Any, collections: Any, default: list) -> Any:
-    if not context.executing_eagerly() and not context.beyond_first_replica():
+    if not context.executing_eagerly() and not beyond_first_replica():
         for key in default if collections is None else collections:
             context.current_graph().add_to_collection(key, value)
     return value

@@ -14,6 +14,7 @@ from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, device, init_scope, name_scope
+from penstock._src.graph.strategies import beyond_first_replica
 from penstock._src.io import paths
 from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.registry import get
@@ -240,7 +241,7 @@ def should_record_summaries() -> Any:
 def recorded(name: str, write: Any) -> Any:
     """Calls `write(handle)` where summaries are recorded; a boolean tensor that says whether they were."""
     writer = state.writer
-    if writer is None or context.beyond_first_replica():
+    if writer is None or beyond_first_replica():
         return constant(False)
     wanted = should_record_summaries()
 

@@ -13,6 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import control_dependencies, init_scope
+from penstock._src.graph.strategies import active_frame
 from penstock._src.graph.trackable import Trackable
 from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.core import group
@@ -92,12 +93,11 @@ def all_finite(grads: Any) -> Any:
 
 def _finite_everywhere(grads: list) -> Any:
     """Whether all gradients are finite, across replicas those of each of them."""
-    if context.state.strategies or context.process.strategy:
-        from penstock._src.models.distribute.contexts import active_strategy, in_cross_replica_context
-        strategy = active_strategy()
-        if strategy is not None and in_cross_replica_context():
-            good = strategy.extended.call_for_each_replica(lambda g: cast(all_finite(g), dtypes.float32), args=(grads,))
-            return get("Equal")(strategy.reduce("SUM", good, axis=None), float(strategy.num_replicas_in_sync))
+    frame = active_frame()
+    if frame is not None and frame.replica is None:
+        strategy = frame.strategy
+        good = strategy.extended.call_for_each_replica(lambda g: cast(all_finite(g), dtypes.float32), args=(grads,))
+        return get("Equal")(strategy.reduce("SUM", good, axis=None), float(strategy.num_replicas_in_sync))
     return all_finite(grads)
 
 

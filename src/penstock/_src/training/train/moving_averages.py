@@ -9,6 +9,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import init_scope, name_scope
+from penstock._src.graph.strategies import active_replica
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 from penstock._src.state.variables import collections as variable_lists
@@ -27,7 +28,7 @@ def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bo
 
     In a replica of a strategy, `value` is the mean over all replicas.
     """
-    replica = context.strategy_replica() if getattr(variable, "_own_saveable", False) else None
+    replica = active_replica() if getattr(variable, "_own_saveable", False) else None
     if replica is not None:
         def merge(strategy: Any, values: Any) -> Any:
             mean = strategy.extended.reduce_to("MEAN", values, variable)

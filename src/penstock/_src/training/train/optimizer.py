@@ -19,12 +19,14 @@ from penstock._src.graph.gradients import gradients
 from penstock._src.graph.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope, name_scope
+from penstock._src.graph.strategies import active_frame, active_strategy
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable, TrackableReference
 from penstock._src.ops.core import group, tuple_
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.collections import trainable_variables
 from penstock._src.state.variables.variable import Variable, VariableV1
 from penstock._src.training.train import slot_creator
+from penstock._src.training.train.loss_reduction import get_loss_reduction
 
 
 def _var_key(var: Any) -> Any:
@@ -134,11 +136,8 @@ class Optimizer(Trackable):
     @staticmethod
     def _scaled(loss: Any) -> Any:
         """An estimator's loss, in a replica: divided by the number of replicas, if their mean is wanted."""
-        if not context.state.strategies:
-            return loss
-        from penstock._src.models.distribute.contexts import get_strategy
-        from penstock._src.models.distribute.losses import get_loss_reduction
-        count = get_strategy().num_replicas_in_sync
+        strategy = active_strategy()
+        count = 1 if strategy is None else strategy.num_replicas_in_sync
         if count == 1 or get_loss_reduction().value != "MEAN":
             return loss
         return (lambda: loss() / count) if callable(loss) else loss / count
@@ -360,14 +359,12 @@ def replica_of_strategy(var_list: list) -> Any:
 
     RuntimeError across replicas, and for variables with several copies outside of their strategy: one alone would change.
     """
-    if context.state.strategies or context.process.strategy:
-        from penstock._src.models.distribute.contexts import active_strategy, get_replica_context
-        if active_strategy() is not None:
-            found = get_replica_context()
-            if found is None:
-                raise RuntimeError("`apply_gradients() cannot be called in cross-replica context. Use "
-                                   "`tf.distribute.Strategy.run` to enter replica context.")
-            return found
+    frame = active_frame()
+    if frame is not None:
+        if frame.replica is None:
+            raise RuntimeError("`apply_gradients() cannot be called in cross-replica context. Use "
+                               "`tf.distribute.Strategy.run` to enter replica context.")
+        return frame.replica
     for v in var_list:
         if getattr(v, "_own_saveable", False):
             raise RuntimeError(f"Variable '{v.name}' of shape {v.shape} was made under {v._distribute_strategy}: gradients can "

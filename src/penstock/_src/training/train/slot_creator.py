@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock._src.graph import context
 from penstock._src.graph.scopes import colocate_with
+from penstock._src.graph.strategies import active_strategy
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.initializers import Zeros
 from penstock._src.state.variables.scope import get_variable, get_variable_scope, variable_scope
@@ -32,7 +33,6 @@ def beside(variable: Any) -> Iterator[None]:
         with colocate_with(variable):
             yield
         return
-    from penstock._src.models.distribute.contexts import active_strategy
     with contextlib.ExitStack() as stack:
         if active_strategy() is None:                      # a slot that a checkpoint restores, outside of the scope
             stack.enter_context(strategy.scope())

@@ -21,6 +21,7 @@ from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.eager.tensor import EagerTensor, over_array
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
+from penstock._src.models.distribute.input_context import InputContext
 from penstock._src.models.keras.engine import standardize
 from penstock._src.models.keras.engine.call_context import is_symbolic
 from penstock._src.models.keras.utils.dataset_creator import DatasetCreator
@@ -496,16 +497,21 @@ def is_generator(data: Any) -> bool:
     return inspect.isgenerator(data) or hasattr(data, "__next__") and not is_iterator(data)
 
 
+def coordinated(strategy: Any) -> bool:
+    """Whether the steps of a strategy are run by a coordinator (`scheduled.py`)."""
+    return strategy is not None and hasattr(strategy.extended, "connection")
+
+
 def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: int | None = None, steps: int | None = None,
            shuffle: Any = False, class_weight: Any = None, training: bool = True, steps_name: str = "steps",
            workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10) -> Source:
     """The batches of some data, whatever it is."""
     if is_dataset(x) or is_iterator(x) or isinstance(x, DatasetCreator):
         _refuse_others(x, y, weights, batch_size)
-        if training and context.executing_eagerly() and (isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)):
-            from penstock._src.models.keras.engine.scheduled import WorkerSource, coordinated
-            if coordinated(model._distribution_strategy):
-                return WorkerSource(model, x, steps, class_weight, steps_name)
+        on_workers = isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)
+        if training and context.executing_eagerly() and on_workers and coordinated(model._distribution_strategy):
+            from penstock._src.models.keras.engine import scheduled  # which imports this module
+            return scheduled.WorkerSource(model, x, steps, class_weight, steps_name)
         if isinstance(x, DatasetCreator):
             x = x(_input_context())
         return DatasetSource(model, x, steps, class_weight, training, steps_name)
@@ -533,7 +539,6 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
 
 
 def _input_context() -> Any:
-    from penstock._src.models.distribute.input_context import InputContext
     return InputContext()
 
 

@@ -9,33 +9,25 @@ from typing import Any
 
 import penstock as tf
 from penstock._src.base import nest
-from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.strategies import active_frame, active_strategy
+from penstock._src.models.distribute.contexts import get_replica_context
+from penstock._src.models.distribute.datasets import _placed, _row_count, _rows_of
+from penstock._src.models.distribute.values import PerReplica, regroup
 from penstock._src.models.keras.engine.layer_weights import unique
 from penstock._src.models.keras.engine.steps import FunctionStep, GraphStep
 from penstock._src.ops.registry import get
 
 
-def current_strategy() -> Any:
-    """The strategy whose scope is open, or None."""
-    if not context.state.strategies and not context.process.strategy:
-        return None
-    from penstock._src.models.distribute.contexts import active_strategy
-    return active_strategy()
-
-
 def current_replica() -> Any:
     """The replica that this thread works for, under a strategy that has several; or None."""
-    strategy = current_strategy()
-    if strategy is None or strategy.num_replicas_in_sync == 1:
-        return None
-    from penstock._src.models.distribute.contexts import get_replica_context
-    return get_replica_context()
+    frame = active_frame()
+    return None if frame is None or frame.strategy.num_replicas_in_sync == 1 else frame.replica
 
 
 def check_strategy(model: Any) -> None:
     """ValueError where a model is used in the scope of a strategy that it was not made under."""
-    found, own = current_strategy(), model._distribution_strategy
+    found, own = active_strategy(), model._distribution_strategy
     if found is None or found is own:
         return
     variables = model.variables if model.built else []
@@ -69,7 +61,6 @@ class ReplicaStep(FunctionStep):
         strategy = self._model._distribution_strategy
 
         def replica(flat: list, share: Any) -> Any:
-            from penstock._src.models.distribute.contexts import get_replica_context
             get_replica_context().share_of_rows = share
             return step(*flat)
 
@@ -97,7 +88,6 @@ class ReplicaGraphStep(GraphStep):
 
     def _replica(self, layout: Any, flat: list, share: Any) -> tuple[list, list]:
         """The results of one replica, and the ops that it runs."""
-        from penstock._src.models.distribute.contexts import get_replica_context
         get_replica_context().share_of_rows = share
         model = self._model
         x, y, weights = layout.pack(flat)
@@ -120,8 +110,6 @@ class ReplicaGraphStep(GraphStep):
 def cut(flat: list, strategy: Any, shared: bool = True) -> tuple[list, Any]:
     """The parts of a batch for the replicas of this process, as even as can be, and their shares of all rows. A batch that is
     `shared` by several workers is cut into a part for each replica of all of them."""
-    from penstock._src.models.distribute.datasets import _placed, _row_count, _rows_of
-    from penstock._src.models.distribute.values import PerReplica, regroup
     devices = strategy.extended._input_devices()
     n = len(devices)
     if shared and getattr(strategy.extended, "_batches_are_global", False):

@@ -15,6 +15,7 @@ import numpy as np
 from penstock._src.base import errors, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.eager.function import Function
+from penstock._src.models.distribute.coordinator.cluster_coordinator import ClusterCoordinator
 from penstock._src.models.keras.backend.state import eager_learning_phase_scope
 from penstock._src.models.keras.engine.data_adapter import Batch, Source, pack_x_y_sample_weight, unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.replicas import ReplicaStep
@@ -23,13 +24,7 @@ from penstock._src.ops.registry import get
 _AHEAD = 4                          # steps for each worker that may wait with their batches
 
 
-def coordinated(strategy: Any) -> bool:
-    """Whether a strategy has its steps run by a coordinator."""
-    return strategy is not None and hasattr(strategy.extended, "connection")
-
-
 def _coordinator(strategy: Any) -> Any:
-    from penstock._src.models.distribute.coordinator.cluster_coordinator import ClusterCoordinator
     return ClusterCoordinator(strategy)
 
 

@@ -17,13 +17,21 @@ from penstock._src.base.api import LazyModule, export
 from penstock._src.eager.function import _Settings, function
 from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context
+from penstock._src.graph.strategies import active_strategy
 from penstock._src.graph.trackable import Trackable, no_automatic_dependency_tracking
+from penstock._src.models.distribute.contexts import default_frame
 from penstock._src.models.keras.engine import epochs
 from penstock._src.models.keras.engine.compiled import Compiled, LossContainer, MetricsContainer
-from penstock._src.models.keras.engine.data_adapter import Layout, is_generator, make_batch, unpack_x_y_sample_weight
+from penstock._src.models.keras.engine.data_adapter import (
+    Layout,
+    coordinated,
+    is_generator,
+    make_batch,
+    unpack_x_y_sample_weight,
+)
 from penstock._src.models.keras.engine.layer_weights import unique
 from penstock._src.models.keras.engine.network import Network
-from penstock._src.models.keras.engine.replicas import ReplicaGraphStep, ReplicaStep, check_strategy, current_strategy
+from penstock._src.models.keras.engine.replicas import ReplicaGraphStep, ReplicaStep, check_strategy
 from penstock._src.models.keras.engine.steps import FunctionStep, GraphStep
 from penstock._src.models.keras.saving.model_files import Saved
 
@@ -53,7 +61,7 @@ class Model(Saved, Network):
         own.setdefault("_compiled", Compiled())
         own.setdefault("_run_eagerly", None)
         own.setdefault("stop_training", False)
-        own.setdefault("_distribution_strategy", current_strategy())
+        own.setdefault("_distribution_strategy", active_strategy())
         own.update(_steps={}, _graph_parts={})
 
     @no_automatic_dependency_tracking
@@ -73,7 +81,7 @@ class Model(Saved, Network):
 
         >>> model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
         """
-        if self._distribution_strategy is not None and current_strategy() is None:
+        if self._distribution_strategy is not None and active_strategy() is None:
             with self._distribution_strategy.scope():
                 self.compile(optimizer, loss, metrics, loss_weights, sample_weight_mode, weighted_metrics, target_tensors,
                              distribute, **kwargs)
@@ -332,10 +340,12 @@ class Model(Saved, Network):
         strategy, eagerly = self._distribution_strategy, bool(self.run_eagerly)
         if strategy is None:
             return FunctionStep(self, mode, layout, eagerly)
-        if not hasattr(strategy.extended, "connection"):
+        if not coordinated(strategy):
             return ReplicaStep(self, mode, layout, eagerly)
-        from penstock._src.models.keras.engine.scheduled import OnWorkers, ScheduledStep, WorkerStep
-        return WorkerStep(self, mode, eagerly) if isinstance(layout, OnWorkers) else ScheduledStep(self, mode, layout, eagerly)
+        from penstock._src.models.keras.engine import scheduled  # with the coordinator of a cluster, which few programs need
+        if isinstance(layout, scheduled.OnWorkers):
+            return scheduled.WorkerStep(self, mode, eagerly)
+        return scheduled.ScheduledStep(self, mode, layout, eagerly)
 
     def _graph_step(self, mode: str, layout: Layout, flat: list) -> Any:
         """A step of this graph; a worker that has its own graph of a cluster builds it under the strategy."""
@@ -350,7 +360,6 @@ class Model(Saved, Network):
     @property
     def distribute_strategy(self) -> Any:
         """The strategy that the model was made under; the default one, if it was made under none."""
-        from penstock._src.models.distribute.contexts import default_frame
         return self._distribution_strategy or default_frame().strategy
 
     def make_train_function(self, force: bool = False) -> Any:

@@ -8,10 +8,11 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.strategies import active_strategy
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
-from penstock._src.models.keras.engine.replicas import current_replica, current_strategy
+from penstock._src.models.keras.engine.replicas import current_replica
 from penstock._src.models.keras.layers.parts import described, dims_of, named, read, when
 from penstock.compat import v1 as tf
 
@@ -312,7 +313,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 def _rows(inputs: Any) -> Any:
     """The number of rows, where a strategy may assign a replica none; else None."""
-    if current_strategy() is None or dims_of(inputs.shape)[0]:
+    if active_strategy() is None or dims_of(inputs.shape)[0]:
         return None
     return tf.shape(inputs)[0]
 

@@ -26,6 +26,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope, name_scope
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
+from penstock._src.models.distribute.cross_device_ops import mirrored
 from penstock._src.models.keras import backend, initializers
 from penstock._src.models.keras.optimizers import schedules
 from penstock._src.models.keras.optimizers.averages import MovingAverages
@@ -245,7 +246,6 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         copies = [strategy.experimental_local_results(g) for g, _ in pairs]
         cut = [self._clipped_at_last([(c[min(i, len(c) - 1)], None) for c in copies])
                for i in range(max(map(len, copies)))]
-        from penstock._src.models.distribute.cross_device_ops import mirrored
         return [(mirrored([row[k][0] for row in cut]), v) for k, (_, v) in enumerate(pairs)]
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.models.distribute.compression.codec import Codec
+from penstock._src.models.compression.codec import Codec
 from penstock._src.ops.registry import get
 
 

@@ -9,11 +9,11 @@ from penstock._src.base.api import export
 from penstock._src.eager.function import Function
 from penstock._src.graph import context
 from penstock._src.graph.scopes import device
-from penstock._src.models.distribute.pipelining import schedule as schedules
-from penstock._src.models.distribute.pipelining.cut import Piece, cut
-from penstock._src.models.distribute.pipelining.runner import StageOf, Step
 from penstock._src.models.keras.engine.data_adapter import unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.training import Model
+from penstock._src.models.pipelining import schedule as schedules
+from penstock._src.models.pipelining.cut import Piece, cut
+from penstock._src.models.pipelining.runner import StageOf, Step
 from penstock._src.ops.registry import get
 from penstock._src.training.train.gradient_sums import added
 

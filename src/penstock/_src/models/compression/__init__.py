@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.models.distribute.compression.codec import Codec, NoCompression, as_codec
-from penstock._src.models.distribute.compression.optimizer import CompressedOptimizer
-from penstock._src.models.distribute.compression.precision import Bfloat16, Float16
-from penstock._src.models.distribute.compression.quantize import Int8, OneBit, Ternary
-from penstock._src.models.distribute.compression.sparsify import Threshold, TopK
+from penstock._src.models.compression.codec import Codec, NoCompression, as_codec
+from penstock._src.models.compression.keras_optimizer import CompressedKerasOptimizer
+from penstock._src.models.compression.optimizer import CompressedOptimizer
+from penstock._src.models.compression.precision import Bfloat16, Float16
+from penstock._src.models.compression.quantize import Int8, OneBit, Ternary
+from penstock._src.models.compression.sparsify import Threshold, TopK
 from penstock._src.training.train.optimizer import Optimizer
 
 __all__ = ["Bfloat16", "Codec", "CompressedOptimizer", "Float16", "Int8", "NoCompression", "OneBit", "Ternary", "Threshold",
@@ -28,5 +29,4 @@ def compress(optimizer: Any, codec: Any, **options: Any) -> Any:
     """
     if isinstance(optimizer, Optimizer):
         return CompressedOptimizer(optimizer, codec, **options)
-    from penstock._src.models.distribute.compression.keras_optimizer import CompressedKerasOptimizer
     return CompressedKerasOptimizer(optimizer, codec, **options)

@@ -15,7 +15,7 @@ from typing import Any
 from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context
 from penstock._src.graph.scopes import device
-from penstock._src.models.distribute.pipelining import schedule as schedules
+from penstock._src.models.pipelining import schedule as schedules
 from penstock._src.ops.registry import get
 from penstock._src.training.train.gradient_sums import added
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.models.distribute.compression.memory import LEAST, Compressor
+from penstock._src.models.compression.memory import LEAST, Compressor
 from penstock._src.ops.core import group
 from penstock._src.training.train.optimizer import Optimizer
 from penstock._src.training.train.optimizer_around import OptimizerAround

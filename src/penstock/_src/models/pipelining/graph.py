@@ -19,7 +19,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.gradients import gradients
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import control_dependencies, device, name_scope
-from penstock._src.models.distribute.pipelining import schedule as schedules
+from penstock._src.models.pipelining import schedule as schedules
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.collections import trainable_variables

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph import context
-from penstock._src.models.distribute.compression.codec import described
-from penstock._src.models.distribute.compression.memory import LEAST, Compressor
+from penstock._src.models.compression.codec import described
+from penstock._src.models.compression.memory import LEAST, Compressor
 from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers.around import OptimizerAround
 from penstock._src.models.keras.optimizers.optimizer import Optimizer

@@ -19,7 +19,7 @@ from penstock._src.graph import context, scopes
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import init_scope, name_scope
-from penstock._src.models.distribute.compression.codec import Codec, NoCompression, as_codec, flat, number_of_bytes, static_size
+from penstock._src.models.compression.codec import Codec, NoCompression, as_codec, flat, number_of_bytes, static_size
 from penstock._src.models.distribute.encoding import Encoding, with_encoding
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization

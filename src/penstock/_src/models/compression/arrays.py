@@ -19,7 +19,7 @@ from penstock._src.eager.function import Function
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
 from penstock._src.graph.type_spec import TensorSpec
-from penstock._src.models.distribute.compression.codec import as_codec
+from penstock._src.models.compression.codec import as_codec
 
 
 class ArrayCodec:

@@ -4,9 +4,9 @@
 `cut.py`, `runner.py` and `model.py` make one of a Keras model. `parallel_layers.py` has layers whose weights are on several
 devices. docs/pipelining.md shows both.
 """
-from penstock._src.models.distribute.pipelining.graph import pipelined_gradients
-from penstock._src.models.distribute.pipelining.model import PipelineModel
-from penstock._src.models.distribute.pipelining.parallel_layers import (
+from penstock._src.models.pipelining.graph import pipelined_gradients
+from penstock._src.models.pipelining.model import PipelineModel
+from penstock._src.models.pipelining.parallel_layers import (
     ColumnParallelDense,
     RowParallelDense,
     VocabularyParallelEmbedding,

@@ -5,10 +5,8 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.models.distribute.contexts import get_strategy, in_cross_replica_context
-from penstock._src.models.distribute.reduce_op import ReduceOp
 from penstock._src.models.keras.losses.reduction import compute_weighted_loss
 from penstock._src.ops.registry import get
 
@@ -44,15 +42,6 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
         if divisor is not None:
             found = get("DivNoNan")(found, get("Cast")(convert(divisor), DstT=found.dtype))
     return found
-
-
-@export(v1=["distribute.get_loss_reduction"])
-def get_loss_reduction() -> ReduceOp:
-    """How the losses of replicas are put together: by their mean in an estimator, unless the last loss was a sum."""
-    if not get_strategy()._scale_loss_for_estimator:
-        return ReduceOp.SUM
-    last = getattr(context.current_graph(), "_last_loss_reduction", None)
-    return ReduceOp.SUM if last in ("sum", "weighted_sum") else ReduceOp.MEAN
 
 
 @export("nn.scale_regularization_loss")
