@@ -20,7 +20,7 @@ from penstock._src.graph import context
 from penstock._src.graph.strategies import active_strategy
 from penstock._src.graph.trackable import Trackable, no_automatic_dependency_tracking
 from penstock._src.models.distribute.contexts import default_frame
-from penstock._src.models.keras.engine import epochs
+from penstock._src.models.keras.engine import epochs as epoch_loops
 from penstock._src.models.keras.engine.compiled import Compiled, LossContainer, MetricsContainer
 from penstock._src.models.keras.engine.data_adapter import (
     Layout,
@@ -453,7 +453,7 @@ class Model(Saved, Network):
 
         >>> history = model.fit(x, y, batch_size=32, epochs=5, validation_split=0.1)
         """
-        return epochs.fit(self, x=x, y=y, batch_size=batch_size, epochs=epochs, verbose=verbose, callbacks=callbacks,
+        return epoch_loops.fit(self, x=x, y=y, batch_size=batch_size, epochs=epochs, verbose=verbose, callbacks=callbacks,
                          validation_split=validation_split, validation_data=validation_data, shuffle=shuffle,
                          class_weight=class_weight, sample_weight=sample_weight, initial_epoch=initial_epoch,
                          steps_per_epoch=steps_per_epoch, validation_steps=validation_steps, validation_freq=validation_freq,
@@ -463,14 +463,14 @@ class Model(Saved, Network):
                  steps: int | None = None, callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
                  use_multiprocessing: bool = False, return_dict: bool = False, **kwargs: Any) -> Any:
         """The loss and the metrics on data."""
-        return epochs.evaluate(self, x=x, y=y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, steps=steps,
+        return epoch_loops.evaluate(self, x=x, y=y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, steps=steps,
                               callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
                               use_multiprocessing=use_multiprocessing, return_dict=return_dict, **kwargs)
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: Any = 0, steps: int | None = None, callbacks: Any = None,
                 max_queue_size: int = 10, workers: int = 1, use_multiprocessing: bool = False) -> Any:
         """The outputs for data, as arrays."""
-        return epochs.predict(self, x=x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks,
+        return epoch_loops.predict(self, x=x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks,
                              max_queue_size=max_queue_size, workers=workers, use_multiprocessing=use_multiprocessing)
 
     def fit_generator(self, generator: Any, steps_per_epoch: int | None = None, epochs: int = 1, verbose: Any = 1,
