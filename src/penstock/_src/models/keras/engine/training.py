@@ -463,8 +463,8 @@ class Model(Saved, Network):
                  steps: int | None = None, callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
                  use_multiprocessing: bool = False, return_dict: bool = False, **kwargs: Any) -> Any:
         """The loss and the metrics on data."""
-        return epoch_loops.evaluate(self, x=x, y=y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, steps=steps,
-                              callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
+        return epoch_loops.evaluate(self, x=x, y=y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight,
+                                    steps=steps, callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
                               use_multiprocessing=use_multiprocessing, return_dict=return_dict, **kwargs)
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: Any = 0, steps: int | None = None, callbacks: Any = None,
@@ -513,16 +513,16 @@ class Model(Saved, Network):
         self._assert_compile_was_called()
         if reset and self._compiled.built:
             self.reset_metrics()
-        logs = epochs.one_batch(self, mode, x, y, weights, class_weight)
-        return logs if as_dict else epochs.listed(self, logs)
+        logs = epoch_loops.one_batch(self, mode, x, y, weights, class_weight)
+        return logs if as_dict else epoch_loops.listed(self, logs)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for one batch."""
-        batch = epochs.ready(make_batch(self, x, None, None, training=False))
+        batch = epoch_loops.ready(make_batch(self, x, None, None, training=False))
         outputs = self._step("predict", *batch)(batch.flat)
         outputs = outputs if isinstance(outputs, list) and not context.executing_eagerly() else nest.flatten(outputs)
         found = [np.asarray(o.numpy() if hasattr(o, "_value") else o) for o in outputs]
-        return epochs.as_outputs(self, found)
+        return epoch_loops.as_outputs(self, found)
 
     _object_identifier = property(lambda self: "_tf_keras_model")
 
