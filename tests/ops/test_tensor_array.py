@@ -219,3 +219,20 @@ def test_the_length_of_a_stack_is_known_after_writes():
         assert out.shape.as_list() == [3, 2]
         return out
     np.testing.assert_array_equal(stacked().numpy(), [[1, 2], [0, 0], [0, 0]])
+
+
+def test_set_item_may_grow_a_list():
+    """As graphs of TensorFlow 2.x write to arrays of dynamic size; the gradient has the size that the list had before."""
+    raw = penstock.raw_ops
+    first, last = penstock.constant([1.0, 2.0]), penstock.constant([3.0, 4.0])
+    with penstock.GradientTape() as tape:
+        tape.watch([first, last])
+        items = raw.TensorListReserve(element_shape=[2], num_elements=1, element_dtype=penstock.float32)
+        items = raw.TensorListSetItem(input_handle=items, index=0, item=first)
+        items = raw.TensorListSetItem(input_handle=items, index=2, item=last, resize_if_index_out_of_bounds=True)
+        stacked = raw.TensorListStack(input_handle=items, element_shape=[2], element_dtype=penstock.float32)
+        total = penstock.reduce_sum(stacked * [[1.0], [10.0], [100.0]])
+    assert stacked.numpy().tolist() == [[1, 2], [0, 0], [3, 4]]
+    assert [g.numpy().tolist() for g in tape.gradient(total, [first, last])] == [[1, 1], [100, 100]]
+    with pytest.raises(penstock.errors.InvalidArgumentError):
+        raw.TensorListSetItem(input_handle=items, index=3, item=last)

@@ -320,7 +320,8 @@ push_back_batch = op("TensorListPushBackBatch", "input_handles: variant, tensor:
 pop_back = op("TensorListPopBack", "input_handle: variant, element_shape: int32 -> output_handle: variant, "
               "tensor: element_dtype", _T)
 get_item = op("TensorListGetItem", "input_handle: variant, index: int32, element_shape: int32 -> item: element_dtype", _T)
-set_item = op("TensorListSetItem", "input_handle: variant, index: int32, item: element_dtype -> output_handle: variant", _T)
+set_item = op("TensorListSetItem", "input_handle: variant, index: int32, item: element_dtype -> output_handle: variant",
+              "element_dtype: type, resize_if_index_out_of_bounds: bool = False")
 resize = op("TensorListResize", "input_handle: variant, size: int32 -> output_handle: variant", stateful=True)
 concat_lists = op("TensorListConcatLists", "input_a: variant, input_b: variant -> output: variant", _T).no_gradient()
 scatter_into = op("TensorListScatterIntoExistingList",
@@ -465,7 +466,9 @@ def _get_item_kernel(input_handle, index, element_shape, *, element_dtype):
 
 
 @set_item.kernel
-def _set_item_kernel(input_handle, index, item, *, element_dtype):
+def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_index_out_of_bounds):
+    if resize_if_index_out_of_bounds and int(index) >= _list(input_handle).size:
+        input_handle = _resize_kernel(input_handle, int(index) + 1)
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
     target = _typed(_list(input_handle), element_dtype)
     _fits(target, item)
@@ -659,7 +662,10 @@ def _get_item_gradient(op, grad):
 def _set_item_gradient(op, grad):
     _, index, item = op.inputs
     item_grad = get_item(grad, index, _shape_of(item), element_dtype=item.dtype.base_dtype)
-    return set_item(grad, index, get("ZerosLike")(item)), None, item_grad
+    rest = set_item(grad, index, get("ZerosLike")(item))
+    if op.get_attr("resize_if_index_out_of_bounds"):
+        rest = resize(rest, length(op.inputs[0]))
+    return rest, None, item_grad
 
 
 @resize.gradient
