@@ -122,7 +122,8 @@ def test_walks_are_short_and_never_return():
     """Each walk has at most ten files, all of them in the tree, none of them twice."""
     walks = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Walks\n")[1].split("\n## ")[0].split("\n### ")[1:]
     assert [w.split("\n")[0] for w in walks] == ["One `session.run`", "One eager op with a tape", "One `tf.function`",
-                                                 "One distributed step", "One `fit`", "One `save`"]
+                                                 "One distributed step", "One `fit`", "One `save`",
+                                                 "One request to `penstock serve`"]
     for walk in walks:
         files = re.findall(r"^\d+\. `([\w/]+\.py)`: ", walk, re.M)
         assert 4 <= len(files) <= 10 and len(set(files)) == len(files), walk

@@ -82,7 +82,7 @@ def _add_field(message: Any, text: str, package: str) -> Any:
         field.type = getattr(_FieldType, f"TYPE_{kind.upper()}")
     else:
         field.type = _FieldType.TYPE_MESSAGE
-        field.type_name = "." + (kind if kind.startswith("tensorboard.") else f"{package}.{kind}")
+        field.type_name = "." + (kind if kind.startswith(("tensorboard.", "google.")) else f"{package}.{kind}")
     return field
 
 

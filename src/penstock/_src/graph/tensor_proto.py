@@ -337,6 +337,22 @@ def _write(proto: TensorProto, array: np.ndarray, dtype: DType, complete: bool) 
         getattr(proto, field).extend(_as_field(flat, view).tolist())
 
 
+def listed_proto(array: np.ndarray) -> TensorProto:
+    """A TensorProto with every element in the field of its type, which clients in other languages read directly."""
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    array, dtype = array_of(array)
+    proto = TensorProto(dtype=dtype.enum, tensor_shape=as_shape(array.shape).as_proto())
+    tag = {dtypes.float32: b"\x2a", dtypes.float64: b"\x32"}.get(dtype)          # fields 5 and 6, packed
+    if tag is None:
+        _write(proto, array, dtype, False)
+    elif array.size:
+        if array.nbytes >= _MAX_CONTENT:
+            raise ValueError("Cannot create a tensor proto whose content is larger than 2GB.")
+        content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        proto.MergeFromString(tag + _varint(len(content)) + content)             # the wire format is the array's
+    return proto
+
+
 _FIELDS = {
     dtypes.float16: "half_val", dtypes.bfloat16: "half_val", dtypes.float32: "float_val",
     dtypes.float64: "double_val", dtypes.int64: "int64_val", dtypes.uint32: "uint32_val",
@@ -417,14 +433,16 @@ def _raw(proto: TensorProto, dtype: DType, size: int) -> np.ndarray:
 
 def strings_content(items: list[bytes]) -> bytes:
     """Strings as raw content: their lengths (as varints), then their bytes."""
+    return b"".join([*(_varint(len(item)) for item in items), *items])
+
+
+def _varint(n: int) -> bytes:
     out = bytearray()
-    for item in items:
-        n = len(item)
-        while n > 127:
-            out.append(n & 127 | 128)
-            n >>= 7
-        out.append(n)
-    return bytes(out) + b"".join(items)
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
 
 
 def _strings_of_content(content: bytes, size: int) -> np.ndarray:

@@ -1,0 +1,262 @@
+"""Run by real TensorFlow: writes the SavedModels of test_serving.py, with requests and TensorFlow's answers.
+
+    python serving_tf.py FOLDER
+
+Each model lies in FOLDER/NAME/1; FOLDER/NAME.npz has, for request i, `i/in/KEY` and `i/out/KEY`, and `i/signature`.
+"""
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+FOLDER = sys.argv[1]
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def texts(*words):
+    return np.array([w.encode() if isinstance(w, str) else w for w in words], object)
+
+
+def path_of(name):
+    return os.path.join(FOLDER, name, "1")
+
+
+def record(name, requests):
+    """Runs the requests, given as (signature, {input: value}), and keeps both sides."""
+    loaded, found = tf.saved_model.load(path_of(name)), {}
+    for i, (signature, inputs) in enumerate(requests):
+        answer = loaded.signatures[signature](**{k: tf.constant(v) for k, v in inputs.items()})
+        found[f"{i}/signature"] = np.array(signature)
+        for kind, values in (("in", inputs), ("out", {k: v.numpy() for k, v in answer.items()})):
+            found.update({f"{i}/{kind}/{k}": np.asarray(v) for k, v in values.items()})
+    np.savez(os.path.join(FOLDER, f"{name}.npz"), **found)
+
+
+def example(**features):
+    kinds = {bytes: "bytes_list", float: "float_list", int: "int64_list"}
+    made = tf.train.Example()
+    for key, values in features.items():
+        getattr(made.features.feature[key], kinds[type(values[0])]).value.extend(values)
+    return made.SerializeToString()
+
+
+def signatures():
+    class Model(tf.Module):
+        def __init__(self):
+            self.w = tf.Variable(floats(3, 2))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([], tf.float32, "scale")])
+        def scaled(self, x, scale):
+            return {"y": x @ self.w * scale, "norm": tf.norm(x, axis=1)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, "ids"), tf.TensorSpec([None], tf.bool, "keep")])
+        def chosen(self, ids, keep):
+            return {"ids": tf.where(keep, ids * 2, -ids), "half": tf.cast(ids, tf.float64) / 2, "small": tf.cast(ids, tf.uint8)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("signatures"), {"serving_default": model.scaled, "chosen": model.chosen})
+    record("signatures", [("serving_default", {"x": floats(4, 3), "scale": np.float32(2.5)}),
+                          ("chosen", {"ids": np.array([1, -7, 1 << 40]), "keep": np.array([True, False, True])})])
+
+
+def strings():
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+        def __call__(self, text):
+            return {"upper": tf.strings.upper(text, "utf-8"), "length": tf.strings.length(text),
+                    "raw_bytes": tf.strings.join([text, b"\xff\x00"]), "number": tf.strings.to_hash_bucket_fast(text, 97)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("strings"), {"serving_default": model.__call__})
+    record("strings", [("serving_default", {"text": texts("one", "zwölf", "", "x" * 300)})])
+
+
+def ragged():
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+        def words(self, text):
+            words = tf.strings.split(text)
+            sizes = words.row_lengths()
+            return {"count": sizes, "longest": tf.reduce_max(tf.strings.length(words), axis=1),
+                    "dense": words.to_tensor(b"-"), "joined": tf.strings.reduce_join(words, axis=1, separator="_")}
+
+        @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32)])
+        def sums(self, values):
+            return {"sum": tf.reduce_sum(values, axis=1), "mean": tf.reduce_mean(values, axis=1)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("ragged"), {"serving_default": model.words, "sums": model.sums})
+    values = tf.ragged.constant([[1.0, 2.0], [3.0], [4.0, 5.0, 6.5]])
+    names = sorted(tf.saved_model.load(path_of("ragged")).signatures["sums"].structured_input_signature[1])
+    parts = {"values": values.values.numpy(), "values_1": values.row_splits.numpy()}
+    record("ragged", [("serving_default", {"text": texts("a bb ccc", "dddd", "e f g h")}),
+                      ("sums", {n: parts["values" if i == 0 else "values_1"] for i, n in enumerate(names)})])
+
+
+def examples():
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def __call__(self, examples):
+            parsed = tf.io.parse_example(examples, {
+                "x": tf.io.FixedLenFeature([2], tf.float32), "n": tf.io.FixedLenFeature([], tf.int64, 5),
+                "tags": tf.io.VarLenFeature(tf.string), "r": tf.io.RaggedFeature(tf.int64)})
+            tags = tf.sparse.to_dense(parsed["tags"], b"")
+            return {"y": tf.reduce_sum(parsed["x"], 1) * tf.cast(parsed["n"], tf.float32), "tags": tags,
+                    "total": tf.reduce_sum(parsed["r"], axis=1)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("examples"), {"serving_default": model.__call__})
+    record("examples", [("serving_default", {"examples": texts(
+        example(x=[1.0, 2.0], n=[3], tags=[b"a", b"bc"], r=[1, 2, 3]), example(x=[0.5, -1.0]),
+        example(x=[4.0, 4.0], tags=[b"z"], r=[9]))})])
+
+
+def tables():
+    vocabulary = os.path.join(FOLDER, "words.txt")
+    with open(vocabulary, "w") as file:
+        file.write("\n".join(["the", "cat", "sat", "on", "mat"]))
+
+    class Model(tf.Module):
+        def __init__(self):
+            self.ids = tf.lookup.StaticVocabularyTable(tf.lookup.TextFileInitializer(
+                vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), 3)
+            self.names = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
+                tf.constant([0, 1, 2], tf.int64), tf.constant(["zero", "one", "two"])), "?")
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")])
+        def __call__(self, words):
+            ids = self.ids.lookup(words)
+            return {"ids": ids, "names": self.names.lookup(ids)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("tables"), {"serving_default": model.__call__})
+    record("tables", [("serving_default", {"words": texts("the", "dog", "sat", "mat").reshape(2, 2)})])
+
+
+def control_flow():
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "n"), tf.TensorSpec([None, 4], tf.float32, "x")])
+        def __call__(self, n, x):
+            steps = tf.zeros_like(n)
+            current = n
+            while tf.reduce_any(current > 1):
+                current = tf.where(current <= 1, current, tf.where(current % 2 == 0, current // 2, 3 * current + 1))
+                steps += tf.cast(current != 1, tf.int32)
+            array = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+            for i in tf.range(4):
+                if tf.reduce_sum(x[:, i]) > 0:
+                    array = array.write(i, x[:, i] * 2)
+                else:
+                    array = array.write(i, -x[:, i])
+            mapped = tf.map_fn(lambda row: tf.cond(row[0] > 0, lambda: tf.reduce_max(row), lambda: tf.reduce_min(row)), x)
+            return {"steps": steps, "columns": tf.transpose(array.stack()), "mapped": mapped}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("control_flow"), {"serving_default": model.__call__})
+    record("control_flow", [("serving_default", {"n": np.array([6, 27, 1], np.int32), "x": floats(3, 4)}),
+                            ("serving_default", {"n": np.array([97], np.int32), "x": floats(1, 4)})])
+
+
+def session_graph():
+    """A graph of 1.x with reference variables: predict, classify and regress over serialized examples."""
+    utils = v1.saved_model.utils.build_tensor_info
+    with v1.Graph().as_default(), v1.Session() as sess:
+        serialized = v1.placeholder(tf.string, [None], "tf_example")
+        x = v1.io.parse_example(serialized, {"x": tf.io.FixedLenFeature([2], tf.float32)})["x"]
+        w = v1.get_variable("w", initializer=floats(2, 3), use_resource=False)
+        logits = v1.nn.bias_add(x @ w, v1.get_variable("b", initializer=floats(3), use_resource=False))
+        scores, order = tf.nn.top_k(tf.nn.softmax(logits), 3)
+        table = v1.lookup.index_to_string_table_from_tensor(["cat", "dog", "emu"]) if hasattr(
+            v1.lookup, "index_to_string_table_from_tensor") else None
+        names = table.lookup(tf.cast(order, tf.int64)) if table is not None else tf.gather(["cat", "dog", "emu"], order)
+        value = tf.reduce_sum(logits, 1, keepdims=True)
+        dense = v1.placeholder_with_default(x, [None, 2], "x")
+        sess.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        make = v1.saved_model.signature_def_utils.build_signature_def
+        methods = v1.saved_model.signature_constants
+        builder = v1.saved_model.Builder(path_of("session_graph"))
+        builder.add_meta_graph_and_variables(sess, [v1.saved_model.tag_constants.SERVING], {
+            "classify": make({"inputs": utils(serialized)}, {"classes": utils(names), "scores": utils(scores)},
+                             methods.CLASSIFY_METHOD_NAME),
+            "regress": make({"inputs": utils(serialized)}, {"outputs": utils(value)}, methods.REGRESS_METHOD_NAME),
+            "serving_default": make({"x": utils(dense)}, {"y": utils(dense @ w), "twice": utils(dense * 2)},
+                                    methods.PREDICT_METHOD_NAME),
+        }, main_op=v1.tables_initializer())
+        builder.save()
+    rows = texts(example(x=[1.0, 2.0]), example(x=[-0.5, 3.0]))
+    record("session_graph", [("serving_default", {"x": floats(5, 2)}), ("classify", {"inputs": rows}),
+                             ("regress", {"inputs": rows})])
+
+
+def keras_model():
+    tf.keras.utils.set_random_seed(3)
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([layers.Input((12, 12, 3)), layers.Conv2D(8, 3, activation="relu"), layers.BatchNormalization(),
+                                 layers.MaxPooling2D(), layers.Flatten(), layers.Dense(5, activation="softmax")])
+    model.export(path_of("keras"), verbose=False)
+    name = next(iter(tf.saved_model.load(path_of("keras")).signatures["serving_default"].structured_input_signature[1]))
+    record("keras", [("serving_default", {name: floats(3, 12, 12, 3)})])
+
+
+def recurrent():
+    tf.keras.utils.set_random_seed(4)
+    layers = tf.keras.layers
+    ids, extra = tf.keras.Input((None,), dtype="int32", name="ids"), tf.keras.Input((2,), name="extra")
+    hidden = layers.Bidirectional(layers.LSTM(6))(layers.Embedding(50, 8, mask_zero=True)(ids))
+    out = layers.Dense(3, name="scores")(layers.Concatenate()([hidden, extra]))
+    tf.keras.Model([ids, extra], out).export(path_of("recurrent"), verbose=False)
+    record("recurrent", [("serving_default", {"ids": np.array([[3, 4, 5, 0], [9, 0, 0, 0]], np.int32), "extra": floats(2, 2)})])
+
+
+def bert():
+    """A small encoder as in BERT: three inputs, attention with a mask, pooled and sequence outputs."""
+    width, heads, layers, length = 32, 4, 2, 16
+
+    class Encoder(tf.Module):
+        def __init__(self):
+            self.words, self.kinds = tf.Variable(floats(100, width) * 0.1), tf.Variable(floats(2, width) * 0.1)
+            self.places = tf.Variable(floats(length, width) * 0.1)
+            self.layers = [{n: tf.Variable(floats(*s) * 0.1) for n, s in {
+                "qkv": (width, 3 * width), "out": (width, width), "up": (width, 4 * width), "down": (4 * width, width),
+                "g1": (width,), "b1": (width,), "g2": (width,), "b2": (width,)}.items()} for _ in range(layers)]
+            self.pool = tf.Variable(floats(width, width) * 0.1)
+
+        def normalized(self, x, gain, bias):
+            mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+            return (x - mean) * tf.math.rsqrt(variance + 1e-6) * (1 + gain) + bias
+
+        def attention(self, x, mask, layer):
+            batch, steps = tf.shape(x)[0], tf.shape(x)[1]
+            parts = tf.reshape(x @ layer["qkv"], [batch, steps, 3, heads, width // heads])
+            q, k, v = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+            scores = tf.matmul(q, k, transpose_b=True) / np.sqrt(width // heads) + mask
+            return tf.reshape(tf.transpose(tf.nn.softmax(scores) @ v, [0, 2, 1, 3]), [batch, steps, width]) @ layer["out"]
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, n)
+                                      for n in ("input_word_ids", "input_mask", "input_type_ids")])
+        def __call__(self, input_word_ids, input_mask, input_type_ids):
+            x = tf.gather(self.words, input_word_ids) + tf.gather(self.kinds, input_type_ids)
+            x += self.places[:tf.shape(x)[1]]
+            mask = (1.0 - tf.cast(input_mask[:, None, None, :], tf.float32)) * -10000.0
+            for layer in self.layers:
+                x = self.normalized(x + self.attention(x, mask, layer), layer["g1"], layer["b1"])
+                x = self.normalized(x + tf.nn.gelu(x @ layer["up"]) @ layer["down"], layer["g2"], layer["b2"])
+            return {"pooled_output": tf.tanh(x[:, 0] @ self.pool), "sequence_output": x}
+
+    model = Encoder()
+    tf.saved_model.save(model, path_of("bert"), {"serving_default": model.__call__})
+    ids = RNG.integers(0, 100, (2, length)).astype(np.int32)
+    mask = (np.arange(length) < np.array([[length], [9]])).astype(np.int32)
+    record("bert", [("serving_default", {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)})])
+
+
+for make in (signatures, strings, ragged, examples, tables, control_flow, session_graph, keras_model, recurrent, bert):
+    make()
