@@ -321,7 +321,7 @@ def spectrogram(tf):
     def features(sound):
         power = tf.abs(tf.signal.stft(sound, 256, 128)) ** 2
         logs = tf.math.log(tf.einsum("btf,fm->btm", power, mel) + 1e-6)
-        turned = tf.einsum("btm,bmn->btn", logs, w)
+        turned = 0.01 * tf.einsum("btm,bmn->btn", logs, w)
         cov = tf.einsum("btm,btn->bmn", turned, turned) + tf.eye(40)
         return tf.reduce_sum(tf.linalg.solve(cov, w)) + tf.reduce_mean(tf.signal.mfccs_from_log_mel_spectrograms(logs))
     return lambda: float(features(sound))

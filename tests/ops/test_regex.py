@@ -79,3 +79,17 @@ def test_pattern_as_tensor():
             assert sess.run(out, {t: "a?b"}).tolist() == [True, True]
             with pytest.raises(tf.errors.InvalidArgumentError, match="scalar"):
                 sess.run(out, {t: ["a"]})
+
+
+TEXTS = [b"", b"one two", b"\xff raw", b"caf\xc3\xa9 \xe2\x82", b"a\nb", b"x1y22z", b"two", b"1"]
+
+
+@pytest.mark.parametrize("pattern", [rb"[^a-z]", rb"\d+", rb".", rb"o|tw", rb"\bt\w", rb"^.", rb".$", rb"(?m)^\w", rb"[a-z]*",
+                                     rb"\s+", rb"\W+", rb"[xyz]+?", rb"[a-m\n]+", rb"(?s).+", rb"\xc3\xa9", rb"(a+)+b"])
+@pytest.mark.parametrize("rewrite", [b"", b"-", b"\\\\", b"<\\0>", b"\xff", b"\\\\1"])
+def test_many_texts_are_replaced_as_each_one(pattern, rewrite):
+    compiled = re2.compiled(pattern)
+    for texts in (TEXTS, [t for t in TEXTS if b"\xff" not in t], [t for t in TEXTS if t.isascii()], TEXTS[1:2], []):
+        for everywhere in (True, False):
+            wanted = [compiled.replace(t, re2.Rewrite(rewrite), everywhere) for t in texts]
+            assert compiled.replace_all(texts, re2.Rewrite(rewrite), everywhere) == wanted

@@ -34,6 +34,13 @@ def test_numbers_out_of_range():
     assert tf.strings.to_number("2147483647", tf.int32).numpy() == 2 ** 31 - 1
     with pytest.raises(Invalid):
         tf.strings.to_number("2147483648", tf.int32)
+    numbers = tf.strings.to_number(["12", "-0034", "+7", "999999999999999999"], tf.int64)
+    assert numbers.numpy().tolist() == [12, -34, 7, 10 ** 18 - 1]
+    assert tf.strings.to_number(["1.5", "-2", "+0.25"]).numpy().tolist() == [1.5, -2.0, 0.25]
+    assert tf.strings.to_number(tf.constant([], tf.string), tf.int32).shape == [0]
+    for text in ("1_0", "1\n2", "", "0x10"):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            tf.strings.to_number(["1", text], tf.int32)
     assert tf.strings.to_number(["1e400", "-0x1p3"]).numpy().tolist() == [np.inf, -8]
 
 

@@ -6,7 +6,7 @@ The kernels of the array families are written once on top of these. Nothing here
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,17 @@ def dims_of(x: Any) -> tuple[int, ...]:
 def ints(x: Any) -> list[int]:
     """The elements of an integer tensor (a scalar counts as one element)."""
     return x.reshape(-1).tolist()
+
+
+_NUMPY = {torch.int64: np.int64, torch.int32: np.int32, torch.bool: np.bool_, torch.float32: np.float64,
+          torch.float64: np.float64}
+
+
+def vector(values: Iterable, count: int, dtype: torch.dtype) -> torch.Tensor:
+    """`count` Python numbers as a tensor: for many of them several times as fast as torch.tensor."""
+    if dtype not in _NUMPY:
+        return torch.tensor(list(values), dtype=dtype)
+    return torch.from_numpy(np.fromiter(values, _NUMPY[dtype], count)).to(dtype)       # what is too large becomes infinite
 
 
 def show(dims: Sequence[int]) -> str:

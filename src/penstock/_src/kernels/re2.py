@@ -20,6 +20,7 @@ from penstock._src.kernels.re2_syntax import At, Chars, Choice, Group, Ranges, R
 
 _LONG_LOOP = 10           # repeats, of nested loops together, from which on ambiguity inside them is taken for dangerous
 _MAX_PROGRAM = 50_000
+_BETWEEN = b"\xff"         # what stands between texts that are matched as one: no set has it, and UTF-8 has no such byte
 
 
 def decode(text: bytes) -> str:
@@ -38,7 +39,10 @@ class Pattern:
     def __init__(self, pattern: bytes):
         tree, self.groups = parse(pattern)
         self._never_empty = _shortest(tree) > 0
-        self._engine: Any = _Automaton(tree, self.groups) if _ambiguous(tree) else _python(pattern, tree)
+        ambiguous = _ambiguous(tree)
+        self._alone = _one_set(tree)
+        self._local = self._never_empty and not ambiguous and not _anchored(tree)
+        self._engine: Any = _Automaton(tree, self.groups) if ambiguous else _python(pattern, tree)
 
     def full_match(self, text: bytes) -> bool:
         """Whether the whole text matches."""
@@ -53,6 +57,16 @@ class Pattern:
         if self._never_empty and isinstance(self._engine, re.Pattern):
             return encode(self._engine.sub(rewrite, plain, 0 if everywhere else 1))
         return encode(self._replace_step_by_step(plain, rewrite, everywhere))
+
+    def replace_all(self, texts: list[bytes], rewrite: Rewrite, everywhere: bool) -> list[bytes]:
+        """`replace` for many texts: as one text, where no match can reach from one into the next."""
+        joined = _BETWEEN.join(texts)
+        if everywhere and self._alone is not None and not rewrite.parts and b"".join(texts).isascii():
+            return joined.translate(None, self._alone).split(_BETWEEN) if texts else []
+        plain = rewrite.plain(len(joined))
+        if plain is None or not (everywhere and len(texts) > 1 and self._local) or joined.count(_BETWEEN) != len(texts) - 1:
+            return [self.replace(text, rewrite, everywhere) for text in texts]
+        return encode(self._engine.sub(plain.replace("\\", r"\\"), decode(joined))).split(_BETWEEN)
 
     def _replace_step_by_step(self, text: str, rewrite: Rewrite, everywhere: bool) -> str:
         """An empty match counts only where the match before it did not end."""
@@ -98,6 +112,12 @@ class Rewrite:
         self.highest = max((p for p in self.parts if isinstance(p, int)), default=0)
         self._made = 0
 
+    def plain(self, length: int) -> str | None:
+        """What every match becomes, if that does not depend on the match, and texts of that length stay small."""
+        text = "".join(p for p in self.parts if isinstance(p, str))
+        fixed = all(isinstance(p, str) for p in self.parts) and _BETWEEN not in encode(text)
+        return text if fixed and len(text) * length <= strings.MAX_BYTES else None
+
     def __call__(self, match: Any) -> str:
         out = "".join([p if isinstance(p, str) else match.group(p) or "" for p in self.parts])
         self._made += len(out)
@@ -117,6 +137,24 @@ def _shortest(tree: Any) -> int:
     if isinstance(tree, Repeat):
         return tree.low * _shortest(tree.item)
     return _shortest(tree.item) if isinstance(tree, Group) else 0
+
+
+def _one_set(tree: Any) -> bytes | None:
+    """The ASCII characters of a pattern that matches any one of them, or a run of them; None for other patterns."""
+    if isinstance(tree, Repeat) and tree.low == 1 and tree.high is None and tree.greedy:
+        tree = tree.item
+    if not isinstance(tree, Chars):
+        return None
+    return bytes(c for c in range(128) if any(low <= c <= high for low, high in tree.ranges))
+
+
+def _anchored(tree: Any) -> bool:
+    """Whether a match depends on where the text or a line begins or ends."""
+    if isinstance(tree, At):
+        return tree.kind not in ("boundary", "no_boundary")
+    if isinstance(tree, (Sequence, Choice)):
+        return any(map(_anchored, tree.items))
+    return isinstance(tree, (Repeat, Group)) and _anchored(tree.item)
 
 
 # -- Python's engine --------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ once are found by a binary search in sorted keys, which are kept until the table
 """
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from typing import Any
@@ -99,8 +100,8 @@ class Table:
         if isinstance(keys, torch.Tensor) and not self.key_dims and keys.dtype in (torch.int64, torch.int32) \
                 and keys.numel() > _FEW and (self._sorted is not None or keys.numel() * 4 > len(self._rows)):
             return self._search(keys.reshape(-1))
-        get = self._rows.get
-        return torch.tensor([get(k, -1) for k in self._listed(keys)], dtype=torch.int64)
+        listed = self._listed(keys)
+        return arrays.vector(map(self._rows.get, listed, itertools.repeat(-1)), len(listed), torch.int64)
 
     def _search(self, keys: torch.Tensor) -> torch.Tensor:
         if self._sorted is None:

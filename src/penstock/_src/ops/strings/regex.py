@@ -9,7 +9,7 @@ from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph.node import Tensor
-from penstock._src.kernels import strings
+from penstock._src.kernels import arrays, strings
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
 
@@ -58,7 +58,7 @@ def _static_regex_replace_kernel(input, *, pattern, rewrite, replace_global):
 
 def _replaced(input: Any, pattern: bytes, rewrite: bytes, everywhere: bool) -> Any:
     compiled, new = re2.compiled(pattern), re2.Rewrite(rewrite)
-    return strings.each(lambda s: compiled.replace(s, new, everywhere), input)
+    return strings.pack(compiled.replace_all(input.ravel().tolist(), new, everywhere), input.shape)
 
 
 @regex_full_match_op.kernel(device="cpu")
@@ -73,7 +73,7 @@ def _static_regex_full_match_kernel(input, *, pattern):
 
 def _matched(input: Any, pattern: bytes) -> torch.Tensor:
     compiled = re2.compiled(pattern)
-    return torch.tensor([compiled.full_match(s) for s in input.ravel().tolist()], dtype=torch.bool).reshape(input.shape)
+    return arrays.vector(map(compiled.full_match, input.ravel().tolist()), input.size, torch.bool).reshape(input.shape)
 
 
 @export("strings.regex_replace", v1=["regex_replace"])

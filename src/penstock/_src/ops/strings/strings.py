@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import math
 import re
 from typing import Any
@@ -21,7 +22,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
-from penstock._src.kernels import bridge, strings
+from penstock._src.kernels import arrays, bridge, strings
 from penstock._src.kernels.summarize import summarize_ends
 from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
@@ -122,15 +123,34 @@ def parse_int(text: bytes, bits: int) -> int | None:
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
+_PLAIN_INTEGERS = re.compile(rb"(?:[+-]?[0-9]{1,18}\n)*")
+_PLAIN_DECIMALS = re.compile(rb"(?:[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?\n)*")
+
+
+def _numbers(texts: list[bytes], out_type: Any) -> list:
+    """The number that each text spells; None for those that spell none. Plain numbers are checked all at once."""
+    joined = b"\n".join([*texts, b""])
+    one_each = joined.count(b"\n") == len(texts)
+    if out_type.is_floating:
+        if one_each and _PLAIN_DECIMALS.fullmatch(joined):
+            return list(map(float, texts))
+        return [parse_float(s) for s in texts]
+    bits = out_type.size * 8
+    if one_each and _PLAIN_INTEGERS.fullmatch(joined):
+        values = list(map(int, texts))
+        if not values or -(1 << bits - 1) <= min(values) and max(values) < 1 << bits - 1:
+            return values
+    return [parse_int(s, bits) for s in texts]
+
+
 @string_to_number_op.kernel(device="cpu")
 def _string_to_number_kernel(string_tensor, *, out_type):
     flat = string_tensor.ravel().tolist()
-    values = [parse_float(s) for s in flat] if out_type.is_floating else \
-        [parse_int(s, out_type.size * 8) for s in flat]
+    values = _numbers(flat, out_type)
     if None in values:
         raise errors.invalid("StringToNumberOp could not correctly convert string: "
                              f"{strings.show(flat[values.index(None)])}")
-    return torch.tensor(values, dtype=out_type.torch).reshape(string_tensor.shape)
+    return arrays.vector(values, len(values), out_type.torch).reshape(string_tensor.shape)
 
 
 rules.columns.rows[string_to_number_op] = string_to_number_op.kernel_for("cpu")
@@ -249,7 +269,7 @@ string_length_op.shape(lambda input: input)
 @string_length_op.kernel(device="cpu")
 def _string_length_kernel(input, *, unit):
     measure = len if unit == "BYTE" else strings.utf8_length
-    return torch.tensor([measure(s) for s in input.ravel().tolist()], dtype=torch.int32).reshape(input.shape)
+    return arrays.vector(map(measure, input.ravel().tolist()), input.size, torch.int32).reshape(input.shape)
 
 
 rules.columns.rows[string_length_op] = string_length_op.kernel_for("cpu")
@@ -526,11 +546,12 @@ def _rows(input: np.ndarray, what: str) -> list[bytes]:
 
 def _sparse_rows(rows: list[list[bytes]]) -> tuple:
     """Lists of strings as indices, values and shape of a sparse matrix."""
-    lengths = torch.tensor([len(r) for r in rows], dtype=torch.int64)
+    lengths = arrays.vector(map(len, rows), len(rows), torch.int64)
     row = torch.repeat_interleave(torch.arange(len(rows)), lengths)
     column = torch.arange(row.numel()) - torch.repeat_interleave(torch.cumsum(lengths, 0) - lengths, lengths)
     widest = int(lengths.max()) if rows else 0
-    return torch.stack([row, column], 1), strings.pack([s for r in rows for s in r]), torch.tensor([len(rows), widest])
+    values = strings.pack(list(itertools.chain.from_iterable(rows)))
+    return torch.stack([row, column], 1), values, torch.tensor([len(rows), widest])
 
 
 @string_split_op.kernel(device="cpu")
