@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+os.environ["PENSTOCK_VERIFY_PASSES"] = "1"       # before the compiler is imported
+
 import penstock
 from penstock._src.base import modes
 from penstock._src.graph import context

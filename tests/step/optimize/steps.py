@@ -3,7 +3,7 @@ import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock._src.graph.prune import needed
-from penstock._src.step.optimize.step import StepGraph, verify
+from penstock._src.step.ir import StepGraph, verify
 
 
 def step_of(fetches, targets=(), feeds=()):

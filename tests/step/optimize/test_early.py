@@ -1,8 +1,8 @@
 """Ops that hand work to others are moved right behind what they wait for."""
 import penstock.compat.v1 as tf
 from penstock._src.ops.registry import get
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.optimize.early import advance_early
-from penstock._src.step.optimize.step import StepGraph
 
 
 def test_starts_move_forward_and_keep_their_order():

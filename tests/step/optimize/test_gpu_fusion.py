@@ -2,7 +2,7 @@
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock._src.step.optimize import step as steps
+from penstock._src.step import ir as steps
 
 
 def test_gradients_of_bias_and_relu_become_one_op(monkeypatch):

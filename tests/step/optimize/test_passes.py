@@ -4,6 +4,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.kernels import images
+from penstock._src.step.ir import verify
 from penstock._src.step.optimize.arithmetic import simplify_arithmetic
 from penstock._src.step.optimize.common import merge_common
 from penstock._src.step.optimize.dependencies import simplify_dependencies
@@ -11,7 +12,6 @@ from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fuse
 from penstock._src.step.optimize.options import ALL, NONE, options_of
-from penstock._src.step.optimize.step import verify
 
 from .steps import after, both, config, same, step_of
 

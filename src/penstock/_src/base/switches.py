@@ -48,6 +48,8 @@ def _switch(name: str, parse: Callable[[str], T], default: str, group: str, mean
 
 CHECK_NUMERICS = _switch("PENSTOCK_CHECK_NUMERICS", flag, "0", "Debugging",
                          "Check the result of every op, and report the first that contains NaN or infinity. Slow.")
+VERIFY_PASSES = _switch("PENSTOCK_VERIFY_PASSES", flag, "0", "Debugging",
+                        "Check the invariants of a step after every pass of the optimizer, and name the pass that broke one.")
 TIER = _switch("PENSTOCK_TIER", str, "", "Steps",
                "The highest version of a step: 1 (program), 2 (CUDA graph), 3 (compiled); wait: compile before the second run. "
                "Empty: 3 on GPUs, 1 on the host unless jit_compile asks for more.")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.node import Tensor
+from penstock._src.graph.node import Edge, Tensor
 from penstock._src.ops import rules
 
 _FAR = 1000          # ops to look back through
@@ -23,7 +23,7 @@ def elements_of(t: Tensor) -> tuple[Any, tuple | None] | None:
             t = outer
             continue
         found = rule(t._op, t._value_index)
-        if not isinstance(found, Tensor):
+        if not isinstance(found, Edge):
             return found
         t = found
     return None

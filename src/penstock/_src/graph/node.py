@@ -95,8 +95,14 @@ class SymbolicTensor(TensorType, metaclass=_Symbolic):
     """The type of tensors in a graph: every tf.Tensor without a value."""
 
 
+class Edge:
+    """A result of a node: of an Operation of the user's graph (Tensor), or of a node of a step (step/ir.py)."""
+
+    __slots__ = ()
+
+
 @export("Tensor")
-class Tensor(TensorType):
+class Tensor(TensorType, Edge):
     """An output of an operation. Arithmetic, comparison and indexing build more operations.
 
     >>> x = tf.placeholder(tf.float32, [2, None])

@@ -31,7 +31,7 @@ def _const_shape(*, value):
     return tuple(value.shape)
 
 
-# In a step that is compiled: what takes the place of a placeholder whose value is known by then (step/optimize/step.py).
+# In a step that is compiled: what takes the place of a placeholder whose value is known by then (step/ir.py).
 held_op = op("_Held", "-> output: dtype", "dtype: type, value: tensor", stateful=True, per_session=True).no_gradient()
 held_op.kernel(lambda *, value: value)
 rules.devices.anywhere.add(held_op)

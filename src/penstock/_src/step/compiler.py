@@ -18,11 +18,11 @@ from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.step.compile.hoisted import Hoisted, Split, split
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.loops.structured import write_structured
 from penstock._src.step.optimize.inlining import Place
 from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize
-from penstock._src.step.optimize.step import StepGraph
 from penstock._src.step.optimize.variants import Variants
 from penstock._src.step.partition.joined import join
 from penstock._src.step.partition.schedule import is_cut, lanes, ordered

@@ -30,6 +30,7 @@ from penstock._src.step.compile.adapt import adapted
 from penstock._src.step.compile.explain import explained
 from penstock._src.step.compile.filters import arrange_filters
 from penstock._src.step.compile.numbers import tensor_maker
+from penstock._src.step.ir import Node
 from penstock._src.step.runnable import Runnable
 
 _counter = itertools.count()
@@ -82,7 +83,7 @@ def operation_at(frame: types.FrameType) -> Operation | None:
     if program is not None:
         return program.lines.get(frame.f_lineno)
     op = frame.f_locals.get("op") if frame.f_globals.get("__name__") == "penstock._src.execute.dataflow" else None
-    return op if isinstance(op, Operation) else None
+    return op if isinstance(op, (Node, Operation)) else None
 
 
 def no_nan(*values: Any) -> None:

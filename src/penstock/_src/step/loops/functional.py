@@ -34,7 +34,7 @@ _DEEP = 12                   # blocks inside of each other; Python allows twenty
 
 
 def write_loop(test: Any, body: Any, ctx: Any) -> Program | None:
-    """The program of a loop over two optimized functions (optimize.step.StepGraph); None if they are not straight lines."""
+    """The program of a loop over two optimized functions (step/ir.py); None if they are not straight lines."""
     if any(op.opdef.control_flow or op.opdef.blocking for part in (test, body) for op in part.ops):
         return None
     placed = None if test.placed is None and body.placed is None else {**(test.placed or {}), **(body.placed or {})}

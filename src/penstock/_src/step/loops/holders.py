@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock._src.graph.node import Operation
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 _PASSING = ("enter", "switch", "exit")
 

@@ -22,11 +22,11 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.loops.invariants import move_invariants
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import forward_values
-from penstock._src.step.optimize.step import StepGraph
 
 
 def improve_loops(step: StepGraph) -> None:

@@ -12,7 +12,7 @@ from penstock._src.base import dtypes
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 
 def move_invariants(step: StepGraph, frames: Frames) -> bool:

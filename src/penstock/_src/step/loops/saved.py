@@ -14,10 +14,10 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
+from penstock._src.step.ir import StepGraph, Value
 from penstock._src.step.loops.holders import holders
 from penstock._src.step.loops.improve import gradients_of_loops
 from penstock._src.step.optimize.folding import constant
-from penstock._src.step.optimize.step import StepGraph
 
 
 def save_together(step: StepGraph) -> None:
@@ -109,7 +109,7 @@ def _join(maker: Operation, taker: Operation, pairs: list[tuple[Operation, Opera
     (push, pop), *others = pairs
     dims = (len(pairs), *push._inputs[1]._dims)                     # type: ignore[misc]
     kept = [t for t in maker.outputs if t._value_index not in results]
-    whole = Tensor(maker, len(kept), push._inputs[1]._dtype, dims)
+    whole = Value(maker, len(kept), push._inputs[1]._dtype, dims)
     maker.attrs = {**maker.attrs, "plan": maker.attrs["plan"].with_one_result(results), "M": len(kept) + 1}
     for i, t in enumerate(kept):
         t._value_index = i

@@ -21,6 +21,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import find_numbers, may_be_number, sources_of
 from penstock._src.step.compile.program import Program
+from penstock._src.step.ir import Node
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
 
@@ -134,7 +135,7 @@ class _Structured(BlockWriter):
         return self.loops[inner]
 
     def _position(self, item: Any) -> int:
-        return self.place[item] if isinstance(item, Operation) else min(self.place[e] for e in item.frame.enters)
+        return self.place[item] if isinstance(item, Node) else min(self.place[e] for e in item.frame.enters)
 
     def _sorted(self, items: list, frame: Frame, prefer: Callable[[Any], Any] | None = None) -> list:
         """Items in an order in which they can run; of those that can, one with the same `prefer` as the last."""

@@ -12,9 +12,9 @@ from typing import Any
 from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.inlining import function_body, inline_calls
-from penstock._src.step.optimize.step import StepGraph
 
 
 def narrow_loops(step: StepGraph) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.rules import arithmetic as rules
+from penstock._src.step.ir import StepGraph, is_const
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import anchored
-from penstock._src.step.optimize.step import StepGraph, is_const
 
 
 def simplify_arithmetic(step: StepGraph) -> None:

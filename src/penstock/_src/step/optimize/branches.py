@@ -5,7 +5,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import Operation
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 
 def narrow_branches(step: StepGraph) -> None:

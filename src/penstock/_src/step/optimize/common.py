@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 _LARGE = 4096        # bytes of a constant that are worth comparing
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.ir import StepGraph, is_const
 from penstock._src.step.optimize.folding import constant
-from penstock._src.step.optimize.step import StepGraph, is_const
 
 
 def drop_dead_branches(step: StepGraph) -> None:

@@ -6,7 +6,7 @@ there are any. So the gradient of a placeholder, which `tf.tuple` gates other gr
 from __future__ import annotations
 
 from penstock._src.graph.node import Operation
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 _MOST = 16           # edges that one may be replaced by
 _MOST_BITS = 4096    # ops whose having run is kept track of

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from penstock._src.graph.node import Operation
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 
 def advance_early(step: StepGraph) -> None:

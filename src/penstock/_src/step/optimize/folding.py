@@ -15,7 +15,7 @@ from penstock._src.graph.build import group_inputs
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.bridge import to_numpy, to_torch
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph, is_const
+from penstock._src.step.ir import StepGraph, is_const
 
 _LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 
 def forward_values(step: StepGraph) -> None:

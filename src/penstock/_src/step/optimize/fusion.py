@@ -11,7 +11,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph, Value
 
 
 class Fusing:
@@ -119,7 +119,7 @@ def fuse(step: StepGraph) -> None:
     fusing = Fusing(step)
     for op in asked:
         made = rules.fusion.fuse[op.opdef](op, fusing)
-        if isinstance(made, Tensor):
+        if isinstance(made, Value):
             fusing.give(made, op)
         elif made is not None:
             before = {id(fusing.source(t)) for t in op._inputs}

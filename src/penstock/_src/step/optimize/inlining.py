@@ -13,7 +13,7 @@ from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph
+from penstock._src.step.ir import StepGraph
 
 _SMALL = 400                 # ops of a function that is inlined wherever it is called
 _LARGE = 50_000              # ops of a function that is inlined if it is called once

@@ -5,6 +5,8 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+from penstock._src.base import switches
+from penstock._src.step.ir import StepGraph, verify
 from penstock._src.step.loops.improve import improve_body, improve_loops
 from penstock._src.step.loops.saved import save_together
 from penstock._src.step.loops.variables import narrow_loops
@@ -22,7 +24,6 @@ from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.shapes import specialize_shapes
 from penstock._src.step.optimize.small import join_small
-from penstock._src.step.optimize.step import StepGraph
 
 PASSES = (
     ("dependency_optimization", simplify_dependencies),
@@ -38,6 +39,7 @@ PASSES = (
     ("loop_optimization", save_together),
     ("remapping", join_small),
 )
+_VERIFY = switches.VERIFY_PASSES.value()            # tests set it
 _IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}
 
 
@@ -56,6 +58,8 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
     for switch, run in PASSES:
         if getattr(options, switch):
             (_IN_BODIES.get(run, run) if in_loop else run)(step)
+            if _VERIFY:
+                verify(step, run.__name__)
     advance_early(step)
     return step
 

@@ -27,8 +27,8 @@ from penstock._src.graph.prune import needed
 from penstock._src.kernels import pointwise
 from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
 from penstock._src.ops import rules
+from penstock._src.step.ir import StepGraph, is_const
 from penstock._src.step.loops.improve import chooses
-from penstock._src.step.optimize.step import StepGraph, is_const
 
 _LEAST = 2                   # ops that are worth it
 _LARGE = 1 << 14             # elements of arrays that are, outside of loops

@@ -19,9 +19,9 @@ from penstock._src.base.static_shape import Dims, common, merge
 from penstock._src.graph.build import ruled_shapes
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.loops.holders import holders
 from penstock._src.step.loops.saved import take_constants
-from penstock._src.step.optimize.step import StepGraph
 
 _ROUNDS = 8          # then nothing is claimed
 

@@ -20,7 +20,7 @@ import torch
 from penstock._src.base import dtypes, switches
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.optimize.step import StepGraph, is_const
+from penstock._src.step.ir import StepGraph, is_const
 
 _LARGEST = 1024              # elements of a result
 _LEAST = 4                   # ops of a region, more than values that go in and out

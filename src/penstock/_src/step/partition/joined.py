@@ -16,7 +16,7 @@ _ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      #
 
 
 def join(step: Any, placed: dict[Operation, Device], host: Device) -> dict[Operation, Device]:
-    """Adds copies to the ops of a step (step/optimize/step.py), and returns devices for all of them. Control flow has none:
+    """Adds copies to the ops of a step (step/ir.py), and returns devices for all of them. Control flow has none:
     there kernels move what they need."""
     if any(op.opdef.control_flow for op in step.ops):
         return placed

@@ -1,0 +1,257 @@
+"""The intermediate representation of a step: what passes read and change between the user's graph and a program.
+
+A `Node` is an op of a step, a `Value` one of its results, a `StepGraph` the nodes in an order in which they can run, with what
+is fetched, run for its effect, and fed. The user's graph is imported, never touched: each node knows the operation that it
+stands for (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin of the node
+that it replaces.
+
+`print(step)` shows a step as text, one line per node. `verify` checks the invariants; tests run it after every pass.
+The only inputs that may come later in the order than their users are those that go round a loop (`back_edge`).
+"""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.node import Edge, Operation, Tensor
+from penstock._src.graph.prune import needed
+from penstock._src.ops.registry import OpDef, get
+
+_SMALL = 64          # elements of a value that is known beforehand and becomes a constant of the graph
+_numbers = itertools.count()
+
+
+class GraphView:
+    """The user's graph as nodes see it: its functions and settings, with separate caches."""
+
+    def __init__(self, graph: Any):
+        self.original, self.caches = graph, {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+
+class Value(Edge):
+    """A result of a node: which one, its type, and its shape as far as it is known in this step."""
+
+    __slots__ = ("op", "value_index", "dtype", "dims")
+
+    def __init__(self, op: Node, value_index: int, dtype: Any, dims: tuple | None = None):
+        self.op, self.value_index, self.dtype, self.dims = op, value_index, dtype, dims
+
+    graph = property(lambda self: self.op.graph, doc="The graph of its node.")
+    name = property(lambda self: f"{self.op.name}:{self.value_index}", doc="The name of the node, and which result this is.")
+    shape = property(lambda self: TensorShape.of(self.dims), doc="The static shape.")
+
+    def __repr__(self) -> str:
+        dims = "?" if self.dims is None else ",".join("?" if d is None else str(d) for d in self.dims)
+        return f"{self.name} {self.dtype.name}[{dims}]"
+
+
+class Node:
+    """An op of a step. `counts` are the lengths of its list inputs, as in the user's Operation."""
+
+    __slots__ = ("opdef", "name", "inputs", "attrs", "counts", "control_inputs", "device", "graph", "outputs", "origin",
+                 "number")
+
+    def __init__(self, opdef: OpDef, name: str, attrs: dict[str, Any], counts: tuple, device: str, graph: Any,
+                 origin: Operation):
+        self.opdef, self.name, self.attrs, self.counts, self.device = opdef, name, attrs, counts, device
+        self.graph, self.origin = graph, origin
+        self.inputs: list[Value] = []
+        self.control_inputs: list[Node] = []
+        self.outputs: list[Value] = []
+        self.number = next(_numbers)
+
+    type = property(lambda self: self.opdef.name, doc="The op type, such as \"MatMul\".")
+    frames = property(lambda self: self.origin.frames, doc="The user's frames where its origin was made.")
+    node_def = property(lambda self: self.origin.node_def, doc="The NodeDef message of its origin.")
+    made_note = property(lambda self: self.origin.made_note, doc="The user's line that made its origin, for messages.")
+    _extra = property(lambda self: self.origin._extra, doc="Attributes of its origin outside of the declaration.")
+    _control_flow_context = property(lambda self: self.origin._control_flow_context, doc="That of its origin.")
+    get_attr = Operation.get_attr
+
+    def _get_control_flow_context(self) -> Any:
+        return self.origin._control_flow_context
+
+    def __repr__(self) -> str:
+        inputs = [t.name for t in self.inputs] + [f"^{c.name}" for c in self.control_inputs]
+        made = ", ".join(map(repr, self.outputs)) or self.name
+        return f"{made} = {self.type}({', '.join(inputs)})" + (f" on {self.device}" if self.device else "")
+
+
+# Rules, kernels and the modules of graph/ read a node as they read an operation of the user's graph.
+_ALIASES = ((Node, {"_inputs": "inputs", "_control_inputs": "control_inputs", "_counts": "counts", "_device": "device",
+                    "_origin": "origin", "_id": "number"}),
+            (Value, {"_op": "op", "_value_index": "value_index", "_dtype": "dtype", "_dims": "dims"}))
+for _class, _names in _ALIASES:
+    for _alias, _name in _names.items():
+        setattr(_class, _alias, _class.__dict__[_name])
+
+
+class StepGraph:
+    """The nodes of a step with what is fetched from it, run for its effect, and fed to it."""
+
+    def __init__(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
+                 placed: dict[Operation, Any] | None = None, held: dict[Operation, Any] | None = None):
+        made: dict[int, Value] = {}
+        views: dict[int, GraphView] = {}
+        nodes: dict[Operation, Node] = {}
+        self.ops: list[Node] = []
+        for op in ops:
+            node = nodes[op] = _import(op, views, made)
+            if held is not None and op in held:
+                node.opdef, node.attrs = _known(op, held[op])
+                if isinstance(held[op], torch.Tensor):
+                    node.outputs[0].dims = tuple(held[op].shape)
+            self.ops.append(node)
+        for t in feeds:
+            if id(t) not in made:                    # its op does not run
+                _import(t._op, views, made)
+        for op, node in nodes.items():
+            node.inputs = [made[id(t)] for t in op._inputs]
+            if op._control_inputs:
+                node.control_inputs = [nodes[c] for c in op._control_inputs if c in nodes]
+        self.fetches = [made[id(t)] for t in fetches]
+        self.targets = [nodes[op] for op in targets]
+        self.feeds = [made[id(t)] for t in feeds]
+        self.fed = {id(t) for t in self.feeds}
+        self.has_control_flow = any(op.opdef.control_flow for op in ops)
+        self._where = placed
+        self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
+
+    @property
+    def places(self) -> dict[Operation, Any]:
+        """The devices of the origins."""
+        return self._where or {}
+
+    def place(self, more: dict[Operation, Any]) -> None:
+        """Adds devices for ops that are put into the step."""
+        self._where = {**self.places, **more}
+
+    @property
+    def placed(self) -> dict[Node, Any] | None:
+        """The devices of the nodes: those of their origins; None where there is only one device."""
+        return None if self._where is None else {op: self._where[op.origin] for op in self.ops}
+
+    def on_host(self, op: Node) -> bool:
+        """Whether an op runs on the CPU."""
+        return self._where is None or self._where[op.origin].host
+
+    def together(self, a: Node, b: Node) -> bool:
+        """Whether two ops run on the same device."""
+        return a.device == b.device if self._where is None else self._where[a.origin] is self._where[b.origin]
+
+    def users(self) -> dict[int, list[Node]]:
+        """The ops that take each tensor, by the tensor's id."""
+        users: dict[int, list[Node]] = {}
+        for op in self.ops:
+            for t in op.inputs:
+                users.setdefault(id(t), []).append(op)
+        return users
+
+    def kept(self) -> set[Node]:
+        """The ops that were requested: a pass may not drop them."""
+        return {*self.targets, *(t.op for t in self.fetches)}
+
+    def substitute(self, by: dict[int, Value]) -> None:
+        """Puts other tensors in place of some: in the inputs of all ops, and in the fetches."""
+        if not by:
+            return
+        for old in by:
+            t = by[old]
+            while id(t) in by:
+                t = by[id(t)]
+            by[old] = t
+        for op in self.ops:
+            inputs = op.inputs
+            for i, t in enumerate(inputs):
+                if id(t) in by:
+                    inputs[i] = by[id(t)]
+        self.fetches = [by.get(id(t), t) for t in self.fetches]
+
+    def prune(self) -> None:
+        """Dead-code elimination."""
+        live = {*self.targets, *(t.op for t in self.fetches if id(t) not in self.fed)}
+        fed, out = self.fed, []
+        for op in reversed(self.ops):
+            if op.opdef.back_edge:                    # needed by ops that come before it
+                self.ops = needed(self.fetches, self.targets, fed)
+                return
+            if op in live:
+                out.append(op)
+                live.update([t.op for t in op.inputs if id(t) not in fed] if fed else [t.op for t in op.inputs])
+                if op.control_inputs:
+                    live.update([c for c in op.control_inputs if fed.isdisjoint(map(id, c.outputs))])
+        out.reverse()
+        self.ops = out
+
+    def make(self, opdef: OpDef | str, inputs: list[Value], attrs: dict[str, Any], like: Node, dims: list,
+             dtypes: list | None = None, control: list[Node] | None = None) -> Node:
+        """A new op that stands for `like`, under its name. The caller puts it into `ops`.
+
+        `dims` are the static shapes of its outputs, `dtypes` their types (of `like`'s outputs, unless given).
+        """
+        opdef = get(opdef) if isinstance(opdef, str) else opdef
+        node = Node(opdef, like.name, attrs, (), like.device, like.graph, like.origin)
+        node.inputs = inputs
+        node.control_inputs = list(like.control_inputs if control is None else control)
+        dtypes = [t.dtype for t in like.outputs] if dtypes is None else dtypes
+        node.outputs = [Value(node, i, t, d) for i, (t, d) in enumerate(zip(dtypes, dims, strict=True))]
+        return node
+
+    def __str__(self) -> str:
+        lines = [f"feed {t!r}" for t in self.feeds] + list(map(repr, self.ops))
+        return "\n".join([*lines, *(f"fetch {t.name}" for t in self.fetches), *(f"run {op.name}" for op in self.targets)])
+
+
+def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) -> Node:
+    """A node for an operation, without inputs; its results are added to `made`, by the ids of the tensors."""
+    view = views.get(id(op.graph))
+    if view is None:
+        view = views[id(op.graph)] = GraphView(op.graph)
+    node = Node(op.opdef, op.name, op.attrs, op._counts, op._device, view, op._origin or op)
+    for t in op.outputs:
+        value = made[id(t)] = Value(node, t._value_index, t._dtype, t._dims)
+        node.outputs.append(value)
+    return node
+
+
+def _known(op: Operation, value: Any) -> tuple[OpDef, dict[str, Any]]:
+    """The op, in place of a placeholder, that gives a value known beforehand; passes see through a short one."""
+    if isinstance(value, torch.Tensor) and value.is_cpu and value.numel() <= _SMALL and value.dtype is not torch.bfloat16:
+        return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value.numpy().copy()}
+    return get("_Held"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value}
+
+
+def is_const(t: Value) -> bool:
+    """Whether a tensor is a constant of the graph."""
+    return t.op.opdef.constant
+
+
+def verify(step: StepGraph, after: str = "") -> None:
+    """Checks the invariants that passes keep; AssertionError names the pass, and the node that breaks one."""
+    seen: set[Node] = set()
+
+    def require(holds: bool, what: str) -> None:
+        if not holds:
+            raise AssertionError(f"After {after or 'this pass'}: {what}")
+    for op in step.ops:
+        require(op not in seen, f"{op.name} occurs twice")
+        for t in op.inputs:
+            require(id(t) in step.fed or t.op in seen or t.op.opdef.back_edge, f"{op.name} runs before its input {t.name}")
+            require(t.value_index < len(t.op.outputs) and t.op.outputs[t.value_index] is t,
+                    f"{op.name} takes {t.name}, which its node does not return")
+        for c in op.control_inputs:
+            require(c in seen or c.opdef.back_edge or not step.fed.isdisjoint(map(id, c.outputs)),
+                    f"{op.name} runs before {c.name}, for which it waits")
+        require(all(t.op is op and t.value_index == i for i, t in enumerate(op.outputs)),
+                f"{op.name} returns a value of another node")
+        seen.add(op)
+    for t in step.fetches:
+        require(id(t) in step.fed or t.op in seen, f"{t.name} is fetched, and its node does not run")
+    for op in step.targets:
+        require(op in seen, f"{op.name} was requested, and does not run")

@@ -1,0 +1,79 @@
+"""The representation of a step: imported from the user's graph, printable, verified."""
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.graph.prune import needed
+from penstock._src.step import ir
+from penstock._src.step.optimize import pipeline
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as g:
+        yield g
+
+
+def imported(fetches, feeds=(), targets=()):
+    return ir.StepGraph(needed(fetches, targets, {id(t) for t in feeds}), list(fetches), list(targets), list(feeds))
+
+
+def test_import_leaves_the_graph_alone(graph):
+    x = tf.placeholder(tf.float32, [2, None], name="x")
+    y = tf.add(x, 1.0, name="y")
+    before = graph.as_graph_def()
+    step = imported([y], [x])
+    node = step.fetches[0].op
+    node.attrs = {}
+    node.inputs[0].dims = (2, 3)
+    node.inputs[0], node.device = node.inputs[1], "/gpu:0"
+    assert graph.as_graph_def() == before and x.shape.as_list() == [2, None] and y.op.inputs[0] is x and y.op.device == ""
+    assert node.origin is y.op and node.node_def == y.op.node_def
+
+
+def test_nodes_have_no_other_attributes(graph):
+    node = imported([tf.constant(1.0)]).ops[0]
+    for thing in (node, node.outputs[0]):
+        with pytest.raises(AttributeError):
+            thing.colour = "red"
+
+
+def test_text(graph):
+    x = tf.placeholder(tf.float32, [2, None], name="x")
+    with tf.control_dependencies([tf.no_op(name="first")]), tf.device("/cpu:0"):
+        y = tf.negative(x, name="y")
+    step = imported([y], [x], [y.op])
+    assert str(step).splitlines() == [
+        "feed x:0 float32[2,?]", "first = NoOp()", "y:0 float32[2,?] = Neg(x:0, ^first) on /device:CPU:0", "fetch y:0", "run y"]
+
+
+def test_a_fed_op_that_does_not_run_has_no_inputs(graph):
+    x = tf.constant([1.0], name="x")
+    middle = tf.square(x, name="middle")
+    step = imported([tf.negative(middle)], [middle])
+    assert [op.type for op in step.ops] == ["Neg"] and step.feeds[0].op.inputs == [] and step.feeds[0] is step.ops[0].inputs[0]
+
+
+def test_verify_names_what_is_broken(graph):
+    a = tf.constant(1.0, name="a")
+    b = tf.negative(a, name="b")
+    ir.verify(imported([b]))
+    step = imported([b])
+    step.ops.reverse()
+    with pytest.raises(AssertionError, match="After swap: b runs before its input a:0"):
+        ir.verify(step, "swap")
+    step = imported([b])
+    step.ops[1].inputs[0] = ir.Value(step.ops[0], 1, a.dtype, ())
+    with pytest.raises(AssertionError, match="b takes a:1, which its node does not return"):
+        ir.verify(step)
+    step = imported([b])
+    step.ops.pop()
+    with pytest.raises(AssertionError, match="b:0 is fetched, and its node does not run"):
+        ir.verify(step)
+    step = imported([b], targets=[b.op])
+    step.ops.append(step.ops[0])
+    with pytest.raises(AssertionError, match="a occurs twice"):
+        ir.verify(step)
+
+
+def test_passes_are_verified_in_tests():
+    assert pipeline._VERIFY
