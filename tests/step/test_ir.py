@@ -77,3 +77,15 @@ def test_verify_names_what_is_broken(graph):
 
 def test_passes_are_verified_in_tests():
     assert pipeline._VERIFY
+
+
+def test_errors_name_operations_of_the_graph(graph):
+    """What a user gets from an error is an operation of the user's graph."""
+    out, _ = tf.raw_ops.Switch(data=tf.constant(1.0), pred=tf.constant(True))
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        sess.run(out)
+    assert caught.value.op is out.op
+    bad = tf.reshape(tf.placeholder(tf.float32, name="x"), [3])
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        sess.run(bad, {"x:0": [1.0]})
+    assert caught.value.op is bad.op

@@ -76,12 +76,13 @@ class Frames:
         for op in ops:
             frame = self.of[op]
             if frame.parent is None and op.opdef.control_flow == "exit":
-                raise errors.InvalidArgumentError(op.node_def, op, f"{op.name} exits a frame that nothing enters")
+                raise errors.InvalidArgumentError(op.node_def, op._origin or op, f"{op.name} exits a frame that nothing enters")
             for t in op._inputs:
                 if id(t) in fed or t._op not in self.of:
                     continue
                 below = self.below(t._op)
                 if below is not frame:
                     raise errors.InvalidArgumentError(
-                        op.node_def, op, f"{op.name} has inputs from different frames. The input {t._op.name} is in frame "
+                        op.node_def, op._origin or op,
+                        f"{op.name} has inputs from different frames. The input {t._op.name} is in frame "
                         f"'{below.name if below else ''}', others are in frame '{frame.name}'.")

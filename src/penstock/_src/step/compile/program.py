@@ -98,7 +98,8 @@ def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
     """The kernel of an op, or UnimplementedError."""
     kernel = op.opdef.kernel_for(device)
     if kernel is None:
-        raise errors.UnimplementedError(op.node_def, op, f"Op {op.type} (node {op.name}) has no kernel for {device}.")
+        raise errors.UnimplementedError(op.node_def, op._origin or op,
+                                        f"Op {op.type} (node {op.name}) has no kernel for {device}.")
     return kernel
 
 

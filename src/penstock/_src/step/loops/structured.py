@@ -496,4 +496,4 @@ class _Structured(BlockWriter):
     def _dead(self, i: int) -> Any:
         t = self.fetches[i]
         raise errors.InvalidArgumentError(
-            None, t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
+            None, t.op.origin, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
