@@ -273,3 +273,22 @@ def test_rows_in_batches_of_another_size():
     whole = batches.rebatch(2, drop_remainder=True)
     assert [b.tolist() for b in whole.as_numpy_iterator()] == [[0, 1], [2, 3], [4, 5]]
     assert whole.element_spec.shape.as_list() == [2] and batches.rebatch(2).element_spec.shape.as_list() == [None]
+
+
+def test_kernels_of_pipelines_use_one_core():
+    """They run beside the step: kernels of both on all cores wait for each other."""
+    import torch
+
+    from penstock._src.kernels.host_threads import libgomp
+    if libgomp() is None:
+        pytest.skip("torch does not use GNU's OpenMP here")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        def threads(x):
+            return tf.numpy_function(lambda x: np.int64(torch.get_num_threads()), [x], tf.int64)
+        ds = tf.data.Dataset.range(20).map(threads, num_parallel_calls=2).batch(4).prefetch(1)
+        assert {int(n) for batch in ds for n in batch} == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

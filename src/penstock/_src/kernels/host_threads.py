@@ -6,6 +6,8 @@ import functools
 import importlib
 from typing import Any
 
+import torch
+
 
 @functools.cache
 def libgomp() -> ctypes.CDLL | None:
@@ -16,6 +18,16 @@ def libgomp() -> ctypes.CDLL | None:
     except OSError:
         return None
     return ctypes.CDLL(paths.pop()) if len(paths) == 1 else None
+
+
+def use_one_core() -> None:
+    """Has kernels that are called from this thread use no other one.
+
+    OpenMP is told directly: `torch.set_num_threads` would set the number for threads that begin later, too.
+    """
+    gomp = libgomp()
+    if gomp is not None and torch.get_num_threads() > 1:         # asking has torch set its number first
+        gomp.omp_set_num_threads(1)
 
 
 @functools.cache

@@ -15,10 +15,12 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
+from penstock._src.kernels.host_threads import use_one_core
 
 _QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
 _TRIES = 8
 _MOST_THREADS = 64                  # of one stage
+_AHEAD = 8                          # elements of a parallel map that may wait to be taken, besides those that are computed
 
 
 class Failed:
@@ -194,9 +196,15 @@ def plain(item: Any) -> Any:
 
 def start_thread(target: Any, *args: Any) -> threading.Thread:
     """A thread that does not keep the process alive."""
-    thread = threading.Thread(target=target, args=args, name="penstock pipeline", daemon=True)
+    thread = threading.Thread(target=_on_one_core, args=(target, *args), name="penstock pipeline", daemon=True)
     thread.start()
     return thread
+
+
+def _on_one_core(target: Any, *args: Any) -> None:
+    """Runs beside the step that takes the elements: kernels on all cores would make both wait for each other."""
+    use_one_core()
+    target(*args)
 
 
 def join_thread(thread: threading.Thread | None) -> None:
@@ -259,7 +267,7 @@ class _Workers:
     """Threads that run a function on jobs: what the cursor of a parallel map shares with them."""
 
     def __init__(self, source: Cursor, run: Any, most: int, ctx: Any):
-        self.source, self.run, self.most, self.ctx = source, run, most, ctx
+        self.source, self.run, self.most, self.ctx = source, run, most + _AHEAD, ctx
         self.changed = threading.Condition(threading.Lock())
         self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are handed out
         self.ended = self.stopped = self.reading = self.paused = False
