@@ -5,10 +5,15 @@ from typing import NamedTuple
 
 
 class Library(NamedTuple):
-    """A library from PyPI."""
+    """A library from PyPI, and its tests: in the wheel, or in the repository at a tag."""
     name: str
     install: str                 # what pip installs, without dependencies
-    tests: tuple[str, ...] = ()  # folders below site-packages; none where the wheel has no tests
+    tests: tuple[str, ...]       # folders of tests, in site-packages or in the repository
+    repository: str = ""         # owner/name on GitHub, where the wheel has no tests
+    tag: str = ""
+    files: str = "*_test.py"     # what pytest takes for a file of tests
+    needs: tuple[str, ...] = ()  # other folders of the repository that the tests import
+    beside: bool = False         # the tests are in folders of the package: they are copied without the package
 
 
 # What the libraries and their tests import, TensorFlow aside; both environments have the same.
@@ -19,19 +24,23 @@ SUPPORT = ("absl-py astunparse attrs certifi charset_normalizer check_shapes clo
            "tzdata urllib3 wrapt").split()
 
 LIBRARIES = (
-    Library("Keras 3", "keras", tuple(f"keras/src/{folder}" for folder in (
+    Library("Keras 3", "keras==3.15.1", tuple(f"keras/src/{folder}" for folder in (
         "losses", "metrics", "optimizers", "saving", "models", "ops", "layers", "trainers", "callbacks"))),
-    Library("tf_keras", "tf_keras"),
-    Library("TensorFlow Probability", "tensorflow-probability"),
+    Library("TensorFlow Probability", "tensorflow-probability==0.25.0", tuple(
+        f"tensorflow_probability/python/{folder}" for folder in ("distributions", "bijectors", "mcmc")),
+        "tensorflow/probability", "v0.25.0"),
     Library("Sonnet", "dm-sonnet", ("sonnet/src",)),
-    Library("GPflow", "gpflow"),
-    Library("transformers", "transformers==4.46.3"),
+    Library("GPflow", "gpflow==2.11.2", ("tests/gpflow",), "GPflow/GPflow", "v2.9.2", "test_*.py"),
+    Library("transformers", "transformers==4.46.3", tuple(f"tests/models/{model}" for model in ("bert", "gpt2", "t5", "vit")),
+            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils",)),
     Library("tf_slim", "tf_slim", ("tf_slim",)),
-    Library("keras-tuner", "keras-tuner"),
+    Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
+        "layers", "metrics", "optimizers", "engine", "saving", "utils")), "keras-team/tf-keras", "v2.21.0", beside=True),
+    Library("keras-tuner", "keras-tuner==1.4.8", ("keras_tuner",), "keras-team/keras-tuner", "v1.4.7", beside=True),
     Library("tensorflow-recommenders", "tensorflow-recommenders", ("tensorflow_recommenders",)),
-    Library("tensorflow-hub", "tensorflow-hub"),
+    Library("tensorflow-hub", "tensorflow-hub==0.16.1", ("tensorflow_hub",), "tensorflow/hub", "v0.16.1", beside=True),
     Library("tf-models-official", "tf-models-official", ("official/nlp/modeling/layers",)),
-    Library("tf2onnx", "tf2onnx"),
+    Library("tf2onnx", "tf2onnx==1.17.0", ("tests",), "onnx/tensorflow-onnx", "v1.17.0", "test_*.py"),
     Library("mesh-tensorflow", "mesh-tensorflow", ("mesh_tensorflow",)),
     Library("tf-agents", "tf-agents", ("tf_agents/utils",)),
 )

@@ -1,50 +1,73 @@
 """A pytest plugin for the tests of libraries: TensorFlow's place is taken by penstock, and outcomes are written as they come.
 
 ECOSYSTEM_BACKEND=penstock puts penstock in TensorFlow's place before the first test is imported. ECOSYSTEM_RESULTS names a
-file that gets a line of JSON per test; tests that have a line already are left out, so that a run that was stopped continues.
-ECOSYSTEM_SAMPLE is how many tests of a file run at most, evenly spread.
+file that gets a line of JSON per test; tests that have a line already are left out, so that a run that was stopped continues. A
+test that has begun and has no outcome ended the process: it counts as failed. ECOSYSTEM_SAMPLE is how many tests of a file run
+at most, evenly spread, ECOSYSTEM_SECONDS how long the tests of a file may take together. ECOSYSTEM_OTHER names the results of
+the other backend: what was run there runs here, and on penstock only what passed on TensorFlow.
 """
 from __future__ import annotations
 
 import json
 import os
 import pathlib
+import time
 from collections import defaultdict
 
-if os.environ.get("ECOSYSTEM_BACKEND") == "penstock":
+import pytest
+from absl import flags
+
+RESULTS = pathlib.Path(os.environ["ECOSYSTEM_RESULTS"])
+OTHER = pathlib.Path(os.environ["ECOSYSTEM_OTHER"])
+PENSTOCK = os.environ.get("ECOSYSTEM_BACKEND") == "penstock"
+SAMPLE = int(os.environ.get("ECOSYSTEM_SAMPLE", "0"))
+SECONDS = float(os.environ.get("ECOSYSTEM_SECONDS", "0"))
+SITE = pathlib.Path(os.environ["ECOSYSTEM_SITE"])
+spent: dict[str, float] = defaultdict(float)
+
+if PENSTOCK:
     import penstock
     penstock.install("v2")
 
-RESULTS = pathlib.Path(os.environ["ECOSYSTEM_RESULTS"])
-SAMPLE = int(os.environ.get("ECOSYSTEM_SAMPLE", "0"))
-SITE = os.environ.get("ECOSYSTEM_SITE", "")
 
-
-def _known() -> set[str]:
-    if not RESULTS.exists():
-        return set()
-    return {json.loads(line)["test"] for line in RESULTS.read_text().splitlines() if line.endswith("}")}
+def _entries(file: pathlib.Path) -> dict[str, str]:
+    """By test, its last outcome."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {entry["test"]: entry["outcome"] for entry in (json.loads(line) for line in lines if line.endswith("}"))}
 
 
 def _name(nodeid: str) -> str:
-    """The name of a test, the same in both environments."""
+    """The name of a test, the same in both environments; pytest names files from the folder above."""
     file, _, rest = nodeid.partition("::")
-    return f"{os.path.relpath(os.path.abspath(file), SITE)}::{rest}" if SITE else nodeid
+    return f"{os.path.relpath(SITE.parent / file, SITE)}::{rest}"
 
 
 def _write(test: str, outcome: str, message: str = "") -> None:
     with RESULTS.open("a") as file:
-        file.write(json.dumps({"test": test, "outcome": outcome, "message": message[-400:]}) + "\n")
+        file.write(json.dumps({"test": test, "outcome": outcome, "message": message[-600:]}) + "\n")
+
+
+def pytest_configure(config) -> None:
+    """Flags have their defaults; tests that ended an earlier process have failed."""
+    flags.FLAGS.mark_as_parsed()
+    for test, outcome in _entries(RESULTS).items():
+        if outcome == "began":
+            _write(test, "failed", "ended the process")
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leaves out what is known, and what a sample does not contain."""
+    """Leaves out what is known, what a sample does not contain, and what did not pass on the other backend."""
     files = defaultdict(list)
     for item in items:
         files[item.nodeid.partition("::")[0]].append(item)
-    known, chosen = _known(), []
-    for tests in files.values():
-        if SAMPLE and len(tests) > SAMPLE:
+    known, chosen = _entries(RESULTS), []
+    other = _entries(OTHER)
+    wanted = {t for t, outcome in other.items() if outcome == "passed" or not PENSTOCK}
+    compared = {t.partition("::")[0] for t in other}
+    for name, tests in files.items():
+        if _name(name).partition("::")[0] in compared:
+            tests = [t for t in tests if _name(t.nodeid) in wanted]
+        elif SAMPLE and len(tests) > SAMPLE:
             tests = [tests[i * len(tests) // SAMPLE] for i in range(SAMPLE)]
         chosen += [t for t in tests if _name(t.nodeid) not in known]
     items[:] = chosen
@@ -52,13 +75,31 @@ def pytest_collection_modifyitems(config, items) -> None:
 
 def pytest_collectreport(report) -> None:
     """A file that cannot be imported counts as one failed test."""
-    name = f"{_name(report.nodeid)}::import"
-    if report.failed and name not in _known():
+    name = f"{_name(report.nodeid)}import"
+    if report.failed and name not in _entries(RESULTS):
         _write(name, "failed", str(report.longrepr))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Counts the time of a file."""
+    began = time.monotonic()
+    try:
+        return (yield)
+    finally:
+        spent[item.nodeid.partition("::")[0]] += time.monotonic() - began
+
+
+def pytest_runtest_setup(item) -> None:
+    """A test of a file whose time is up is left out, and has no line."""
+    if SECONDS and spent[item.nodeid.partition("::")[0]] > SECONDS:
+        pytest.skip("the time of this file is up")
+    _write(_name(item.nodeid), "began")
 
 
 def pytest_runtest_logreport(report) -> None:
     """One line per test: passed, failed or skipped."""
     if report.when == "call" or report.outcome != "passed" and report.when == "setup":
         message = "" if report.passed else str(getattr(report.longrepr, "reprcrash", report.longrepr))
-        _write(_name(report.nodeid), report.outcome, message)
+        if "the time of this file is up" not in message:
+            _write(_name(report.nodeid), report.outcome, message)

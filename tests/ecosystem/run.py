@@ -3,7 +3,8 @@
     make ecosystem ARGS='--only "Keras 3" --sample 5'
 
 Two environments are made once below `.ecosystem`: one with penstock's dependencies, one with TensorFlow; the libraries are
-in a folder that both see. Results are kept as they come: a run that was stopped goes on where it was.
+in a folder that both see, tests that their wheels lack in `.ecosystem/sources`. Results are kept as they come: a run that was
+stopped continues. `--again` forgets the failures of penstock first.
 """
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -21,6 +23,7 @@ HOME = ROOT / ".ecosystem"
 PAGE = ROOT / "docs" / "ecosystem.md"
 BEGIN, END = "<!-- results: written by make ecosystem -->", "<!-- end of results -->"
 TOOLS = ("pytest", "pytest-timeout")
+BACKENDS = ("tensorflow", "penstock")
 
 
 def environment(backend: str) -> pathlib.Path:
@@ -46,44 +49,98 @@ def install(python: pathlib.Path, names: list[str]) -> None:
         noted.write_text("\n".join([*known, *missing]))
 
 
+def sources(library: Library) -> pathlib.Path:
+    """The folder of a library's tests. Those beside the package are copied alone, so that the installed package is imported."""
+    if not library.repository:
+        return (HOME / "libraries").resolve()
+    folder = HOME / "sources" / library.name.replace(" ", "_")
+    if not folder.exists():
+        whole = HOME / "clones" / library.repository.replace("/", "+")
+        if not whole.exists():
+            subprocess.run(["git", "clone", "-q", "--depth", "1", "--branch", library.tag,
+                            f"https://github.com/{library.repository}", whole], check=True)
+        for tests in library.tests if library.beside else (library.tests[0].partition("/")[0], *library.needs):
+            for file in (whole / tests).rglob(library.files if library.beside else "*"):
+                if file.is_file():
+                    target = folder / file.relative_to(whole)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(file, target)
+    return folder
+
+
 def results(library: Library, backend: str) -> pathlib.Path:
     """Where the outcomes of a library's tests are kept."""
     return HOME / f"{library.install.partition('=')[0]}.{backend}.jsonl"
 
 
-def run(library: Library, backend: str, sample: int, limit: int) -> None:
-    """Runs the tests of a library that have not been run yet."""
-    site = HOME / "libraries"
+def run(library: Library, backend: str, options: argparse.Namespace) -> None:
+    """Runs the tests of a library that have not been run yet; the second backend runs the tests of the first."""
+    site = sources(library)
     path = [str(ROOT / "tests" / "ecosystem"), *([str(ROOT / "src")] if backend == "penstock" else [])]
     settings = {"ECOSYSTEM_BACKEND": backend, "ECOSYSTEM_RESULTS": str(results(library, backend)), "ECOSYSTEM_SITE": str(site),
-                "ECOSYSTEM_SAMPLE": str(sample), "PYTHONPATH": os.pathsep.join(path), "KERAS_BACKEND": "tensorflow",
-                "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+                "ECOSYSTEM_SAMPLE": str(options.sample), "ECOSYSTEM_SECONDS": str(options.seconds),
+                "ECOSYSTEM_OTHER": str(results(library, next(b for b in BACKENDS if b != backend))),
+                "PYTHONPATH": os.pathsep.join(path), "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3",
+                "OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
     for folder in library.tests:
-        command = [environment(backend), "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider", "--rootdir", site,
-                   "--timeout", str(limit), "--continue-on-collection-errors", "-W", "ignore", "--tb=short",
-                   "-o", "python_files=*_test.py", folder]
-        subprocess.run(command, cwd=site, env={**os.environ, **settings}, check=False)
+        if options.folder and options.folder not in folder:
+            continue
+        command = [environment(backend), "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider",
+                   "--rootdir", site.parent, "--timeout", str(options.limit), "--continue-on-collection-errors",
+                   "-W", "ignore", "--tb=short", "--import-mode", "importlib" if library.beside else "prepend",
+                   "-o", f"python_files={library.files}", folder]
+        before = -1
+        while before != (before := len(outcomes(results(library, backend)))):    # a test may end the process
+            if subprocess.run(command, cwd=site, env={**os.environ, **settings}, check=False).returncode in range(6):
+                break
 
 
-def outcomes(file: pathlib.Path) -> dict[str, str]:
-    """By test, its outcome."""
+def outcomes(file: pathlib.Path) -> dict[str, dict]:
+    """By test, its last line."""
     lines = file.read_text().splitlines() if file.exists() else []
-    return {entry["test"]: entry["outcome"] for entry in map(json.loads, lines)}
+    return {entry["test"]: entry for entry in map(json.loads, lines)}
+
+
+def forget(file: pathlib.Path) -> None:
+    """Keeps only the tests that passed."""
+    if file.exists():
+        kept = [e for e in outcomes(file).values() if e["outcome"] == "passed"]
+        file.write_text("".join(json.dumps(e) + "\n" for e in kept))
+
+
+def compared(library: Library, folder: str) -> tuple[set[str], set[str]]:
+    """The tests of a folder that pass on TensorFlow and were run here, and those of them that pass here."""
+    here, there = (outcomes(results(library, b)) for b in ("penstock", "tensorflow"))
+    lost = {t.removesuffix("::import") for t in here if t.endswith("::import")}       # files that cannot be imported here
+    passed = {t for t, e in there.items() if e["outcome"] == "passed" and t.startswith(folder)
+              and (t in here or t.partition("::")[0] in lost)}
+    return passed, {t for t in passed if t in here and here[t]["outcome"] == "passed"}
 
 
 def table() -> str:
     """The results of all libraries that were run, by folder."""
     rows = ["| library | tests | passed on TensorFlow | of those on penstock | |", "|---|---|---|---|---|"]
     for library in LIBRARIES:
-        here, there = (outcomes(results(library, b)) for b in ("penstock", "tensorflow"))
-        if not here and not there:
-            rows.append(f"| {library.name} | not run | | | |")
+        counted = False
         for folder in library.tests:
-            passed = {t for t, o in there.items() if o == "passed" and t.startswith(folder)}
-            if passed:
-                both = sum(here.get(t) == "passed" for t in passed)
-                rows.append(f"| {library.name} | `{folder}` | {len(passed)} | {both} | {both / len(passed):.1%} |")
+            there, here = compared(library, folder)
+            if there:
+                counted = True
+                rows.append(f"| {library.name} | `{folder}` | {len(there)} | {len(here)} | {len(here) / len(there):.1%} |")
+        if not counted:
+            rows.append(f"| {library.name} | not run | | | |")
     return "\n".join(rows)
+
+
+def failures(library: Library) -> str:
+    """What fails here only, with the last line of the message."""
+    here, lines = outcomes(results(library, "penstock")), []
+    for folder in library.tests:
+        there, passed = compared(library, folder)
+        for test in sorted(there - passed):
+            entry = here.get(test) or here.get(test.partition("::")[0] + "::import", {})
+            lines.append(f"{test}: {entry.get('message', '').strip()[-200:]!r}")
+    return "\n".join(lines)
 
 
 def write(text: str) -> None:
@@ -97,17 +154,27 @@ def main() -> int:
     """Runs what is asked for, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="the name of a library; may be repeated")
+    parser.add_argument("--folder", help="only folders of tests whose path contains this")
+    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
     parser.add_argument("--sample", type=int, default=0, help="at most so many tests of a file")
     parser.add_argument("--limit", type=int, default=120, help="seconds for one test")
+    parser.add_argument("--seconds", type=int, default=0, help="seconds for the tests of one file")
+    parser.add_argument("--again", action="store_true", help="run what did not pass on penstock again")
+    parser.add_argument("--failures", action="store_true", help="run nothing: print what fails on penstock only")
     options = parser.parse_args()
+    chosen = [library for library in LIBRARIES if not options.only or library.name in options.only]
+    if options.failures:
+        print("\n".join(map(failures, chosen)))
+        return 0
     HOME.mkdir(exist_ok=True)
     install(environment("penstock"), SUPPORT)
-    for library in LIBRARIES:
-        if not options.only or library.name in options.only:
-            install(environment("penstock"), [library.install])
-            for backend in ("tensorflow", "penstock"):
-                run(library, backend, options.sample, options.limit)
-            write(table())
+    for library in chosen:
+        install(environment("penstock"), [library.install])
+        if options.again:
+            forget(results(library, "penstock"))
+        for backend in BACKENDS if not options.backend else (options.backend,):
+            run(library, backend, options)
+        write(table())
     print(table())
     return 0
 
