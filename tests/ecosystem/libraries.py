@@ -13,6 +13,7 @@ class Library(NamedTuple):
     tag: str = ""
     files: str = "*_test.py"     # what pytest takes for a file of tests
     needs: tuple[str, ...] = ()  # other folders of the repository that the tests import
+    inner: str = ""              # the folder of the wheel's package that has what the repository has at its top
     beside: bool = False         # the tests are in folders of the package: they are copied without the package
 
 
@@ -21,7 +22,8 @@ SUPPORT = ("absl-py astunparse attrs certifi charset_normalizer check_shapes clo
            "dropstackframe flatbuffers future gast gin-config google_pasta huggingface_hub==0.26.5 idna jax jaxlib kt-legacy "
            "lark mock multipledispatch namex onnx opt_einsum optree pandas parameterized python-dateutil pytz pyyaml regex "
            "requests safetensors scipy sentencepiece six tabulate termcolor tokenizers==0.20.3 toposort tqdm typeguard==2.13.3 "
-           "tzdata urllib3 wrapt").split()
+           "tzdata urllib3 wrapt datasets==3.1.0 multiprocess==0.70.16 dill==0.3.8 pyarrow xxhash aiohttp aiosignal frozenlist "
+           "multidict yarl propcache aiohappyeyeballs onnxruntime coloredlogs humanfriendly").split()
 
 LIBRARIES = (
     Library("Keras 3", "keras==3.15.1", tuple(f"keras/src/{folder}" for folder in (
@@ -35,7 +37,8 @@ LIBRARIES = (
             "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils",)),
     Library("tf_slim", "tf_slim", ("tf_slim",)),
     Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
-        "layers", "metrics", "optimizers", "engine", "saving", "utils")), "keras-team/tf-keras", "v2.21.0", beside=True),
+        "layers", "metrics", "optimizers", "engine", "saving", "utils")),
+        "keras-team/tf-keras", "v2.21.0", inner="src", beside=True),
     Library("keras-tuner", "keras-tuner==1.4.8", ("keras_tuner",), "keras-team/keras-tuner", "v1.4.7", beside=True),
     Library("tensorflow-recommenders", "tensorflow-recommenders", ("tensorflow_recommenders",)),
     Library("tensorflow-hub", "tensorflow-hub==0.16.1", ("tensorflow_hub",), "tensorflow/hub", "v0.16.1", beside=True),

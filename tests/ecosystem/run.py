@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,10 @@ def sources(library: Library) -> pathlib.Path:
                     target = folder / file.relative_to(whole)
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(file, target)
+                    if library.inner and file.suffix == ".py":
+                        package = library.tests[0].partition("/")[0]
+                        target.write_text(re.sub(rf"^((?:from|import) {package})\b", rf"\1.{library.inner}", file.read_text(),
+                                                 flags=re.MULTILINE))
     return folder
 
 

@@ -82,10 +82,12 @@ class ConcreteFunction:
     structured_outputs = property(lambda self: self.graph.structured_outputs, doc="The outputs as the function returns them.")
     structured_input_signature = property(lambda self: self.graph.structured_input_signature,
                                           doc="(args, kwargs) with TensorSpecs for tensors.")
-    output_dtypes = property(lambda self: nest.map_structure(lambda t: t.dtype, self.graph.structured_outputs),
-                             doc="The dtypes of the outputs, in their structure.")
-    output_shapes = property(lambda self: nest.map_structure(lambda t: t.shape, self.graph.structured_outputs),
-                             doc="The static shapes of the outputs, in their structure.")
+    output_dtypes = property(lambda self: self._of_outputs("dtype"), doc="The dtypes of the outputs, in their structure.")
+    output_shapes = property(lambda self: self._of_outputs("shape"), doc="The static shapes of the outputs, structured.")
+
+    def _of_outputs(self, attribute: str) -> Any:
+        """An attribute of each output; None for one that is None."""
+        return nest.map_structure(lambda t: None if t is None else getattr(t, attribute), self.graph.structured_outputs)
 
     @property
     def function_def(self) -> Any:

@@ -80,8 +80,7 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
     for n in opdef.function_attrs:
         _add_functions(graph, full_attrs[n])
     with _beside_references(graph, opdef, inputs) if opdef.has_ref_inputs else _NOTHING:
-        op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts)
-    infer_shapes(op)
+        op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts, infer=infer_shapes)
     if context.state.tapes:
         from penstock._src.eager.tape import record
         record(op, op._inputs, op.outputs)
@@ -559,9 +558,8 @@ def create_from_parts(graph: Any, op_type: str, inputs: list, types: Any, name: 
     if not VALID_OP_NAME.match(final):
         raise ValueError(f"'{name}' is not a valid node name")
     inputs = [t if t.graph is graph else graph.capture(t) for t in inputs]
-    op = graph.add(opdef, final, inputs, full, output_types(opdef, full), counts)
+    op = graph.add(opdef, final, inputs, full, output_types(opdef, full), counts, infer=infer_shapes)
     op._extra.update(extra)
-    infer_shapes(op)
     return op
 
 

@@ -209,10 +209,11 @@ def const_op(array: np.ndarray, dtype: Any, name: str | None = None) -> Tensor:
     graph = context.current_graph()
     name = name.decode() if isinstance(name, bytes) else name or "Const"
     final = name[:-1] if name.endswith("/") else graph.unique_name(name)
-    op = graph.add(_CONST, final, [], {"value": array, "dtype": dtype}, [dtype])
-    out = op.outputs[0]
-    out._dims = array.shape
-    return out
+    return graph.add(_CONST, final, [], {"value": array, "dtype": dtype}, [dtype], infer=_constant_shape).outputs[0]
+
+
+def _constant_shape(op: Any) -> None:
+    op.outputs[0]._dims = op.attrs["value"].shape
 
 
 def _fill(array: np.ndarray, shape: TensorShape, verify: bool, broadcast: bool) -> np.ndarray:

@@ -200,8 +200,9 @@ class Graph:
 
     # -- ops ----------------------------------------------------------------------------------------------
     def add(self, opdef: Any, name: str, inputs: list[Tensor], attrs: dict[str, Any], output_types: list,
-            counts: tuple = (), control_inputs: Any = None, device_and_scopes: bool = True) -> Operation:
-        """Adds one operation under the final name `name`. Shapes are the caller's (see build.py)."""
+            counts: tuple = (), control_inputs: Any = None, device_and_scopes: bool = True,
+            infer: Callable[[Operation], None] | None = None) -> Operation:
+        """Adds one operation under the final name `name`. `infer` sets its shapes (see build.py), before device functions."""
         if self._finalized:
             self._check_not_finalized()
         op = Operation(self, opdef, name, inputs, attrs, output_types, counts)
@@ -215,6 +216,10 @@ class Graph:
             self._by_name[name] = op
         if device_and_scopes:
             self._apply_scopes(op, control_inputs)
+        if infer is not None:
+            infer(op)
+        if device_and_scopes and self._stacks.devices:
+            self._apply_devices(self._stacks, op)
         return op
 
     def _apply_scopes(self, op: Operation, control_inputs: Any) -> None:
@@ -246,8 +251,6 @@ class Graph:
             scope.inside.add(op)
         if s.colocation:
             self._apply_colocation(s, op)
-        if s.devices:
-            self._apply_devices(s, op)
 
     def _scope_dependencies(self, s: _Stacks, op: Operation) -> list[Operation]:
         """Open control dependencies, less those that an input already waits for."""

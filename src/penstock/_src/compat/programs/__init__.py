@@ -27,6 +27,6 @@ def install(api: str = "v1") -> None:
     >>> tf.Session().run(tf.constant(3) + 4)
     7
     """
-    from penstock._src.compat.programs import importer, removed
-    importer.install(api)
+    from penstock._src.compat.programs import removed, standalone_keras
+    standalone_keras.install(api)
     removed.install()

@@ -28,7 +28,6 @@ def pass_on(api: str, supplied: Iterable[str]) -> None:
 def take_over(fullname: str, path: Any, target: Any) -> Any:
     """In a child: puts penstock in TensorFlow's place, and finds the module that was requested."""
     api = switches.RUN_API.value()
-    importer.install(api)
     standalone_keras.install(api)
     removed.install(frozenset(filter(None, switches.RUN_SUPPLIES.value().split(","))))
     return importer.Finder(api).find_spec(fullname, path, target)

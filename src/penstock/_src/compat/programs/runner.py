@@ -2,17 +2,16 @@
 from __future__ import annotations
 
 import builtins
-import io
+import importlib.util
 import os
 import pathlib
 import sys
-import tokenize
 import traceback
 import types
 from typing import Any
 
 from penstock._src.base import tracebacks
-from penstock._src.compat.programs import children, guess, importer, notebooks, plots, removed, standalone_keras
+from penstock._src.compat.programs import children, guess, importer, notebooks, plots, python2, removed, standalone_keras
 
 MAGIC = {"display": print, "get_ipython": lambda: _Shell()}
 
@@ -30,20 +29,38 @@ def run(path: str, arguments: list[str], api: str | None = None, quiet: bool = F
     if not file.is_file():
         print(f"penstock run: there is no file {path}", file=sys.stderr)
         return 2
-    python2 = _prepare(file, api, quiet)
-    removed.install(python2)
+    return _run(file, path, file.parent.resolve(), arguments, api, quiet)
+
+
+def run_module(name: str, arguments: list[str], api: str | None = None, quiet: bool = False) -> int:
+    """Runs a module as `python -m` does: found from the current folder, with its package imported first."""
+    inner = pathlib.PurePath(*name.split("."))
+    for folder in [pathlib.Path.cwd(), *(pathlib.Path(p) for p in sys.path)]:
+        for file, full in ((folder / inner.with_suffix(".py"), name), (folder / inner / "__main__.py", f"{name}.__main__")):
+            if file.is_file():
+                return _run(file, str(file), folder, arguments, api, quiet, full)
+    print(f"penstock run: there is no module {name} here or on the path", file=sys.stderr)
+    return 2
+
+
+def _run(file: pathlib.Path, path: str, folder: pathlib.Path, arguments: list[str], api: str | None, quiet: bool,
+         module_name: str | None = None) -> int:
+    removed.install(_prepare(file, api, quiet))
     plots.install()
+    python2.install(folder)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None)
     sys.modules["__main__"] = module
     sys.argv = [path, *arguments]
-    sys.path[0:0] = [str(file.parent.resolve())]
+    sys.path[0:0] = [str(folder)]
     try:
+        if module_name is not None:
+            module.__spec__, module.__package__ = importlib.util.find_spec(module_name), module_name.rpartition(".")[0]
         if file.suffix == ".ipynb":
             module.__dict__.update(MAGIC)
             notebooks.run(file, module.__dict__)
         else:
-            exec(_compiled(file, path), module.__dict__)
+            exec(python2.code(file.read_bytes(), path), module.__dict__)
     except SystemExit:
         raise
     except BaseException as e:
@@ -59,7 +76,6 @@ def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]
     except (SyntaxError, ValueError, KeyError):          # running it will say so, with the line
         guessed = guess.Guess("v1", "the source cannot be read", frozenset())
     chosen = api or guessed.api
-    importer.install(chosen)
     standalone_keras.install(chosen)
     children.pass_on(chosen, guessed.removed)
     if not quiet:
@@ -67,19 +83,6 @@ def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]
         version = importer.VERSIONS[chosen]
         print(f"penstock run: {file.name} as a program for TensorFlow {version.split('.')[0]}.x ({why})", file=sys.stderr)
     return guessed.removed
-
-
-def _compiled(file: pathlib.Path, name: str) -> Any:
-    source = file.read_bytes()
-    try:
-        return compile(source, name, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as e:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-        if b"\0" in source or "print" not in str(e):
-            raise
-        e.add_note(f"This looks like Python 2 ({encoding}). Convert it first, for example with "
-                   f"`python3 -m lib2to3 -w {os.path.basename(name)}` of Python 3.12 or older.")
-        raise
 
 
 def _show(error: BaseException) -> None:

@@ -1,6 +1,7 @@
 """`import keras`, of programs from when Keras was its own package on top of TensorFlow: it is `tf.keras` here.
 
-The finder stands last in `sys.meta_path`: a Keras that is installed, or a module of the program's own, goes first.
+The finder stands last in `sys.meta_path`: a Keras that is installed, or a module of the program's own, goes first. Folders that
+Keras 2 had and Keras 3 has not (`keras.engine`, from 2.13 `keras.src.engine`) are found here beside a Keras 3, too.
 """
 from __future__ import annotations
 
@@ -35,16 +36,18 @@ class KerasFinder(importlib.abc.MetaPathFinder):
             return None
         if fullname == "keras":
             print("penstock run: there is no package keras; using tf.keras", file=sys.stderr)
-        for rest in (fullname, f"python.{fullname}"):
+        plain = fullname.replace("keras.src", "keras", 1)
+        for rest in (plain, f"python.{plain}"):
             made = self.below.module(f"tensorflow.{rest}", rest)
             if isinstance(made, importer.PublicModule):
-                made = KerasModule(fullname, self.below.api, f"{fullname}.")
+                made = KerasModule(fullname, self.below.api, f"{plain}.")
             if made is not None:
                 return self.below.spec(fullname, made)
         return None
 
 
 def install(api: str) -> None:
-    """Puts the finder in place, once."""
+    """Puts penstock in the place of TensorFlow, and of Keras where there is none, once."""
+    importer.install(api)
     if not any(isinstance(f, KerasFinder) for f in sys.meta_path):
         sys.meta_path.append(KerasFinder(api))

@@ -10,6 +10,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
+from penstock._src.compat.programs import python2
 from penstock._src.compat.programs.notebooks import read
 
 ROOTS = ("tensorflow", "tensorflow_core")
@@ -159,23 +160,43 @@ def text_of(path: pathlib.Path) -> str:
         return file.read()
 
 
+def _scanned(file: pathlib.Path) -> Source:
+    """The names in a file; a source of Python 2 is converted first, where there is a converter."""
+    text = text_of(file)
+    try:
+        return scan(text, str(file))
+    except SyntaxError as e:
+        try:
+            return scan(python2.converted(text), str(file))
+        except Exception:                                # whatever the converter raises: it is not Python 2 either
+            raise e from None
+
+
+def _outside(folder: pathlib.Path) -> pathlib.Path:
+    """The folder that contains the package of a file: absolute imports of `python -m package.module` are found from there."""
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        folder = folder.parent
+    return folder
+
+
 def with_local_modules(path: pathlib.Path, limit: int = 200) -> Iterator[tuple[pathlib.Path, Source]]:
     """A program and the modules beside it that it imports, and those that those import; what cannot be read is left out."""
     folder, waiting, seen = path.parent, [path], set()
+    roots = {folder, _outside(folder)}
     while waiting and len(seen) < limit:
         file = waiting.pop(0)
         if file in seen:
             continue
         seen.add(file)
         try:
-            source = scan(text_of(file), str(file))
+            source = _scanned(file)
         except (SyntaxError, OSError, ValueError):
             if file == path:
                 raise
             continue
         yield file, source
         for name in sorted(source.imported):
-            for base in {folder, file.parent}:
+            for base in {*roots, file.parent, *({file.parent.parent} if file.parent != folder else ())}:
                 place = base.joinpath(*name.split("."))
                 waiting += [p for p in (place.with_suffix(".py") if name else place, place / "__init__.py") if p.is_file()]
 

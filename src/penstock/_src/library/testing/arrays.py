@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from penstock._src.base.errors import InvalidArgumentError
+from penstock._src.graph.convert import is_tensor
 from penstock._src.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from penstock._src.graph.node import Tensor
 from penstock._src.library.ragged.tensor import RaggedTensor
@@ -212,7 +213,7 @@ class ArrayAssertions:
         """Fails unless an array and a tensor have the same static shape."""
         if not isinstance(np_array, (np.ndarray, np.generic)):
             raise TypeError("np_array must be a Numpy ndarray or Numpy scalar")
-        if not isinstance(tf_tensor, Tensor):
+        if not is_tensor(tf_tensor):
             raise TypeError("tf_tensor must be a Tensor")
         self.assertAllEqual(np_array.shape, tf_tensor.get_shape().as_list(), msg=msg)
 

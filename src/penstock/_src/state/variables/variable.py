@@ -279,10 +279,16 @@ def _operator(name: str) -> Callable:
     return functools.wraps(getattr(Tensor, name))(call) if hasattr(Tensor, name) else call
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "div", "rdiv", "truediv", "rtruediv", "floordiv",
-              "rfloordiv", "mod", "rmod", "lt", "le", "gt", "ge", "and", "rand", "or", "ror", "xor", "rxor", "invert",
-              "pow", "rpow", "matmul", "rmatmul", "neg", "abs"):
-    setattr(Variable, f"__{_name}__", _operator(f"__{_name}__"))
+def _overload_all(cls: type) -> None:
+    """Gives a class of variables the operators of tensors; libraries call it for theirs."""
+    for name in ("add", "radd", "sub", "rsub", "mul", "rmul", "div", "rdiv", "truediv", "rtruediv", "floordiv",
+                 "rfloordiv", "mod", "rmod", "lt", "le", "gt", "ge", "and", "rand", "or", "ror", "xor", "rxor", "invert",
+                 "pow", "rpow", "matmul", "rmatmul", "neg", "abs"):
+        setattr(cls, f"__{name}__", _operator(f"__{name}__"))
+
+
+_overload_all(Variable)
+Variable._OverloadAllOperators = classmethod(_overload_all)  # type: ignore[attr-defined]
 
 
 def sparse_parts(delta: Any) -> tuple[Any, Any]:
@@ -326,7 +332,9 @@ Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
 def _variable_to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    return value._dense_var_to_tensor(dtype=dtype, name=name, as_ref=as_ref)
+    """The value of a variable; subclasses of libraries that have none of ours register a conversion of their own."""
+    read = getattr(value, "_dense_var_to_tensor", None)
+    return NotImplemented if read is None else read(dtype=dtype, name=name, as_ref=as_ref)
 
 
 register_tensor_conversion_function(Variable, _variable_to_tensor)

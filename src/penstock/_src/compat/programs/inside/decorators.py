@@ -191,9 +191,14 @@ def unwrap(maybe_decorated: Callable) -> tuple[list, Callable]:
     while True:
         note = function if isinstance(function, TFDecorator) else getattr(function, "__dict__", {}).get("_tf_decorator")
         if note is None:
-            return found, inspect.unwrap(function)
+            return found, inspect.unwrap(function, stop=lambda f: not _ours(f))
         found.append(note)
         function = note.decorated_target
+
+
+def _ours(function: Callable) -> bool:
+    """Whether a wrapper is made by penstock: those of libraries are not looked through, as by TensorFlow."""
+    return str(getattr(function, "__globals__", {}).get("__name__", "")).startswith("penstock.")
 
 
 def keyword_args_only(function: Callable) -> Callable:

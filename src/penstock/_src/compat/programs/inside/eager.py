@@ -40,6 +40,16 @@ class _Context:
 
     executing_eagerly = staticmethod(tf.executing_eagerly)
 
+    @property
+    def device_name(self) -> str | None:
+        """The device of the innermost scope, or None."""
+        return _context.state.device
+
+    @property
+    def device_spec(self) -> Any:
+        """The device of the innermost scope; its fields are None outside of scopes."""
+        return tf.DeviceSpec.from_string(_context.state.device or "")
+
     @staticmethod
     def num_gpus() -> int:
         """How many GPUs there are."""
