@@ -260,7 +260,7 @@ class MultiHeadAttention(Layer):
     def _dense(self, name: str, equation: str, shape: list, bias_axes: str) -> EinsumDense:
         more = {n: getattr(self, n) for n in _WEIGHTS if n != "activity_regularizer"}
         bias = bias_axes if self._use_bias else None
-        return EinsumDense(equation, shape, bias_axes=bias, name=name, dtype=self.dtype, **more)
+        return EinsumDense(equation, shape, bias_axes=bias, name=name, dtype=self.dtype_policy, **more)
 
     def _build_from(self, query: Any, value: Any, key: Any) -> None:
         """Makes the projections, for inputs of these shapes."""

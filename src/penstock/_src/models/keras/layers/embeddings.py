@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras import regularizers
+from penstock._src.models.keras import mixed_precision, regularizers
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described, dims_of, read
 from penstock.compat import v1 as tf
@@ -29,7 +29,9 @@ class Embedding(Layer):
             raise ValueError("Both `input_dim` and `output_dim` should be positive, found "
                              f"input_dim {input_dim} and output_dim {output_dim}")
         kwargs["autocast"] = False                                  # large numbers have no place in small floats
-        super().__init__(dtype=kwargs.pop("dtype", K.floatx()), **kwargs)
+        if mixed_precision.global_policy().compute_dtype is None:   # the type would be that of the integers
+            kwargs.setdefault("dtype", K.floatx())
+        super().__init__(**kwargs)
         self.input_dim, self.output_dim = input_dim, output_dim
         read(self, embeddings_initializer=embeddings_initializer, embeddings_regularizer=embeddings_regularizer,
              embeddings_constraint=embeddings_constraint)
@@ -41,7 +43,7 @@ class Embedding(Layer):
         """Makes the vectors."""
         self.embeddings = self.add_weight(shape=(self.input_dim, self.output_dim), initializer=self.embeddings_initializer,
                                           name="embeddings", regularizer=self.embeddings_regularizer,
-                                          constraint=self.embeddings_constraint)
+                                          constraint=self.embeddings_constraint, experimental_autocast=False)
         super().build(input_shape)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
