@@ -306,7 +306,7 @@ unsorted_max = _unsorted("Max", _max, _ORDERED, unsigned.ordered)
 
 
 def _gather_kept(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """params[ids], zero where the id is negative; and the mask of the others in the result's shape."""
+    """params[ids], zero where the id is negative; and the mask of the others, which broadcasts to the result's shape."""
     gathered = get("GatherV2")(params, get("Maximum")(ids, get("ZerosLike")(ids)), 0)
     kept = get("GreaterEqual")(ids, convert(0, ids.dtype.base_dtype))
     rank = gathered.shape.rank
@@ -315,8 +315,7 @@ def _gather_kept(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
             kept = get("Reshape")(kept, get("ConcatV2")([get("Shape")(ids), [1] * (rank - ids.shape.rank)], 0))
     else:
         kept = get("Reshape")(kept, _row_shape(gathered, ids))
-    mask = get("LogicalAnd")(kept, get("Fill")(get("Shape")(gathered), True))
-    return get("Select")(mask, gathered, get("ZerosLike")(gathered)), mask
+    return get("SelectV2")(kept, gathered, get("ZerosLike")(gathered)), kept
 
 
 unsorted_sum.gradient(lambda op, grad: (_gather_kept(grad, op.inputs[1])[0], None, None))

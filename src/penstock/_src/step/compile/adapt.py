@@ -22,6 +22,7 @@ from penstock._src.ops.registry import OpDef
 
 _HOST_KINDS = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)
 _COUNTS = (dtypes.int32, dtypes.bool)
+_MANY = 1024                 # booleans that no host computation needs
 
 
 def adapted(bound: Callable, op: Operation, placed: dict[Operation, Device], fed: set[int]) -> Callable:
@@ -53,7 +54,8 @@ def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts:
     if not data:
         return _making(bound, device)
     if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)) or all(t in _COUNTS for t in (*data, *outputs)):
-        return _where_inputs_are(bound, host, device)
+        near = _where_inputs_are(bound, host, device)
+        return near if opdef.repeats is None else _where_it_fits(near, _moving(bound, host, constants, device), opdef.repeats)
     return _moving(bound, host, constants, device)
 
 
@@ -132,6 +134,15 @@ def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Calla
         if any(any(map(there, a)) if type(a) is list else there(a) for a in data):
             return bound(*[_each(to_host if i in host else device.put, a) for i, a in enumerate(args)], **kw)
         return bound(*[_each(to_host, a) for a in args], **kw)
+    return call
+
+
+def _where_it_fits(near: Callable, there: Callable, repeated: int) -> Callable:
+    """For kernels that repeat a value to a shape: many booleans are made on the device, which is where a mask is used."""
+    def call(*args: Any, **kw: Any) -> Any:
+        value, dims = args[repeated], args[1 - repeated]
+        large = isinstance(value, torch.Tensor) and value.dtype is torch.bool and int(to_host(dims).prod()) > _MANY
+        return (there if large else near)(*args, **kw)
     return call
 
 
