@@ -99,6 +99,13 @@ class fusion:
     among_zeros: RuleTable[Callable] = RuleTable()
 
 
+class updates:
+    """step/optimize/updates.py"""
+
+    # the op that does the same for several, and which of its inputs are lists then; the others are the same for all
+    several: RuleTable[tuple[str, frozenset[int]]] = RuleTable()
+
+
 class pointwise:
     """step/optimize/pointwise.py"""
 

@@ -21,10 +21,10 @@ _SPARSE_OUT = "output_indices: int64, output_values: output_type, output_dense_s
 
 ragged_bincount = op("RaggedBincount", "splits: int64, values: Tidx, size: Tidx, weights: T -> output: T", _INDEX).no_gradient()
 sparse_bincount = op("SparseBincount", "indices: int64, values: Tidx, dense_shape: int64, size: Tidx, weights: T -> output: T",
-                     _INDEX).no_gradient()
+                     _INDEX, gpu=False).no_gradient()
 dense_counts = op("DenseCountSparseOutput", f"values: T, weights: output_type -> {_SPARSE_OUT}", _COUNT).no_gradient()
 sparse_counts = op("SparseCountSparseOutput", f"indices: int64, values: T, dense_shape: int64, weights: output_type -> "
-                   f"{_SPARSE_OUT}", _COUNT).no_gradient()
+                   f"{_SPARSE_OUT}", _COUNT, gpu=False).no_gradient()
 ragged_counts = op("RaggedCountSparseOutput", f"splits: int64, values: T, weights: output_type -> {_SPARSE_OUT}",
                    _COUNT).no_gradient()
 

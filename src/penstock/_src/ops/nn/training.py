@@ -9,6 +9,7 @@ A rule that only adds may have a second form, `rows=`, that adds to distinct row
 from __future__ import annotations
 
 import cmath
+import contextlib
 import functools
 import inspect
 import math
@@ -21,6 +22,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.kernels import arrays, indexing
+from penstock._src.kernels.many import Many
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, op
 from penstock._src.ops.state.state import VariableResource, handle_dims
@@ -60,9 +62,21 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         rules.fusion.absorb[made] = functools.partial(_take_short_gradient, at)
     if not is_sparse:
         rules.program.prepare[made] = _preparing(states, inputs, rule, is_ref)
+        rules.updates.several[made] = _declare_several(made.name, states, inputs, attrs, rule, is_ref)
     else:
         rules.program.prepare[made] = _preparing_rows(states, inputs, rule, is_ref, rows)
     made.shape(_shape_rule(states, inputs, is_ref))
+
+
+def _declare_several(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable,
+                     is_ref: bool) -> tuple[str, frozenset[int]]:
+    """The op that updates several variables by one rule (step/optimize/updates.py), and which inputs are lists."""
+    args = [f"{s}: {'Ref(N * T)' if is_ref else 'N * resource'}" for s in states]
+    args += [f"{n}: N * T" if n in _GRADIENTS else f"{n}: {'int64' if n == 'global_step' else 'T'}" for n in inputs]
+    made = internal(f"_{name}ToAll", f"{', '.join(args)} ->", "N: int >= 1, T: type in {numeric quantized}, "
+                    f"use_locking: bool = False{', ' + attrs if attrs else ''}", stateful=not is_ref, foldable=False)
+    made.kernel(_kernel_of_several(states, inputs, rule))
+    return made.name, frozenset(i for i, n in enumerate([*states, *inputs]) if n in states or n in _GRADIENTS)
 
 
 def _take_short_gradient(at: int, op: Any, f: Any) -> None:
@@ -102,6 +116,28 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             else:
                 _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct, rows)
         return held[0] if is_ref else None
+    return _wanting(run, *options)
+
+
+def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> Callable:
+    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+
+    def run(*args: Any, **chosen: Any) -> None:
+        held, given = args[:len(states)], list(args[len(states):])
+        given = [v if i == grad_at else _number(v, inputs[i]) for i, v in enumerate(given)]
+        for variables, grad in zip(zip(*held, strict=True), given[grad_at], strict=True):
+            _check(states, list(variables), grad, None)
+        locks = {id(h.lock): h.lock for h in held[0]}
+        with contextlib.ExitStack() as stack:
+            for _, lock in sorted(locks.items(), key=lambda item: item[0]):     # in one order, so that no two steps block
+                stack.enter_context(lock)
+            tensors = [[h.writable() for h in several] for several in held]
+            given[grad_at] = [_laid_out_as(t, g) for t, g in zip(tensors[0], given[grad_at], strict=True)]
+            parts = [slice(None)] if len(locks) == len(held[0]) else [slice(i, i + 1) for i in range(len(held[0]))]
+            for part in parts:                                  # one variable twice: one after the other
+                rule(*[Many(t[part]) for t in tensors], *[Many(v[part]) if i == grad_at else v for i, v in enumerate(given)],
+                     **chosen)
     return _wanting(run, *options)
 
 

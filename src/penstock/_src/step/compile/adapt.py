@@ -55,7 +55,8 @@ def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts:
         return _making(bound, device)
     if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)) or all(t in _COUNTS for t in (*data, *outputs)):
         near = _where_inputs_are(bound, host, device)
-        return near if opdef.repeats is None else _where_it_fits(near, _moving(bound, host, constants, device), opdef.repeats)
+        repeated = rules.arithmetic.repeats.get(opdef)
+        return near if repeated is None else _where_it_fits(near, _moving(bound, host, constants, device), repeated)
     return _moving(bound, host, constants, device)
 
 

@@ -24,6 +24,7 @@ from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.shapes import specialize_shapes
 from penstock._src.step.optimize.small import join_small
+from penstock._src.step.optimize.updates import join_updates
 
 PASSES = (
     ("dependency_optimization", simplify_dependencies),
@@ -35,6 +36,7 @@ PASSES = (
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
     ("remapping", fuse),
+    ("remapping", join_updates),
     ("remapping", join_pointwise),
     ("loop_optimization", save_together),
     ("remapping", join_small),

@@ -1,0 +1,107 @@
+"""Updates of many small variables by one optimizer become one op.
+
+A GPU needs longer to launch the kernels of a small update than to run them, and a network has hundreds of variables. Ops whose
+declaration names an op over lists (`several`) are joined if they share their other inputs, and none waits for another.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from penstock._src.ops import rules
+from penstock._src.step.ir import Node, StepGraph, Value
+
+_LARGE = 1 << 20             # elements of a variable whose own kernels fill a GPU
+
+
+def join_updates(step: StepGraph) -> None:
+    """Joins updates on a GPU that differ in their variables and gradients alone."""
+    found = [op for op in step.ops if op.opdef in rules.updates.several and not step.on_host(op)]
+    if len(found) < 2 or step.has_control_flow:
+        return
+    taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
+    found = [op for op in found if _is_small(op) and not any(id(t) in taken for t in op.outputs)]
+    late = _behind(step, set(found))
+    groups: dict[Any, list[Node]] = {}
+    for op in found:
+        if op not in late:
+            groups.setdefault(_kind(op, step), []).append(op)
+    joined = {op: group for members in groups.values() if len(members) > 1 for group in [_joined(members, step)]
+              for op in members}
+    if joined:
+        _put(step, joined)
+
+
+def _is_small(op: Node) -> bool:
+    """Whether an update is of a variable that is known to be small."""
+    dims = [op.inputs[i].dims for i in rules.updates.several[op.opdef][1]]
+    sizes = [math.prod(d) for d in dims if d is not None and None not in d and d]
+    return bool(sizes) and max(sizes) <= _LARGE
+
+
+def _behind(step: StepGraph, updates: set[Node]) -> set[Node]:
+    """The ops that wait for one of the updates."""
+    late: set[Node] = set()
+    for op in step.ops:
+        if any(t.op in late or t.op in updates for t in op.inputs) or \
+                any(c in late or c in updates for c in op.control_inputs):
+            late.add(op)
+    return late
+
+
+def _kind(op: Node, step: StepGraph) -> tuple:
+    """What joined updates have in common."""
+    listed = rules.updates.several[op.opdef][1]
+    shared = [_value(t) for i, t in enumerate(op.inputs) if i not in listed]
+    types = [t.dtype for i, t in enumerate(op.inputs) if i in listed]
+    where = id(step.places.get(op.origin))
+    return op.opdef.name, where, *shared, *types, *sorted((n, str(v)) for n, v in op.attrs.items())
+
+
+def _value(t: Value) -> tuple:
+    """What tells a shared value from others: two reads of a variable that wait for the same give the same."""
+    op = t.op
+    return (id(op.inputs[0]), *map(id, op.control_inputs)) if op.opdef.reads and len(op.inputs) == 1 else (id(t),)
+
+
+def _joined(members: list[Node], step: StepGraph) -> Node:
+    first = members[0]
+    name, listed = rules.updates.several[first.opdef]
+    inputs, counts = [], []
+    for i, t in enumerate(first.inputs):
+        inputs += [op.inputs[i] for op in members] if i in listed else [t]
+        counts.append(len(members) if i in listed else None)
+    control = list(dict.fromkeys(c for op in members for c in op.control_inputs))
+    made = step.make(name, inputs, {**first.attrs, "N": len(members)}, first, [], [], control)
+    made.counts = tuple(counts)
+    return made
+
+
+def _put(step: StepGraph, joined: dict[Node, Node]) -> None:
+    """Puts joined updates where the last of their members was; what waits for an earlier member comes after them."""
+    last = {group: op for op, group in joined.items()}
+    pending: set[Node] = set(last)
+    ops: list[Node] = []
+    waiting: list[Node] = []
+
+    def emit(op: Node) -> None:
+        if op in joined:
+            return
+        if any(t.op in pending for t in op.inputs) or any(c in pending for c in op.control_inputs):
+            pending.add(op)
+            waiting.append(op)
+            return
+        ops.append(op)
+    for op in step.ops:
+        op.control_inputs = list(dict.fromkeys(joined.get(c, c) for c in op.control_inputs))
+        emit(op)
+        group = joined.get(op)
+        if group is not None and last[group] is op:
+            ops.append(group)
+            pending.discard(group)
+            again, waiting[:] = list(waiting), []
+            for held in again:
+                pending.discard(held)
+                emit(held)
+    step.ops = ops
+    step.targets = list(dict.fromkeys(joined.get(op, op) for op in step.targets))

@@ -1,0 +1,124 @@
+"""Updates of several variables as one op (step/optimize/updates.py), on a pretended GPU beside the host."""
+import numpy as np
+import pytest
+import torch
+
+import penstock.compat.v1 as tf
+from penstock._src.graph import context
+from penstock._src.kernels.devices.cpu import Cpu
+from penstock._src.kernels.many import Many
+from tests.step.place.fake_gpu import FakeGpu
+
+SHAPES = [(3,), (4, 2), (2, 3, 2), (5,), (1, 4)]
+OPTIMIZERS = {
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+    "adadelta": lambda: tf.train.AdadeltaOptimizer(0.5, 0.9),
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
+    "centered": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5, centered=True),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01, l2_regularization_strength=0.1),
+    "ftrl power": lambda: tf.train.FtrlOptimizer(0.1, learning_rate_power=-0.3),
+    "proximal": lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.01, 0.1),
+    "proximal adagrad": lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.1, 0.01, 0.1),
+    "keras adam": lambda: tf.keras.optimizers.Adam(0.1),
+    "keras adam amsgrad": lambda: tf.keras.optimizers.Adam(0.1, amsgrad=True),
+    "keras adamax": lambda: tf.keras.optimizers.Adamax(0.1),
+    "keras sgd": lambda: tf.keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+    monkeypatch.setattr("penstock._src.session.session.local_devices", lambda config=None: [Cpu(0, 0, 1), FakeGpu(0, 0, 1)])
+    monkeypatch.setenv("PENSTOCK_TIER", "1")
+    context.process.v2_control_flow = False
+
+
+def variables(resource):
+    draw = np.random.RandomState(0)
+    return [tf.get_variable(f"v{i}", initializer=draw.randn(*s).astype("f"), use_resource=resource)
+            for i, s in enumerate(SHAPES)]
+
+
+def trained(name, device, resource, steps=4):
+    """The variables after some steps, and the program of a step."""
+    with tf.Graph().as_default(), tf.device(device):
+        held = variables(resource)
+        x = tf.placeholder(tf.float32, [])
+        loss = tf.add_n([tf.reduce_sum(tf.square(v * x - 1.0) + tf.sin(v)) for v in held])
+        optimizer = OPTIMIZERS[name]()
+        if name.startswith("keras"):
+            train = tf.group(*optimizer.get_updates(loss, held))
+        else:
+            train = optimizer.minimize(loss)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for i in range(steps):
+                sess.run(train, {x: 1.0 + 0.1 * i})
+            return sess.run(held), sess.explain(train, [x])
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("resource", [False, True])
+def test_joined_updates_are_those_of_each_variable(name, resource):
+    if name.startswith("keras") and not resource:
+        pytest.skip("Keras optimizers update resource variables")
+    found, program = trained(name, "/gpu:0", resource)
+    wanted, apart = trained(name, "/cpu:0", resource)
+    assert sum("ToAll" in line for line in program.splitlines()) == 1
+    assert "ToAll" not in apart
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_what_waits_for_an_update_comes_after_it():
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        a, b, c = (tf.get_variable(n, initializer=np.float32([1, 2])) for n in "abc")
+        adam = tf.train.GradientDescentOptimizer(1.0)
+        first = adam.apply_gradients([(tf.ones([2]), a)])
+        with tf.control_dependencies([first]):
+            seen = tf.identity(a.read_value() if hasattr(a, "read_value") else a)
+            between = adam.apply_gradients([(seen, b)])                      # waits for the first: it is not joined with it
+        last = adam.apply_gradients([(tf.ones([2]) * 3.0, c)])
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            got, _, _ = sess.run([seen, between, last])
+            np.testing.assert_array_equal(got, [0, 1])
+            np.testing.assert_array_equal(sess.run(b), [1, 1])
+            np.testing.assert_array_equal(sess.run(c), [-2, -1])
+
+
+def test_an_uninitialized_variable_is_named():
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        held = variables(True)
+        pairs = [(tf.ones(s), v) for s, v in zip(SHAPES, held, strict=True)]
+        train = tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(pairs)
+        with tf.Session() as sess:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="v0"):
+                sess.run(train)
+
+
+@pytest.mark.parametrize("name, args", [
+    ("mul", (2.0,)), ("mul_", ("other",)), ("add_", ("other",)), ("sub", ("other",)), ("div_", (torch.tensor(2.0),)),
+    ("addcmul_", ("other", torch.tensor(0.5))), ("addcmul", ("other", "other")), ("addcdiv_", ("other", "other")),
+    ("lerp_", ("other", 0.3)), ("sqrt", ()), ("rsqrt_", ()), ("sign", ()), ("abs", ()), ("pow", (torch.tensor(0.5),)),
+    ("sub_", (torch.tensor(0.5),)), ("exp_", ()), ("copy_", ("other",)), ("clamp_", (0.5, 0.7)), ("gt", (0.5,))])
+def test_methods_of_many_are_those_of_each(name, args):
+    draw = torch.Generator().manual_seed(0)
+    mine, others = ([torch.rand(s, generator=draw) + 0.1 for s in SHAPES] for _ in range(2))
+    want = [getattr(t.clone(), name)(*[o if isinstance(a, str) else a for a in args])
+            for t, o in zip(mine, others, strict=True)]
+    got = getattr(Many([t.clone() for t in mine]), name)(*[Many(others) if isinstance(a, str) else a for a in args])
+    for a, b in zip(got.of, want, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_operators_of_many():
+    a, b = [torch.tensor([1.0, 4.0]), torch.tensor([9.0])], [torch.tensor([2.0, 2.0]), torch.tensor([3.0])]
+    for f in (lambda x, y: x + y, lambda x, y: 1 - x * y, lambda x, y: 2 * x / y, lambda x, y: x - 1 + (1 + y),
+              lambda x, y: torch.maximum(x, y), lambda x, y: torch.where(x > 2, y, torch.zeros_like(x))):
+        for got, want in zip(f(Many(a), Many(b)).of, map(f, a, b), strict=True):
+            torch.testing.assert_close(got, want)
