@@ -17,7 +17,7 @@ import torch
 
 from penstock._src.kernels import bridge, draws
 
-_one = threading.Lock()             # captures share a stream
+alone = threading.RLock()            # captures share a stream, and PyTorch's generator serves nothing else during one
 
 
 class Moves(Exception):
@@ -49,7 +49,7 @@ class Captured:
         before = places(variables)
         self._draws.begin(self._stretch)
         self.graph = torch.cuda.CUDAGraph()
-        with _one, torch.cuda.device(device), torch.cuda.graph(self.graph, capture_error_mode="thread_local"), \
+        with alone, torch.cuda.device(device), torch.cuda.graph(self.graph, capture_error_mode="thread_local"), \
                 draws.traced(self._draws):
             self._results = version.run(ctx, *given)
         self._changed = [v for v, old in zip(variables, versions, strict=True) if v.value._version != old]

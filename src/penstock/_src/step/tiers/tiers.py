@@ -27,7 +27,7 @@ from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.tiers import attention, inductor, lower, products
-from penstock._src.step.tiers.captured import Captured, Moves, is_variable, places
+from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
 _FEWEST = 4                         # statements of a program that is worth it
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
@@ -56,7 +56,8 @@ def tiered(program: Any, step: Any, placed: dict | None, unfused: Callable[[], A
     compiles = highest in ("3", "wait") and inductor.available(device.type)
     if device.type != "cuda" and not (compiles and (wait or asked)):
         return program
-    return Tiered(program, unfused, device, compiles, wait or highest == "wait", asked == "3")
+    random = any(op.opdef.random or op.opdef.calls for op in step.ops)
+    return Tiered(program, unfused, device, compiles, wait or highest == "wait", asked == "3", random)
 
 
 def _device(placed: dict | None) -> torch.device | None:
@@ -88,7 +89,9 @@ class Tiered(Program):
     """A step that runs in the best version that there is for its feeds."""
 
     def __init__(self, program: Any, unfused: Callable[[], Any], device: torch.device, compiles: bool, wait: bool,
-                 eager: bool):
+                 eager: bool, random: bool):
+        # steps that may draw from PyTorch's generator do not run while another one is captured
+        self.drawing = alone if random and device.type == "cuda" else contextlib.nullcontext()
         self.program, self.device, self.compiles, self.wait = program, device, compiles, wait
         self.eager = eager                     # compile as soon as it has run often
         self.unfused = unfused
@@ -102,12 +105,14 @@ class Tiered(Program):
         slot = self._slots.get(key)
         if slot is None:
             if len(self._slots) >= _MOST_KEYS:
-                return self.program.run(ctx, *feeds)
+                with self.drawing:
+                    return self.program.run(ctx, *feeds)
             slot = self._slots.setdefault(key, Slot(self, feeds))
         if not slot.lock.acquire(blocking=self.device.type == "cuda"):   # on the host, steps of several threads run at once
             return self.program.run(ctx, *feeds)
         try:
-            return slot.run(ctx, feeds)
+            with self.drawing:
+                return slot.run(ctx, feeds)
         finally:
             slot.lock.release()
 
@@ -225,7 +230,7 @@ class Slot:
         else:
             self._compiles, self._ready = False, None
         self.reasons.append(f"not in tier {tier}: {reason}")
-        refused[tier, reason] += 1
+        refused[tier, reason.split(" (")[0]] += 1
         if reason not in _told:
             _told.add(reason)
             _log.info("A step stays below tier %d: %s", tier, reason)
@@ -264,7 +269,7 @@ class Slot:
             return self._plain(ctx, feeds)
         results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
             else self._plain(ctx, feeds)
-        changed = [(new, v.value, old) for (v, new), old in zip(state, before, strict=True)]
+        changed = [(v.name, new, v.value, old) for (v, new), old in zip(state, before, strict=True)]
         differs = _difference(trial, results, changed, made.lowered.draws.unseeded)
         if differs:
             self._refuse(3, differs)
@@ -328,14 +333,15 @@ def _difference(found: tuple, expected: tuple, state: list, unseeded: bool) -> s
             if a.shape != b.shape or a.dtype is not b.dtype:
                 return f"a result has another shape or type: {tuple(a.shape)}, {a.dtype} for {tuple(b.shape)}, {b.dtype}"
             if not unseeded and not _close(a, b, 0.0):
-                return "a result differs"
+                return f"a result differs (by {_size(a.double() - b.double()):.3g} of {_size(b.double()):.3g})"
     far = 0
-    for new, b, old in state:
+    for name, new, b, old in state:
         if unseeded or _close(new, b, 0.0):
             continue
         far += 1
-        if not _close(new, b, 2.0 * _size(b.double() - old.double())):
-            return "a variable differs"
+        step = _size(b.double() - old.double())
+        if not _close(new, b, 2.0 * step):
+            return f"a variable differs ({name}, by {_size(new.double() - b.double()):.3g}; it changed by {step:.3g})"
     return "too many variables differ" if far > max(1, len(state) // 4) else ""
 
 
