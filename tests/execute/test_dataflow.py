@@ -15,6 +15,7 @@ from penstock._src.graph import context
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.program import Program, write_program
+from penstock._src.step.ir import StepGraph
 
 
 @pytest.fixture(autouse=True, params=["program", "executor"])
@@ -31,19 +32,22 @@ def step(timeout=None):
     return StepContext(ResourceManager(), None, timeout)
 
 
+def imported(fetches, feeds=(), targets=()):
+    return StepGraph(needed(fetches, targets, {id(t) for t in feeds}), list(fetches), list(targets), list(feeds))
+
+
 def executor(fetches, feeds=(), targets=()):
-    ctx = step()
-    ops = needed(fetches, targets, {id(t) for t in feeds})
-    return Executor(ops, list(fetches), list(feeds), ctx)
+    made = imported(fetches, feeds, targets)
+    return Executor(made.ops, made.fetches, made.feeds, step())
 
 
 def test_same_answers_as_a_program():
     x = tf.placeholder(tf.float32, [2, 2])
     a, b = tf.split(tf.matmul(x, x) + 1.0, 2, axis=1)
     fetches = [tf.concat([a * b, a], 0), tf.shape(b), a]
-    ops = needed(fetches, [], {id(x)})
+    made = imported(fetches, [x])
     value = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    program = write_program(ops, fetches, [x], step())
+    program = write_program(made.ops, made.fetches, made.feeds, step())
     assert isinstance(program, Program)
     for p, e in zip(program.run(step(), value), executor(fetches, [x]).run(step(), value), strict=True):
         np.testing.assert_array_equal(p.numpy(), e.numpy())

@@ -12,6 +12,7 @@ from penstock._src.execute.lanes import Threads, compile_lanes
 from penstock._src.graph import context, verify
 from penstock._src.graph.prune import needed
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.schedule import lanes
 from penstock._src.step.partition.split import partition
 from penstock._src.step.place.placer import Placer
@@ -37,8 +38,8 @@ def run(threads, fetches, feeds, times=1, timeout=10):
     resources = ResourceManager()
     tensors, values = list(feeds), list(feeds.values())
     ops = needed(fetches, [], {id(t) for t in tensors})
-    placed = Placer(devices).place(ops)
-    parts = partition(ops, placed, fetches, tensors)
+    imported = StepGraph(ops, fetches, [], tensors, Placer(devices).place(ops))
+    parts = partition(imported.ops, imported.placed, imported.fetches, imported.feeds)
     verify.partitioned(parts)
     assert len(parts) > 1
     step = compile_lanes(lanes(parts, devices.host), StepContext(resources, devices=devices), threads)

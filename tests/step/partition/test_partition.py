@@ -16,6 +16,7 @@ from penstock._src.execute.rendezvous import LocalRendezvous
 from penstock._src.graph import context, verify
 from penstock._src.graph.prune import needed
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.schedule import lanes, ordered
 from penstock._src.step.partition.split import partition, received
 from penstock._src.step.place.placer import Placer
@@ -47,8 +48,8 @@ def cut(graph, fetches, feeds=(), targets=()):
     fed = {id(t) for t in feeds}
     ops = needed(fetches, targets, fed)
     placer = Placer(devices)
-    placed = placer.place(ops)
-    parts = partition(ordered(ops, placed, fed), placed, list(fetches), list(feeds))
+    step = StepGraph(ops, list(fetches), list(targets), list(feeds), placer.place(ops))
+    parts = partition(ordered(step.ops, step.placed, step.fed), step.placed, step.fetches, step.feeds)
     verify.partitioned(parts)
     return {p.device.name[-5:]: p for p in parts}
 
@@ -117,9 +118,9 @@ def test_partitions_travel_as_messages(graph):
     with tf.device("/job:worker/task:0/cpu:1"):
         c = b * a
     ops = needed([c, b], [], {id(x)})
-    placed = Placer(devices).place(ops)
+    step = StepGraph(ops, [c, b], [], [x], Placer(devices).place(ops))
     found = {}
-    for part in partition(ordered(ops, placed, {id(x)}), placed, [c, b], [x]):
+    for part in partition(ordered(step.ops, step.placed, step.fed), step.placed, step.fetches, step.feeds):
         found.setdefault(part.device.task, []).append(part)
     assert sorted(found) == tasks
     threads, meet, results = Threads(), LocalRendezvous(), {}

@@ -23,9 +23,9 @@ from penstock._src.base import errors
 from penstock._src.execute.rendezvous import DEAD
 from penstock._src.graph.build import arg_count
 from penstock._src.graph.frames import Frame, Frames
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import Kernel
 from penstock._src.step.compile.adapt import adapted
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.runnable import Runnable
 
 NORMAL, CONSTANT, SWITCH, MERGE, ENTER, EXIT, NEXT, TRIGGER, FETCH, SEND, RECV = range(11)
@@ -38,7 +38,7 @@ class _Node:
     __slots__ = ("op", "kind", "index", "call", "wants_ctx", "first", "count", "groups", "reads", "sends", "signals",
                  "pending", "frame", "child", "invariant", "flat", "single", "value", "blocking", "slot")
 
-    def __init__(self, op: Operation | None, kind: int):
+    def __init__(self, op: Node | None, kind: int):
         self.op, self.kind = op, kind
         self.index = self.first = self.count = self.pending = 0
         self.slot = -1                               # fetch nodes: position in the result
@@ -98,11 +98,11 @@ class _Frame:
 class Executor(Runnable):
     """Runs pruned ops by tokens. `run(ctx, *feeds)` returns the fetched values; any number of threads may call it."""
 
-    def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None):
+    def __init__(self, ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any, placed: Any = None):
         self.feeds, self.fetches = feeds, fetches
         fed = {id(t) for t in feeds}
         self.root = _FrameType(ROOT, None)
-        self.nodes: dict[Operation, _Node] = {op: _make_node(op, ctx, placed, fed) for op in ops}
+        self.nodes: dict[Node, _Node] = {op: _make_node(op, ctx, placed, fed) for op in ops}
         self._take_frames(Frames(ops, fed))
         self.fed_sends: list[list[tuple]] = [[] for _ in feeds]
         position = {id(t): i for i, t in enumerate(feeds)}
@@ -135,19 +135,19 @@ class Executor(Runnable):
         """Gives a node slots for its inputs, and tells the producers where to send."""
         op, frame = node.op, node.frame
         node.first = frame.slots
-        node.count = len(op._inputs)  # type: ignore[union-attr]
+        node.count = len(op.inputs)  # type: ignore[union-attr]
         frame.slots += 1 if node.kind == MERGE else node.count
-        for i, t in enumerate(op._inputs):  # type: ignore[union-attr]
+        for i, t in enumerate(op.inputs):  # type: ignore[union-attr]
             slot = node.first if node.kind == MERGE else node.first + i
             sends = self.fed_sends[position[id(t)]] if id(t) in position else \
-                self.nodes[t._op].sends[t._value_index]
+                self.nodes[t.op].sends[t.value_index]
             sends.append((node, slot, i))
-        controls = [c for c in op._control_inputs if c in self.nodes]  # type: ignore[union-attr]
+        controls = [c for c in op.control_inputs if c in self.nodes]  # type: ignore[union-attr]
         for c in controls:
             self.nodes[c].signals.append(node)
         node.pending = 1 + 2 * len(controls) if node.kind == MERGE else node.count + len(controls)
 
-    def _add_fetch(self, i: int, t: Tensor, position: dict[int, int]) -> None:
+    def _add_fetch(self, i: int, t: Value, position: dict[int, int]) -> None:
         node = _Node(None, FETCH)
         node.frame, node.index, node.slot = self.root, len(self.root.nodes), i
         self.root.nodes.append(node)
@@ -155,7 +155,7 @@ class Executor(Runnable):
         self.root.slots += 1
         reads = t.dtype._is_ref_dtype
         node.reads = (0,) if reads else ()
-        sends = self.fed_sends[position[id(t)]] if id(t) in position else self.nodes[t._op].sends[t._value_index]
+        sends = self.fed_sends[position[id(t)]] if id(t) in position else self.nodes[t.op].sends[t.value_index]
         sends.append((node, node.first, 0))
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Executor(Runnable):
         """One step."""
         return _Step(self, ctx).run(values)
 
-    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+    def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op whose kernel raised."""
         found = None
         while traceback is not None:
@@ -178,11 +178,11 @@ class Executor(Runnable):
         lines = []
         for op, node in self.nodes.items():
             where = f" in {node.frame.name}" if node.frame.name else ""
-            lines.append(f"{op.name}: {op.type}({', '.join(t.name for t in op._inputs)}){where}")
+            lines.append(f"{op.name}: {op.type}({', '.join(t.name for t in op.inputs)}){where}")
         return "\n".join(lines)
 
 
-def _make_node(op: Operation, ctx: Any, placed: Any, fed: set[int]) -> _Node:
+def _make_node(op: Node, ctx: Any, placed: Any, fed: set[int]) -> _Node:
     kind = _KINDS.get(op.opdef.control_flow, NORMAL)  # type: ignore[call-overload]
     node = _Node(op, kind)
     node.sends = [[] for _ in op.outputs]
@@ -194,7 +194,7 @@ def _make_node(op: Operation, ctx: Any, placed: Any, fed: set[int]) -> _Node:
     opdef = op.opdef
     kernel = opdef.kernel_for("cpu")
     if kernel is None:
-        raise errors.UnimplementedError(op.node_def, op._origin or op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
+        raise errors.UnimplementedError(op.node_def, op.origin or op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
     bound = kernel.bind(op.attrs, op)
     if placed is not None:
         bound = adapted(bound, op, placed, fed)
@@ -208,9 +208,9 @@ def _make_node(op: Operation, ctx: Any, placed: Any, fed: set[int]) -> _Node:
     return node
 
 
-def _set_call(node: _Node, op: Operation, kernel: Kernel, bound: Callable) -> None:
+def _set_call(node: _Node, op: Node, kernel: Kernel, bound: Callable) -> None:
     node.call, node.wants_ctx, node.blocking = bound, kernel.wants_ctx, op.opdef.blocking
-    node.groups = op._counts or None
+    node.groups = op.counts or None
     lists = [a for a in op.opdef.outputs if a.is_list]
     node.single = len(op.opdef.outputs) == 1 and not lists
     if lists and not op.opdef.list_output:
@@ -218,12 +218,12 @@ def _set_call(node: _Node, op: Operation, kernel: Kernel, bound: Callable) -> No
         node.flat = lambda out: [v for o, n in zip(out, sizes, strict=True) for v in (o if n is not None else (o,))]
 
 
-def _set_reads(node: _Node, op: Operation) -> None:
+def _set_reads(node: _Node, op: Node) -> None:
     """Inputs that are references but are wanted as values."""
     wanted: list[bool] = []
-    for arg, n in zip(op.opdef.inputs, op._counts or (None,) * len(op.opdef.inputs), strict=True):
+    for arg, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True):
         wanted.extend([arg.is_ref] * (1 if n is None else n))
-    node.reads = tuple(i for i, (t, ref) in enumerate(zip(op._inputs, wanted, strict=True))
+    node.reads = tuple(i for i, (t, ref) in enumerate(zip(op.inputs, wanted, strict=True))
                        if t.dtype._is_ref_dtype and not ref)
 
 
@@ -260,7 +260,7 @@ class _Step:
             if value is DEAD:
                 t = self.executor.fetches[i]
                 raise errors.InvalidArgumentError(
-                    None, t.op._origin or t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
+                    None, t.op.origin or t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
         return tuple(self.results)
 
     def _loop(self) -> None:

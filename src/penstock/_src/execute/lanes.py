@@ -15,8 +15,8 @@ from typing import Any
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.failure import typed
 from penstock._src.execute.rendezvous import LocalRendezvous
-from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import compile_lane, wait_for_each_other
+from penstock._src.step.ir import Node, StepGraph
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.runnable import Runnable
 
@@ -151,7 +151,7 @@ class LanesRun(Runnable):
             raise error
         return tuple(results)
 
-    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+    def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op whose statement raised; errors of several lanes have their op already."""
         return next((op for op in (lane.runnable.failing_op(traceback) for lane in self.lanes) if op is not None), None)
 
@@ -171,8 +171,9 @@ def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_t
         feeds, fetches = [f for p in parts for f in p.feeds], [f for p in parts for f in p.fetches]
         given = {t.op for _, t in feeds}
         ops = sorted((op for op in where if op not in given), key=lambda op: where[op][0])
-        placed = {op: device for op, (_, device) in where.items()} if ctx.devices.mixed else None
-        runnable = compiler(ops, [t for _, t in fetches], [t for _, t in feeds], ctx, placed)
+        step = StepGraph(ops, [t for _, t in fetches], [], [t for _, t in feeds])
+        placed = {node: where[op][1] for node, op in zip(step.ops, ops, strict=True)} if ctx.devices.mixed else None
+        runnable = compiler(step.ops, step.fetches, step.feeds, ctx, placed)
         out.append(Lane(runnable, [i for i, _ in feeds], [i for i, _ in fetches]))
     return LanesRun(out, threads)
 

@@ -15,6 +15,7 @@ import torch
 from penstock._src.execute.dataflow import CONSTANT, NORMAL, Executor
 from penstock._src.execute.failure import typed
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.ir import Node, StepGraph
 from penstock._src.step.runnable import Runnable
 
 
@@ -23,16 +24,17 @@ class TracedRun:
 
     def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any,
                  placed: dict[Operation, Any]):
-        self._executor = Executor(ops, fetches, feeds, ctx, placed if ctx.devices.mixed else None)
-        self._placed = placed
-        self.times: list[tuple[Operation, int, int, list[int]]] = []       # op, start and duration in ns, bytes
+        step = StepGraph(ops, fetches, [], feeds)
+        self._placed = {node: placed[op] for node, op in zip(step.ops, ops, strict=True)}
+        self._executor = Executor(step.ops, step.fetches, step.feeds, ctx, self._placed if ctx.devices.mixed else None)
+        self.times: list[tuple[Node, int, int, list[int]]] = []       # op, start and duration in ns, bytes
         for op, node in self._executor.nodes.items():
             if node.kind == CONSTANT:
                 node.kind, node.call = NORMAL, self._timed(op, lambda value=node.value: value)
             elif node.call is not None:
                 node.call = self._timed(op, node.call)
 
-    def _timed(self, op: Operation, call: Callable) -> Callable:
+    def _timed(self, op: Node, call: Callable) -> Callable:
         device = self._placed[op]
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -62,15 +64,15 @@ class TracedRun:
             node = devices[name].node_stats.add(
                 node_name=op.name, all_start_micros=start // 1000, op_start_rel_micros=0, op_end_rel_micros=took // 1000,
                 all_end_rel_micros=max(1, took // 1000), timeline_label=f"{op.name} = {op.type}("
-                f"{', '.join(t.op.name for t in op._inputs)})", scheduled_micros=start // 1000)
+                f"{', '.join(t.op.name for t in op.inputs)})", scheduled_micros=start // 1000)
             for i, _ in enumerate(op.outputs):
                 node.output.add(slot=i)
             node.memory.add(allocator_name="cpu", total_bytes=sum(sizes), peak_bytes=sum(sizes))
 
     def cost_graph(self, message: Any) -> None:
         """Fills a CostGraphDef message; the times of an op in a loop are added up."""
-        total: dict[Operation, int] = {}
-        sizes: dict[Operation, list[int]] = {}
+        total: dict[Node, int] = {}
+        sizes: dict[Node, list[int]] = {}
         for op, _, took, size in self.times:
             total[op] = total.get(op, 0) + took
             sizes[op] = size
@@ -78,10 +80,10 @@ class TracedRun:
         for op, i in number.items():
             node = message.node.add(name=op.name, id=i, device=self._placed[op].name, compute_cost=total[op] // 1000,
                                     compute_time=total[op] // 1000)
-            for t in op._inputs:
+            for t in op.inputs:
                 if t.op in number:
                     node.input_info.add(preceding_node=number[t.op], preceding_port=t.value_index)
-            node.control_input.extend(number[c] for c in op._control_inputs if c in number)
+            node.control_input.extend(number[c] for c in op.control_inputs if c in number)
             for size in sizes[op]:
                 node.output_info.add(size=size, alias_input_port=-1)
 
@@ -104,7 +106,7 @@ class Measured(Runnable):
         """One step, or the step that is measured."""
         return self._measure(ctx, list(values)) if next(self._left) == 0 else self.runnable.run(ctx, *values)
 
-    def failing_op(self, traceback: Any) -> Operation | None:
+    def failing_op(self, traceback: Any) -> Node | None:
         """The op that raised."""
         return self.runnable.failing_op(traceback)
 

@@ -34,6 +34,7 @@ from penstock._src.session.config import session_config
 from penstock._src.session.feeds import fed_value
 from penstock._src.session.fetches import Plan, expand_feed, plan_fetches
 from penstock._src.step.compiler import compile_step
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.optimize.options import options_of
 from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.partition.split import partition
@@ -393,7 +394,8 @@ class BaseSession:
 
     def _describe_partitions(self, step: _Step, metadata: Any) -> None:
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        for part in partition(list(step.placed), step.placed, fetched, step.feeds):
+        made = StepGraph(list(step.placed), fetched, [], step.feeds, step.placed)
+        for part in partition(made.ops, made.placed or {}, made.fetches, made.feeds):
             metadata.partition_graphs.add().CopyFrom(part.graph.as_graph_def())
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:

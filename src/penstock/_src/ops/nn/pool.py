@@ -16,7 +16,6 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
-from penstock._src.graph.node import Tensor
 from penstock._src.kernels import images, triton_nn
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
@@ -304,7 +303,7 @@ def _max_pool_grad_fuse(op, f):
         return placed
     attrs = {n: op.attrs[n] for n in (*_WINDOW, "T")}
     if pool.opdef is max_pool_op:
-        made = f.make("_MaxPoolWithIndices", pool._inputs, attrs, pool, extra=[Tensor(pool, 1, dtypes.int64)])
+        made = f.make("_MaxPoolWithIndices", pool._inputs, attrs, pool, extra=[f.result(dtypes.int64)])
         f.put(made, pool)
         pool = made
     return f.make("_MaxPoolGradWithIndices", [*op._inputs, pool.outputs[1]], attrs, op)

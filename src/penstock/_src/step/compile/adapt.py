@@ -13,32 +13,32 @@ from typing import Any
 import torch
 
 from penstock._src.base import dtypes
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import draws
 from penstock._src.kernels.devices.cpu import to_host
 from penstock._src.kernels.devices.device import Device
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef
+from penstock._src.step.ir import Node, Value
 
 _HOST_KINDS = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)
 _COUNTS = (dtypes.int32, dtypes.bool)
 _MANY = 1024                 # booleans that no host computation needs
 
 
-def adapted(bound: Callable, op: Operation, placed: dict[Operation, Device], fed: set[int]) -> Callable:
+def adapted(bound: Callable, op: Node, placed: dict[Node, Device], fed: set[int]) -> Callable:
     """`bound`, a kernel with its attributes, as it is to be called on the device of `op`."""
     device = placed[op]
     opdef = op.opdef
     if opdef.calls or opdef.control_flow:
         return bound                                # functions place their own ops; control flow hands values on
-    if device.host and all(_on_host(t, placed) for t in op._inputs):
+    if device.host and all(_on_host(t, placed) for t in op.inputs):
         return bound
-    arguments = _arguments(opdef, op._counts, op._inputs)
+    arguments = _arguments(opdef, op.counts, op.inputs)
     host = _host_positions(opdef, [(n, [t.dtype for t in ts]) for n, ts in arguments])
-    if op._inputs and not host and all(_on_device(t, placed, device) for t in op._inputs):
+    if op.inputs and not host and all(_on_device(t, placed, device) for t in op.inputs):
         return bound
     constants = frozenset(i for i, (_, ts) in enumerate(arguments) if all(_is_constant(t, fed) for t in ts))
-    return loosely(bound, opdef, device, [t.dtype for t in op._inputs], op._counts, [t.dtype for t in op.outputs], constants)
+    return loosely(bound, opdef, device, [t.dtype for t in op.inputs], op.counts, [t.dtype for t in op.outputs], constants)
 
 
 def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts: tuple, outputs: list,
@@ -76,32 +76,32 @@ def _host_positions(opdef: OpDef, arguments: list[tuple[str, list]]) -> frozense
                      if name in opdef.host_inputs and all(t.is_integer for t in types))
 
 
-def _on_host(t: Tensor, placed: dict[Operation, Device]) -> bool:
+def _on_host(t: Value, placed: dict[Node, Device]) -> bool:
     """Whether a value is surely in the host's memory. The arguments of a function may be anywhere."""
     if t.dtype.base_dtype == dtypes.string:
         return True
-    maker = placed.get(t._op)
-    return maker is not None and maker.host and not t._op.opdef.control_flow and not t._op.opdef.calls \
-        and t._op.opdef not in rules.devices.anywhere and not _of_argument(t._op, placed)
+    maker = placed.get(t.op)
+    return maker is not None and maker.host and not t.op.opdef.control_flow and not t.op.opdef.calls \
+        and t.op.opdef not in rules.devices.anywhere and not _of_argument(t.op, placed)
 
 
-def _on_device(t: Tensor, placed: dict[Operation, Device], device: Device) -> bool:
+def _on_device(t: Value, placed: dict[Node, Device], device: Device) -> bool:
     """Whether a value is surely on a device: what kernels there return as floating point numbers is."""
     kind = t.dtype.base_dtype
-    return placed.get(t._op) is device and (kind.is_floating or kind.is_complex) and bool(t._op._inputs) \
-        and not t._op.opdef.control_flow and not t._op.opdef.calls and not t.dtype._is_ref_dtype \
-        and not _of_argument(t._op, placed)
+    return placed.get(t.op) is device and (kind.is_floating or kind.is_complex) and bool(t.op.inputs) \
+        and not t.op.opdef.control_flow and not t.op.opdef.calls and not t.dtype._is_ref_dtype \
+        and not _of_argument(t.op, placed)
 
 
-def _of_argument(op: Operation, placed: dict[Operation, Device]) -> bool:
+def _of_argument(op: Node, placed: dict[Node, Device]) -> bool:
     """Whether an op returns what is in a resource that is an argument of a function: that is where its variable is."""
-    return any(t.dtype.base_dtype == dtypes.resource and (t._op not in placed or t._op.opdef in rules.devices.anywhere)
-               for t in op._inputs)
+    return any(t.dtype.base_dtype == dtypes.resource and (t.op not in placed or t.op.opdef in rules.devices.anywhere)
+               for t in op.inputs)
 
 
-def _is_constant(t: Tensor, fed: set[int]) -> bool:
-    return id(t) not in fed and not t._op._inputs and \
-        (t._op.opdef.foldable or t._op.opdef in rules.devices.anywhere and t.dtype.base_dtype != dtypes.resource)
+def _is_constant(t: Value, fed: set[int]) -> bool:
+    return id(t) not in fed and not t.op.inputs and \
+        (t.op.opdef.foldable or t.op.opdef in rules.devices.anywhere and t.dtype.base_dtype != dtypes.resource)
 
 
 def _each(move: Callable, value: Any) -> Any:

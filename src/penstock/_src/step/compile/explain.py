@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import Tensor
+from penstock._src.step.ir import Node, Value
 
 if TYPE_CHECKING:
     from penstock._src.step.compile.program import Program
@@ -20,7 +21,7 @@ _KERNEL, _CONSTANT = re.compile(r"\bk\d+\("), re.compile(r"\bc\d+\b")
 _COLUMN = 56             # where remarks begin
 
 
-def explained(program: Program, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+def explained(program: Program, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
     """The text of a program; `device(op)` names the device of an op, or is empty where there is only one."""
     lines = program.source.rstrip("\n").split("\n")
     out = [f"# {len(program.lines)} ops"]
@@ -37,16 +38,16 @@ def explained(program: Program, feeds: list[Tensor], device: Callable[[Operation
     return "\n".join(out) + "\n"
 
 
-def _remark(op: Operation, device: Callable[[Operation], str]) -> str:
+def _remark(op: Node, device: Callable[[Node], str]) -> str:
     gives = ", ".join(_kind(t) for t in op.outputs)
     where = device(op)
     return f"{op.name}: {op.type}{f' -> {gives}' if gives else ''}{f' on {where}' if where else ''}"
 
 
-def _kind(t: Tensor) -> str:
-    if t._dims is None:
+def _kind(t: Tensor | Value) -> str:
+    if t.shape.rank is None:
         return f"{t.dtype.base_dtype.name}[...]"
-    return f"{t.dtype.base_dtype.name}[{','.join('?' if d is None else str(d) for d in t._dims)}]"
+    return f"{t.dtype.base_dtype.name}[{','.join('?' if d is None else str(d) for d in t.shape.as_list())}]"
 
 
 def _value(value: Any) -> str:

@@ -8,34 +8,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.ir import Node, Value
 
 OUTPUTS_FIRST = (3, 0, 1, 2)
 
 
-def arrange_filters(ops: list[Operation], values: dict[int, Any]) -> None:
+def arrange_filters(ops: list[Node], values: dict[int, Any]) -> None:
     """Arranges the variables that the ops of a program use as filters; `values` has variables by tensor."""
     filters = set()
     for op in ops:
         at = rules.devices.filter_input.get(op.opdef)
-        variable = None if at is None else values.get(id(_origin(op._inputs[at])))
+        variable = None if at is None else values.get(id(_origin(op.inputs[at])))
         if hasattr(variable, "arrange"):
             filters.add(id(variable))
     if not filters:
         return
     for op in ops:
-        together: list[Any] = [v for t in op._inputs if hasattr(v := values.get(id(t)), "arrange")]
+        together: list[Any] = [v for t in op.inputs if hasattr(v := values.get(id(t)), "arrange")]
         if any(id(v) in filters for v in together):
             for variable in together:
                 variable.arrange(OUTPUTS_FIRST)
 
 
-def _origin(t: Tensor) -> Tensor:
+def _origin(t: Value) -> Value:
     """Where a filter comes from, through reads, casts and the like: ops with one input that keep its shape."""
-    while len(t._op._inputs) == 1:
-        before = t._op._inputs[0]
-        if before._dims != t._dims and before.dtype.base_dtype.name != "resource":
+    while len(t.op.inputs) == 1:
+        before = t.op.inputs[0]
+        if before.dims != t.dims and before.dtype.base_dtype.name != "resource":
             break
         t = before
     return t

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import Tensor
 from penstock._src.ops import rules
 from penstock._src.ops.registry import Known
 from penstock._src.step.compile.program import Program, bound_once
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.runnable import Runnable
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ _LARGER = 4                  # times the variables' elements that results may ha
 @dataclasses.dataclass(slots=True)
 class Split:
     """A step in two: ops that depend on variables alone, and the others, which take the results as further feeds."""
-    first: list[Operation]
-    between: list[Tensor]                # results of the first ops that the others take
+    first: list[Node]
+    between: list[Value]                # results of the first ops that the others take
     pack: list[Callable | None]          # how they are arranged for the op that takes them
-    rest: list[Operation]
+    rest: list[Node]
 
 
 def split(step: StepGraph) -> Split | None:
@@ -50,7 +51,7 @@ def split(step: StepGraph) -> Split | None:
         return None
     users = step.users()
     fetched = {id(t) for t in step.fetches}
-    between: dict[int, tuple[Tensor, Callable | None]] = {}
+    between: dict[int, tuple[Value, Callable | None]] = {}
     for op in constant:
         for t in op.outputs:
             outside = [u for u in users.get(id(t), ()) if u not in constant]
@@ -66,51 +67,51 @@ def split(step: StepGraph) -> Split | None:
     return Split(first, tensors, [p for _, p in between.values()], rest)
 
 
-def _constant(step: StepGraph) -> set[Operation]:
+def _constant(step: StepGraph) -> set[Node]:
     """The ops that depend on constants and on variables that the step only reads."""
-    written = {id(t) for op in step.ops if not _is_read(op) for t in op._inputs if t.dtype.base_dtype.name == "resource"}
-    found: set[Operation] = set()
+    written = {id(t) for op in step.ops if not _is_read(op) for t in op.inputs if t.dtype.base_dtype.name == "resource"}
+    found: set[Node] = set()
     for op in step.ops:
-        if any(id(t) in step.fed for t in (*op._inputs, *op.outputs)):
+        if any(id(t) in step.fed for t in (*op.inputs, *op.outputs)):
             continue
-        if op.opdef.constant or _is_read(op) and bound_once(op._inputs[0]._op) and id(op._inputs[0]) not in written or \
-                _is_pure(op) and op._inputs and not op._control_inputs and all(t._op in found for t in op._inputs):
+        if op.opdef.constant or _is_read(op) and bound_once(op.inputs[0].op) and id(op.inputs[0]) not in written or \
+                _is_pure(op) and op.inputs and not op.control_inputs and all(t.op in found for t in op.inputs):
             found.add(op)
     return found
 
 
-def _is_read(op: Operation) -> bool:
-    return op.opdef.reads and op.outputs[0]._dtype.torch is not None
+def _is_read(op: Node) -> bool:
+    return op.opdef.reads and op.outputs[0].dtype.torch is not None
 
 
-def _is_pure(op: Operation) -> bool:
+def _is_pure(op: Node) -> bool:
     opdef = op.opdef
     return opdef.foldable and not (opdef.stateful or opdef.random or opdef.blocking or opdef.control_flow or opdef.calls or
                                    opdef.client_code or opdef.transfer or opdef.has_refs) and \
-        all(t._dtype.torch is not None and t._dims is not None and None not in t._dims for t in op.outputs)
+        all(t.dtype.torch is not None and t.dims is not None and None not in t.dims for t in op.outputs)
 
 
-def _pack_rule(t: Tensor, user: Operation, step: StepGraph) -> Callable | None:
+def _pack_rule(t: Value, user: Node, step: StepGraph) -> Callable | None:
     rule = rules.hoisting.pack.get(user.opdef)
-    return None if rule is None or user._inputs[1] is not t else rule(Known(user, step.fed))
+    return None if rule is None or user.inputs[1] is not t else rule(Known(user, step.fed))
 
 
-def _size(t: Tensor) -> int:
-    return math.prod(t._dims) if t._dims is not None and None not in t._dims else 0     # type: ignore[arg-type]
+def _size(t: Value) -> int:
+    return math.prod(t.dims) if t.dims is not None and None not in t.dims else 0     # type: ignore[arg-type]
 
 
-def _needed(tensors: list[Tensor], step: StepGraph, fed: set[int], targets: list[Operation], constant: set[Operation]
-            ) -> list[Operation]:
+def _needed(tensors: list[Value], step: StepGraph, fed: set[int], targets: list[Node], constant: set[Node]
+            ) -> list[Node]:
     """The ops that some tensors and targets need, in the order of the step. Those in `fed` are given, and no op waits for one
     that depends on variables alone."""
-    live = {*targets, *(t._op for t in tensors if id(t) not in fed)}
-    live -= {op for op in constant if op in targets and not any(t._op is op for t in tensors)}
+    live = {*targets, *(t.op for t in tensors if id(t) not in fed)}
+    live -= {op for op in constant if op in targets and not any(t.op is op for t in tensors)}
     out = []
     for op in reversed(step.ops):
         if op in live:
             out.append(op)
-            live.update(t._op for t in op._inputs if id(t) not in fed)
-            live.update(c for c in op._control_inputs if c not in constant)
+            live.update(t.op for t in op.inputs if id(t) not in fed)
+            live.update(c for c in op.control_inputs if c not in constant)
     return out[::-1]
 
 
@@ -158,12 +159,12 @@ class Hoisted(Runnable):
         """Whether the rest is a recording."""
         return self.rest.unlocked
 
-    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+    def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op that raised."""
         return self.first.failing_op(traceback) or self.rest.failing_op(traceback)
 
     @property
-    def sequence(self) -> list[Operation]:
+    def sequence(self) -> list[Node]:
         """The ops, first those that depend on variables alone."""
         return [*self.first.sequence, *self.rest.sequence]
 
@@ -171,7 +172,7 @@ class Hoisted(Runnable):
         """Both programs."""
         return f"{self.first.text()}\n{self.rest.text()}"
 
-    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+    def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
         """Both programs; the first one runs only after a variable has changed."""
         return "\n".join(["# When a variable has changed:", self.first.explained([], device), "# In every step:",
                           self.rest.explained(feeds, device)])

@@ -12,26 +12,26 @@ from typing import Any
 import torch
 
 from penstock._src.base import dtypes, errors
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.ir import Node, Value
 
 _LIMITS = {dtypes.int32: 1 << 31, dtypes.int64: 1 << 63}
 _TYPES = (*_LIMITS, dtypes.bool)
 
 
-def may_be_number(t: Tensor) -> bool:
+def may_be_number(t: Value) -> bool:
     """Whether a tensor is a scalar of a type that Python computes with exactly."""
-    return t._dims == () and t._dtype in _TYPES
+    return t.dims == () and t.dtype in _TYPES
 
 
-def sources_of(op: Operation) -> list[Tensor] | None:
+def sources_of(op: Node) -> list[Value] | None:
     """What the result of an op is made of, if it is a number of numbers; None if it is not."""
-    if op.opdef in rules.numbers.text and all(may_be_number(t) for t in (*op._inputs, *op.outputs)):
-        return op._inputs
-    return [] if op.opdef.constant and not op._inputs and may_be_number(op.outputs[0]) else None
+    if op.opdef in rules.numbers.text and all(may_be_number(t) for t in (*op.inputs, *op.outputs)):
+        return op.inputs
+    return [] if op.opdef.constant and not op.inputs and may_be_number(op.outputs[0]) else None
 
 
-def find_numbers(sources: Iterable[tuple[Tensor, list[Tensor]]], from_outside: Callable[[Tensor], bool]) -> set[int]:
+def find_numbers(sources: Iterable[tuple[Value, list[Value]]], from_outside: Callable[[Value], bool]) -> set[int]:
     """The ids of the tensors that are numbers in a loop, of pairs of tensors and what each is made of, or is one of.
 
     Numbers are made from numbers, from constants, and from what comes into the loop.
@@ -45,10 +45,10 @@ def find_numbers(sources: Iterable[tuple[Tensor, list[Tensor]]], from_outside: C
         found -= lost
 
 
-def expression(op: Operation, names: list[str]) -> str:
+def expression(op: Node, names: list[str]) -> str:
     """What computes the number that an op returns from those that it takes."""
     text = rules.numbers.text[op.opdef].format(*names)
-    limit = _LIMITS.get(op.outputs[0]._dtype)
+    limit = _LIMITS.get(op.outputs[0].dtype)
     if limit is None or not any(c in "+-*/" for c in rules.numbers.text[op.opdef]):
         return text
     return f"r if -{limit} <= (r := {text}) < {limit} else wrap(r, {limit})"
@@ -66,7 +66,7 @@ def nonzero(value: int) -> int:
     return value
 
 
-def literal(op: Operation) -> str:
+def literal(op: Node) -> str:
     """The number of a constant, as source."""
     return repr(op.attrs["value"].item())
 

@@ -22,7 +22,7 @@ import torch
 
 from penstock._src.base import errors, switches
 from penstock._src.graph.build import arg_count, group_inputs
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import Tensor
 from penstock._src.kernels import reuse
 from penstock._src.ops import rules
 from penstock._src.ops.registry import Kernel, Known
@@ -30,7 +30,7 @@ from penstock._src.step.compile.adapt import adapted
 from penstock._src.step.compile.explain import explained
 from penstock._src.step.compile.filters import arrange_filters
 from penstock._src.step.compile.numbers import tensor_maker
-from penstock._src.step.ir import Node
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.runnable import Runnable
 
 _counter = itertools.count()
@@ -43,7 +43,7 @@ class Program(Runnable):
 
     on_one_thread = True
 
-    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation]):
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node]):
         self.source, self.lines, self.scope = source, lines, scope
         self.filename = f"{FILENAME}{next(_counter)}>"
         scope["PROGRAM"] = source                             # for reports of errors
@@ -51,7 +51,7 @@ class Program(Runnable):
         self.run = scope["step"]
         _programs[self.filename] = self
 
-    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+    def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op whose statement raised."""
         found = None
         while traceback is not None:
@@ -61,7 +61,7 @@ class Program(Runnable):
         return found
 
     @property
-    def sequence(self) -> list[Operation]:
+    def sequence(self) -> list[Node]:
         """The ops in the order in which they run."""
         return list(self.lines.values())
 
@@ -69,7 +69,7 @@ class Program(Runnable):
         """The source."""
         return self.source
 
-    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+    def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
         """The source with kernels by the names of their ops, constants by their values, and shapes."""
         return explained(self, feeds, device)
 
@@ -77,13 +77,13 @@ class Program(Runnable):
 _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
 
 
-def operation_at(frame: types.FrameType) -> Operation | None:
+def operation_at(frame: types.FrameType) -> Node | None:
     """The op that a frame is at, if it is one of a program, or of the executor."""
     program = _programs.get(frame.f_code.co_filename)
     if program is not None:
         return program.lines.get(frame.f_lineno)
     op = frame.f_locals.get("op") if frame.f_globals.get("__name__") == "penstock._src.execute.dataflow" else None
-    return op if isinstance(op, (Node, Operation)) else None
+    return op if isinstance(op, Node) else None
 
 
 def no_nan(*values: Any) -> None:
@@ -94,11 +94,11 @@ def no_nan(*values: Any) -> None:
                 f"This op is the first to produce a NaN: {int(value.isnan().sum())} of {value.numel()} elements.")
 
 
-def kernel_of(op: Operation, device: str = "cpu") -> Kernel:
+def kernel_of(op: Node, device: str = "cpu") -> Kernel:
     """The kernel of an op, or UnimplementedError."""
     kernel = op.opdef.kernel_for(device)
     if kernel is None:
-        raise errors.UnimplementedError(op.node_def, op._origin or op,
+        raise errors.UnimplementedError(op.node_def, op.origin or op,
                                         f"Op {op.type} (node {op.name}) has no kernel for {device}.")
     return kernel
 
@@ -113,7 +113,7 @@ class Writer:
         self.fed: set[int] = set()
         self.scope: dict[str, Any] = {}
         self.body: list[str] = []
-        self.lines: dict[int, Operation] = {}
+        self.lines: dict[int, Node] = {}
         self.names: dict[int, str] = {}            # tensor id -> local or global name
         self.numbers: dict[int, str] = {}          # tensor id -> local name of a Python number (step/compile/numbers.py)
         self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
@@ -122,7 +122,7 @@ class Writer:
         self.depth = 1                             # how far statements are indented
         self.parameters = "ctx"                    # of a program, before the feeds
 
-    def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
+    def write(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> Program:
         """The program that runs `ops` and returns `fetches`."""
         for i, t in enumerate(feeds):
             self.names[id(t)] = f"f{i}"
@@ -136,7 +136,7 @@ class Writer:
         """What is bound once: values by the tensor that they are."""
         return {t: self.scope[n] for t, n in self.names.items() if n in self.scope}
 
-    def finish(self, feeds: list[Tensor], values: str) -> Program:
+    def finish(self, feeds: list[Value], values: str) -> Program:
         """The program of what has been written, with its results."""
         header = f"def step({self.parameters}" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
         source = "\n".join([header, *self.body, f"    return ({values})", ""])
@@ -145,14 +145,14 @@ class Writer:
     def _program(self, source: str) -> Program:
         return Program(source, self.scope, self.lines)
 
-    def _find_last_uses(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> None:
+    def _find_last_uses(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> None:
         for i, op in enumerate(ops):
-            for t in op._inputs:
+            for t in op.inputs:
                 self.last_use[id(t)] = i
         for t in fetches:
             self.last_use[id(t)] = len(ops)
 
-    def _op(self, index: int, op: Operation) -> None:
+    def _op(self, index: int, op: Node) -> None:
         opdef = op.opdef
         kernel = kernel_of(op)
         known = Known(op, self.fed)
@@ -188,20 +188,20 @@ class Writer:
             self._check_numbers(op)
         self._drop(index, op, "_" in outputs.split(", "))
 
-    def _reusing(self, index: int, op: Operation, bound: Callable) -> Callable:
+    def _reusing(self, index: int, op: Node, bound: Callable) -> Callable:
         """The kernel, writing over an input that is large, used for the last time, and made by a kernel of this program."""
         out = op.outputs[0]
-        if out._dims is None or None in out._dims or not out._dtype.is_floating \
-                or math.prod(out._dims) * out._dtype.size < reuse.LEAST:
+        if out.dims is None or None in out.dims or not out.dtype.is_floating \
+                or math.prod(out.dims) * out.dtype.size < reuse.LEAST:
             return bound
         for at, over in rules.program.overwriting[op.opdef].items():
-            t = op._inputs[at]
-            if t._dims == out._dims and t._dtype == out._dtype and self.last_use.get(id(t)) == index and \
-                    t._op.opdef.foldable and t._op._inputs and id(t) not in self.fed and sum(x is t for x in op._inputs) == 1:
+            t = op.inputs[at]
+            if t.dims == out.dims and t.dtype == out.dtype and self.last_use.get(id(t)) == index and \
+                    t.op.opdef.foldable and t.op.inputs and id(t) not in self.fed and sum(x is t for x in op.inputs) == 1:
                 return reuse.reusing(bound, over, at)
         return bound
 
-    def _check_numbers(self, op: Operation) -> None:
+    def _check_numbers(self, op: Node) -> None:
         """A statement that fails if the op gave a NaN; it stands for the op, so that the error names it."""
         given = [self.names[id(t)] for t in op.outputs if t.dtype.is_floating and id(t) in self.names and id(t) not in self.fed
                  and not t.dtype._is_ref_dtype]
@@ -209,43 +209,43 @@ class Writer:
             self.scope["no_nan"] = no_nan
             self._line(f"no_nan({', '.join(given)})", op)
 
-    def _args(self, op: Operation, index: int, unused: Container[int] = ()) -> list[str]:
-        counts = op._counts or tuple(None for _ in op._inputs)
+    def _args(self, op: Node, index: int, unused: Container[int] = ()) -> list[str]:
+        counts = op.counts or tuple(None for _ in op.inputs)
         names, i = [], 0
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
             if n is None:
-                t = op._inputs[i]
+                t = op.inputs[i]
                 as_number = id(t) in self.numbers and arg.name in rules.numbers.inputs.get(op.opdef, ())
                 name = "None" if i in unused else self.numbers[id(t)] if as_number else self._value(t, arg.is_ref)
                 names.append(self._taken(name, t, index) if arg.name in op.opdef.consumes else name)
                 i += 1
             else:
-                values = [self._value(t, arg.is_ref) for t in op._inputs[i:i + n]]
+                values = [self._value(t, arg.is_ref) for t in op.inputs[i:i + n]]
                 if arg.name in op.opdef.consumes:
                     values = [self._taken(v, t, index) if values.count(v) == 1 else v
-                              for v, t in zip(values, op._inputs[i:i + n], strict=True)]
+                              for v, t in zip(values, op.inputs[i:i + n], strict=True)]
                 names.append("[" + ", ".join(values) + "]")
                 i += n
         return names
 
-    def _value(self, t: Tensor, as_ref: bool = False) -> str:
+    def _value(self, t: Value, as_ref: bool = False) -> str:
         name = self.names.get(id(t))
         if name is None:
             return self._made_of_number(t)
         return name if as_ref or id(t) not in self.refs else f"{name}.read()"
 
-    def _taken(self, name: str, t: Tensor, index: int) -> str:
+    def _taken(self, name: str, t: Value, index: int) -> str:
         """A value donated at its last use: the kernel may overwrite it if there is no other reference."""
         return given_away(name) if name[0] == "t" and name.isalnum() and self.last_use.get(id(t)) == index else name
 
-    def _made_of_number(self, t: Tensor) -> str:
+    def _made_of_number(self, t: Value) -> str:
         """A tensor of what is a Python number in the program."""
-        make = f"make_{t._dtype.name}"
+        make = f"make_{t.dtype.name}"
         if make not in self.scope:
-            self.scope[make] = tensor_maker(t._dtype)
+            self.scope[make] = tensor_maker(t.dtype)
         return f"{make}({self.numbers[id(t)]})"
 
-    def _outputs(self, op: Operation, index: int) -> str:
+    def _outputs(self, op: Node, index: int) -> str:
         if not op.outputs:
             return ""
         names = []
@@ -271,25 +271,25 @@ class Writer:
     def _text(self, text: str) -> None:
         self.body.append("    " * self.depth + text)
 
-    def _line(self, text: str, op: Operation) -> None:
+    def _line(self, text: str, op: Node) -> None:
         self._text(f"{text}  # {op.name}: {op.type}")
         self.lines[len(self.body) + 1] = op
 
-    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
+    def _drop(self, index: int, op: Node, unwanted: bool = False) -> None:
         dead = self._used_up(index, op)
         if unwanted:
             dead.add("_")
         if dead:
             self._text("del " + ", ".join(sorted(dead)))
 
-    def _used_up(self, index: int, op: Operation) -> set[str]:
+    def _used_up(self, index: int, op: Node) -> set[str]:
         """The names that are dead after an op."""
-        return {self.names[id(t)] for t in op._inputs if self.last_use.get(id(t)) == index and self.names[id(t)][0] != "c"}
+        return {self.names[id(t)] for t in op.inputs if self.last_use.get(id(t)) == index and self.names[id(t)][0] != "c"}
 
 
-def bound_once(op: Operation) -> bool:
+def bound_once(op: Node) -> bool:
     """Whether the value of an op is part of the program: a constant, or the handle of a resource."""
-    return not op._inputs and (op.opdef.foldable or op.opdef.per_session) and len(op.outputs) == 1
+    return not op.inputs and (op.opdef.foldable or op.opdef.per_session) and len(op.outputs) == 1
 
 
 def given_away(name: str) -> str:
@@ -305,7 +305,7 @@ def _prepared(rule: Callable, known: Known) -> Callable | None:
         return None
 
 
-def _nested(op: Operation, names: list[str]) -> list[str]:
+def _nested(op: Node, names: list[str]) -> list[str]:
     """Output names in the shape in which the kernel returns several outputs."""
     out, i = [], 0
     for a in op.opdef.outputs:
@@ -319,7 +319,7 @@ def _nested(op: Operation, names: list[str]) -> list[str]:
     return out
 
 
-def write_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None,
+def write_program(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any, placed: Any = None,
                   unfused: bool = False) -> Program:
     """The straight program of ops without control flow. `placed` has their devices, where values may be in memory other than
     the host's. `unfused` is for tracing: kernels write over nothing, and variables stay as they lie."""
@@ -330,12 +330,12 @@ def write_program(ops: list[Operation], fetches: list[Tensor], feeds: list[Tenso
     return program
 
 
-def compile_lane(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any, placed: Any = None) -> Any:
+def compile_lane(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any, placed: Any = None) -> Any:
     """A runnable for ops of a step that runs on several threads. Their order is part of the step's, and is kept."""
     return _writer(ops, ctx, placed).write(ops, fetches, feeds)
 
 
-def _writer(ops: list[Operation], ctx: Any, placed: Any) -> Writer:
+def _writer(ops: list[Node], ctx: Any, placed: Any) -> Writer:
     """The writer of a straight-line program: if logical GPUs share a physical one, each gets a stream."""
     if placed is None:
         return Writer(ctx)
@@ -344,19 +344,19 @@ def _writer(ops: list[Operation], ctx: Any, placed: Any) -> Writer:
     return StreamWriter(ctx, placed, devices) if devices else Writer(ctx, placed)
 
 
-def wait_for_each_other(ops: Iterable[Operation]) -> bool:
+def wait_for_each_other(ops: Iterable[Node]) -> bool:
     """Whether several of the ops block, and one could be what another waits for: then none may keep the others from running."""
     blocking = [op for op in ops if op.opdef.blocking]
     return len(blocking) > 1 and any(op.opdef.frees for op in blocking)
 
 
-def after_the_rest(ops: list[Operation], fed: set[int]) -> list[Operation]:
+def after_the_rest(ops: list[Node], fed: set[int]) -> list[Node]:
     """The same ops with those that block, and what depends on them, last: nothing else has to wait for them."""
     late = {op for op in ops if op.opdef.blocking}
     if not late:
         return ops
     for op in ops:
-        if any(t._op in late and id(t) not in fed for t in op._inputs) or any(c in late for c in op._control_inputs):
+        if any(t.op in late and id(t) not in fed for t in op.inputs) or any(c in late for c in op.control_inputs):
             late.add(op)
     return [op for op in ops if op not in late] + [op for op in ops if op in late]
 

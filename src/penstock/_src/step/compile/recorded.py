@@ -25,10 +25,10 @@ from typing import Any
 
 import torch
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.compile.program import Program
 from penstock._src.step.compile.recorder import Changes, Recorder, Refused, Traced, inner
 from penstock._src.step.compile.replay import Replay, product_first
+from penstock._src.step.ir import Node, Value
 
 _AFTER = 32                  # runs of a program before it is recorded
 _FEWEST = 8                  # statements of a program that is worth it
@@ -42,7 +42,7 @@ _PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants 
 _log = logging.getLogger("penstock")
 
 
-def recordable(program: Any, ops: list[Operation], feeds: list[Tensor], crowded: Callable[[], bool]) -> Any:
+def recordable(program: Any, ops: list[Node], feeds: list[Value], crowded: Callable[[], bool]) -> Any:
     """`program`, to be recorded when it has run often, if its ops allow that. `crowded` says whether other steps run now."""
     if type(program) is not Program or len(program.lines) < _FEWEST or not all(map(_computes, ops)) or read_on_host(ops, feeds):
         return program
@@ -50,24 +50,24 @@ def recordable(program: Any, ops: list[Operation], feeds: list[Tensor], crowded:
     return Recorded(program, crowded) if all(hasattr(c, "stand_in") for c in state) else program
 
 
-def _computes(op: Operation) -> bool:
+def _computes(op: Node) -> bool:
     """Whether an op depends on its inputs and on variables alone, as far as its declaration tells."""
     opdef = op.opdef
     if opdef.blocking or opdef.control_flow or opdef.calls or opdef.client_code or opdef.transfer:
         return False
-    handles = [t for t in op._inputs if t.dtype.base_dtype.torch is None]
+    handles = [t for t in op.inputs if t.dtype.base_dtype.torch is None]
     return (not opdef.stateful or opdef.per_session or bool(handles)) and all(
-        t.dtype.base_dtype.name == "resource" and t._op.opdef.per_session for t in handles)
+        t.dtype.base_dtype.name == "resource" and t.op.opdef.per_session for t in handles)
 
 
-def read_on_host(ops: list[Operation], feeds: list[Tensor]) -> bool:
+def read_on_host(ops: list[Node], feeds: list[Value]) -> bool:
     """Whether a feed is a shape, an axis or text: it may change without changing its own shape."""
     fed = {id(t) for t in feeds if t.dtype.base_dtype.name != "resource"}
     for op in ops:
-        arguments = [arg for arg, n in zip(op.opdef.inputs, op._counts or (None,) * len(op.opdef.inputs), strict=True)
+        arguments = [arg for arg, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True)
                      for _ in range(1 if n is None else n)]
         if any(id(t) in fed and (arg.name in op.opdef.host_inputs and t.dtype.is_integer or t.dtype.torch is None)
-               for arg, t in zip(arguments, op._inputs, strict=True)):
+               for arg, t in zip(arguments, op.inputs, strict=True)):
             return True
     return False
 
@@ -118,7 +118,7 @@ class Recorded(Program):
         """Whether it runs as a recording by now."""
         return self.alone is not None
 
-    def failing_op(self, traceback: Any) -> Operation | None:
+    def failing_op(self, traceback: Any) -> Node | None:
         """The op whose statement raised."""
         return self.program.failing_op(traceback)
 

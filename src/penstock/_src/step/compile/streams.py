@@ -22,14 +22,14 @@ import contextlib
 from typing import Any
 
 from penstock._src.base import dtypes
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.device import Device
 from penstock._src.step.compile.program import Program, Writer, bound_once
+from penstock._src.step.ir import Node, Value
 
 _NO_TENSORS = (dtypes.resource, dtypes.string)
 
 
-def sharing_devices(ops: list[Operation], placed: dict[Operation, Device]) -> list[Device]:
+def sharing_devices(ops: list[Node], placed: dict[Node, Device]) -> list[Device]:
     """The logical devices with streams that a program uses, if some of them are on one physical device; else none."""
     found = {placed[op] for op in ops if placed[op].streamed}
     return sorted(found, key=lambda d: d.index) if len({d.physical for d in found}) < len(found) else []
@@ -38,12 +38,12 @@ def sharing_devices(ops: list[Operation], placed: dict[Operation, Device]) -> li
 class _Plan:
     """Which stream each op is on, by its number; which tensors go from one to another."""
 
-    def __init__(self, ops: list[Operation], placed: dict[Operation, Device], devices: list[Device], fed: set[int],
+    def __init__(self, ops: list[Node], placed: dict[Node, Device], devices: list[Device], fed: set[int],
                  bound: dict[int, Any]):
         self.placed, self.fed, self.bound = placed, fed, bound
         self.numbers = {d: i for i, d in enumerate(devices)}
-        self.at: dict[Operation, int | None] = {}              # None: anywhere
-        self.alone: set[Operation] = set()
+        self.at: dict[Node, int | None] = {}              # None: anywhere
+        self.alone: set[Node] = set()
         self.made: dict[int, int] = {}                         # tensor -> the stream that its value may be of
         self.sent: dict[int, dict[int, None]] = {}             # tensor -> the streams that get a copy
         self.handles: dict[int, int] = {}                      # resource -> the stream of all ops on it
@@ -51,45 +51,45 @@ class _Plan:
             if not bound_once(op):
                 self._add(op)
 
-    def _add(self, op: Operation) -> None:
+    def _add(self, op: Node) -> None:
         number = self._number(op)
         self.at[op] = number
-        for t in op._inputs:
+        for t in op.inputs:
             if self.crosses(t, op):
                 self.sent.setdefault(id(t), {})[number] = None   # type: ignore[index]
         if number is not None and (op in self.alone or not self.placed[op].host or self._handles(op)):
             self.made.update({id(t): number for t in op.outputs if id(t) not in self.fed})
 
-    def _number(self, op: Operation) -> int | None:
+    def _number(self, op: Node) -> int | None:
         number = self.numbers.get(self.placed[op])
         handles = self._handles(op)
-        on = {self.handles.setdefault(id(t), self.numbers.get(self.placed.get(t._op), number or 0)) for t in handles}   # type: ignore[arg-type]
+        on = {self.handles.setdefault(id(t), self.numbers.get(self.placed.get(t.op), number or 0)) for t in handles}   # type: ignore[arg-type]
         if len(on) > 1 or self._keeps(op, handles):
             self.alone.add(op)
             return 0
         if on:
             return on.pop()
-        return number if number is not None else next((self.made[id(t)] for t in op._inputs if id(t) in self.made), None)
+        return number if number is not None else next((self.made[id(t)] for t in op.inputs if id(t) in self.made), None)
 
-    def _handles(self, op: Operation) -> list[Tensor]:
+    def _handles(self, op: Node) -> list[Value]:
         """The variables that an op works on, if the GPU's kernels do it, or if it is unknown."""
-        return [t for t in op._inputs if t.dtype.base_dtype == dtypes.resource
+        return [t for t in op.inputs if t.dtype.base_dtype == dtypes.resource
                 and (id(t) in self.fed or not self.placed[op].host)]
 
-    def _keeps(self, op: Operation, handles: list[Tensor]) -> bool:
+    def _keeps(self, op: Node, handles: list[Value]) -> bool:
         """Whether an op may use tensors in ways that streams do not know of."""
         opdef = op.opdef
         if opdef.calls or opdef.client_code or opdef.control_flow:
             return True
         if self.placed[op].host or opdef.transfer:
             return False
-        if opdef.blocking or any(t.dtype.base_dtype == dtypes.variant for t in (*op._inputs, *op.outputs)):
+        if opdef.blocking or any(t.dtype.base_dtype == dtypes.variant for t in (*op.inputs, *op.outputs)):
             return True
         if any(id(t) not in self.fed and not hasattr(self.bound.get(id(t)), "writable") for t in handles):
             return True
         return opdef.stateful and not handles and "seed2" not in op.attrs          # random numbers keep no tensors
 
-    def crosses(self, t: Tensor, op: Operation) -> bool:
+    def crosses(self, t: Value, op: Node) -> bool:
         """Whether an op is on another stream than a tensor that it takes."""
         return self.made.get(id(t), self.at[op]) != self.at[op] and t.dtype.base_dtype not in _NO_TENSORS
 
@@ -97,18 +97,18 @@ class _Plan:
 class StreamWriter(Writer):
     """Writes one such program."""
 
-    def __init__(self, ctx: Any, placed: dict[Operation, Device], devices: list[Device]):
+    def __init__(self, ctx: Any, placed: dict[Node, Device], devices: list[Device]):
         super().__init__(ctx, placed)
         self.devices = devices
         self.parameters = "ctx, gpu"
         self.now = 0                                           # the stream that statements go to
-        self.op: Operation | None = None
+        self.op: Node | None = None
         self.parcels: dict[tuple[int, int], str] = {}          # (tensor, stream) -> the name of the copy on its way
         self.last_taken: dict[tuple[int, int], int] = {}       # the same -> index of the op that takes it last
         self.results: list[int] = []                           # the fetches that are of other streams than the caller's
         self.arguments: list[int] = []                         # the feeds that are variables of the GPU
 
-    def write(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> Program:
+    def write(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> Program:
         """The program that runs `ops` and returns `fetches`."""
         self.fed = {id(t) for t in feeds}
         for i, op in enumerate(ops):
@@ -122,10 +122,10 @@ class StreamWriter(Writer):
     def _program(self, source: str) -> Program:
         return Streamed(source, self.scope, self.lines, self.devices, self.results, self.arguments)
 
-    def _find_last_uses(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor]) -> None:
+    def _find_last_uses(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> None:
         for i, op in enumerate(ops):
             number = self.plan.at.get(op)
-            for t in op._inputs:
+            for t in op.inputs:
                 if number is not None and self.plan.crosses(t, op):
                     self.last_taken[(id(t), number)] = i
                     self.last_use.setdefault(id(t), -1)
@@ -134,7 +134,7 @@ class StreamWriter(Writer):
         for t in fetches:
             self.last_use[id(t)] = len(ops)
 
-    def _op(self, index: int, op: Operation) -> None:
+    def _op(self, index: int, op: Node) -> None:
         if bound_once(op):
             return
         self.op = op
@@ -147,7 +147,7 @@ class StreamWriter(Writer):
             if self.last_use.get(id(t)) == -1 and id(t) not in self.fed:
                 self._text(f"del {self.names[id(t)]}")
 
-    def _line(self, text: str, op: Operation) -> None:
+    def _line(self, text: str, op: Node) -> None:
         if op in self.plan.alone:
             self._text("gpu.join()")
             self.now = 0
@@ -158,22 +158,22 @@ class StreamWriter(Writer):
         if op in self.plan.alone:
             self._text("gpu.fork()")
 
-    def _value(self, t: Tensor, as_ref: bool = False) -> str:
+    def _value(self, t: Value, as_ref: bool = False) -> str:
         if self.op is not None and not as_ref and self.plan.crosses(t, self.op):
             number = self.plan.at[self.op]
             return f"gpu.received({self.parcels[(id(t), number)]}, {number})"   # type: ignore[index]
         return super()._value(t, as_ref)
 
-    def _used_up(self, index: int, op: Operation) -> set[str]:
+    def _used_up(self, index: int, op: Node) -> set[str]:
         number = self.plan.at[op]
-        taken = {(id(t), number) for t in op._inputs}
+        taken = {(id(t), number) for t in op.inputs}
         return super()._used_up(index, op) | {self.parcels[key] for key in taken if self.last_taken.get(key) == index}   # type: ignore[index, arg-type]
 
 
 class Streamed(Program):
     """A program that runs on several streams."""
 
-    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Operation], devices: list[Device],
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], devices: list[Device],
                  results: list[int], arguments: list[int]):
         super().__init__(source, scope, lines)
         self._step = self.__dict__.pop("run")

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
 from penstock._src.step.compile.numbers import expression, literal, nonzero, number, wrap
 from penstock._src.step.compile.program import Writer, given_away
+from penstock._src.step.ir import Node, Value
 
 _NAME = re.compile(r"\b[tvf]\d+\b")
 _TAKEN = re.compile(r"\btake\((\w+)\)")
@@ -25,7 +25,7 @@ class BlockWriter(Writer):
         self.in_numbers: set[int] = set()          # tensors of loops that are Python numbers there
         self.scope.update(truth=truth, number=number, wrap=wrap, nonzero=nonzero)
 
-    def _same(self, t: Tensor, source: Tensor) -> None:
+    def _same(self, t: Value, source: Value) -> None:
         if id(source) in self.numbers:
             self.numbers[id(t)] = self.numbers[id(source)]
             if id(source) not in self.names:
@@ -34,25 +34,25 @@ class BlockWriter(Writer):
         if id(source) in self.refs:
             self.refs.add(id(t))
 
-    def _write_number(self, op: Operation) -> None:
+    def _write_number(self, op: Node) -> None:
         """An op of which the result is a Python number in its loop."""
         t = op.outputs[0]
         if op.opdef.constant:
             self._op(-1, op)
             self.numbers[id(t)] = literal(op)
         elif op.opdef not in rules.numbers.text:                                   # an identity
-            self._same(t, op._inputs[0])
+            self._same(t, op.inputs[0])
         else:
             name = self.numbers[id(t)] = self._new_name("n")
-            self._line(f"{name} = {expression(op, [self.numbers[id(s)] for s in op._inputs])}", op)
+            self._line(f"{name} = {expression(op, [self.numbers[id(s)] for s in op.inputs])}", op)
 
-    def _as_number(self, t: Tensor) -> str:
+    def _as_number(self, t: Value) -> str:
         """A number that comes into a loop, as one."""
         if id(t) in self.numbers:
             return self.numbers[id(t)]
         return f"number({self._value(t)})"
 
-    def _taken(self, name: str, t: Tensor, index: int) -> str:
+    def _taken(self, name: str, t: Value, index: int) -> str:
         """A value that a kernel may change, if this is its last use: that is known when all blocks are there."""
         return f"take({name})" if name[0] in "tv" and name.isalnum() else name
 
@@ -83,11 +83,11 @@ class BlockWriter(Writer):
         return False
 
     # -- dropping values ------------------------------------------------------------------------------------------------
-    def _reusing(self, index: int, op: Operation, bound: Callable) -> Callable:
+    def _reusing(self, index: int, op: Node, bound: Callable) -> Callable:
         """Not in blocks: values are not used last in the order of the ops."""
         return bound
 
-    def _drop(self, index: int, op: Operation, unwanted: bool = False) -> None:
+    def _drop(self, index: int, op: Node, unwanted: bool = False) -> None:
         """Not while writing: where a value is used last is known when all blocks are there."""
         if unwanted:
             self._text("del _")
@@ -114,7 +114,7 @@ class BlockWriter(Writer):
 
     def _insert(self, after: dict[int, list[tuple[int, str]]]) -> None:
         body: list[str] = []
-        lines: dict[int, Operation] = {}
+        lines: dict[int, Node] = {}
         for i, line in enumerate(self.body):
             body.append(line)
             if i + 2 in self.lines:

@@ -21,11 +21,11 @@ from collections.abc import Container
 from typing import Any
 
 from penstock._src.graph.effects import writes_nothing
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import find_numbers, sources_of
 from penstock._src.step.compile.program import Program
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
 
@@ -49,10 +49,10 @@ class _Loop(BlockWriter):
         self.test, self.step = test, body
         self.ops = [*test.ops, *body.ops]
         self.identity = get("Identity")
-        self.place: dict[Operation, int] = {}
+        self.place: dict[Node, int] = {}
         self._kept: list = []                      # bodies: ids of their tensors stay theirs
         # ops of sums over all iterations, with what adds up in place of the addition, and None for those that need not run
-        self.sums: dict[Operation, tuple[str, outer_sum.Found] | None] = {}
+        self.sums: dict[Node, tuple[str, outer_sum.Found] | None] = {}
 
     def program(self) -> Program:
         """Writes the loop down."""
@@ -87,7 +87,7 @@ class _Loop(BlockWriter):
         lines = ["def step(ctx, given):", f"    {taken}= given; given.clear()", *self.body, f"    return ({values})", ""]
         return Program("\n".join(lines), self.scope, {n + 1: op for n, op in self.lines.items()})
 
-    def _made(self, name: str, t: Tensor) -> str:
+    def _made(self, name: str, t: Value) -> str:
         self.numbers[id(t)] = name
         return self._made_of_number(t)
 
@@ -99,23 +99,23 @@ class _Loop(BlockWriter):
         self._text(f"{name} = number(f{i})" if counted else f"{name} = f{i}")
         return name
 
-    def _before(self, names: list[str]) -> set[Operation]:
+    def _before(self, names: list[str]) -> set[Node]:
         """Writes the ops of the body that return the same in all iterations; they are not written again."""
         staying = {id(t): n for t, n in zip(self.step.feeds, names, strict=True) if n[0] == "f"}
         self.names.update(staying)
         same, fixed = set(staying), set()
         may_read = writes_nothing(self.ops)
         for op in self.step.ops:
-            if not (op.opdef.foldable or op.opdef.reads and may_read) or op._control_inputs or not op.outputs:
+            if not (op.opdef.foldable or op.opdef.reads and may_read) or op.control_inputs or not op.outputs:
                 continue
-            if all(id(t) in same for t in op._inputs) and \
-                    not any(id(t) in self.in_numbers or t._dtype.base_dtype.torch is None for t in op.outputs):
+            if all(id(t) in same for t in op.inputs) and \
+                    not any(id(t) in self.in_numbers or t.dtype.base_dtype.torch is None for t in op.outputs):
                 self._any(op)
                 fixed.add(op)
                 same.update(map(id, op.outputs))
         return fixed
 
-    def _part(self, part: Any, names: list[str], counted: set[int], written: Container[Operation] = ()) -> None:
+    def _part(self, part: Any, names: list[str], counted: set[int], written: Container[Node] = ()) -> None:
         """The test or the body, on the variables."""
         for i, t in enumerate(part.feeds):
             if i in counted:
@@ -145,7 +145,7 @@ class _Loop(BlockWriter):
                 sums[name] = found
         return sums
 
-    def _any(self, op: Operation) -> None:
+    def _any(self, op: Node) -> None:
         if op in self.sums:
             noted = self.sums[op]
             if noted is not None:
@@ -159,17 +159,17 @@ class _Loop(BlockWriter):
         if bodies is None:
             self._op(self.place[op], op)
         elif len(bodies) == 1:
-            self._inside(bodies[0], op._inputs)
+            self._inside(bodies[0], op.inputs)
             for t, inner in zip(op.outputs, bodies[0].fetches, strict=True):
                 self._same(t, inner)
         else:
             self._branches(op, bodies)
 
-    def _bodies(self, op: Operation) -> list | None:
+    def _bodies(self, op: Node) -> list | None:
         """The bodies of the functions that an op calls, or chooses from, if they are written in place."""
         if op.opdef not in rules.inlining.in_place or self.placed is not None or self.depth > _DEEP:
             return None
-        if op.opdef in rules.inlining.chooses and op._inputs[0]._dims != ():
+        if op.opdef in rules.inlining.chooses and op.inputs[0].dims != ():
             return None
         bodies = rules.inlining.in_place[op.opdef](op, self.ctx)
         for body in bodies:
@@ -184,25 +184,25 @@ class _Loop(BlockWriter):
         """Gives the ops of a body places, and its tensors last uses."""
         for op in part.ops:
             self.place[op] = len(self.place) + 1
-            self.last_use.update((id(t), self.place[op]) for t in op._inputs)
+            self.last_use.update((id(t), self.place[op]) for t in op.inputs)
         self.last_use.update((id(t), sys.maxsize) for t in part.fetches)
 
-    def _inside(self, body: Any, given: list[Tensor]) -> None:
+    def _inside(self, body: Any, given: list[Value]) -> None:
         """Writes the body of a function, on values that are there."""
         for t, inner in zip(given, body.feeds, strict=True):
             self._same(inner, t)
         for op in body.ops:
             self._any(op)
 
-    def _branches(self, op: Operation, bodies: list) -> None:
+    def _branches(self, op: Node, bodies: list) -> None:
         """An `if`, with what its branches return under the same names."""
-        pred = op._inputs[0]
+        pred = op.inputs[0]
         outcome = self.numbers.get(id(pred)) or f"truth({self._value(pred)})"
         names = [self._new_name() if id(t) in self.last_use else "_" for t in op.outputs]
         for start, body in zip((f"if {outcome}:", "else:"), bodies, strict=True):
             self._line(start, op)
             self.depth += 1
-            self._inside(body, op._inputs[1:])
+            self._inside(body, op.inputs[1:])
             wanted = [(n, self._value(t)) for n, t in zip(names, body.fetches, strict=True) if n != "_"]
             self._text(f"{', '.join(n for n, _ in wanted)} = {', '.join(v for _, v in wanted)}" if wanted else "pass")
             self.depth -= 1
@@ -214,7 +214,7 @@ class _Loop(BlockWriter):
         """Hands the results of the body to the next iteration."""
         pairs = [(n, self.numbers[id(t)] if i in counted else self._value(t))
                  for i, (n, t) in enumerate(zip(names, self.step.fetches, strict=True))
-                 if n[0] != "f" and t._op not in self.sums]
+                 if n[0] != "f" and t.op not in self.sums]
         if pairs:
             self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
 
@@ -227,12 +227,12 @@ class _Loop(BlockWriter):
         staying = {id(t) for part in parts for i, t in enumerate(part.feeds) if i not in changing}
         pairs = [(part.feeds[i], [self.step.fetches[i]]) for part in parts for i in changing]
         for op in self.ops:
-            given = op._inputs if op.opdef is self.identity else sources_of(op)
+            given = op.inputs if op.opdef is self.identity else sources_of(op)
             if given is not None:
                 pairs.append((op.outputs[0], given))
         self.in_numbers = find_numbers(pairs, lambda t: id(t) in staying)
         for part in parts:                               # what comes in and stays is a number where numbers are made of it
-            used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op._inputs}
+            used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op.inputs}
             for i, t in enumerate(part.feeds):
                 if id(t) in staying and id(t) in used:
                     name = self.numbers[id(t)] = self._new_name("n")

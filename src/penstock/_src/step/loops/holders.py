@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.node import Operation
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph
 
 _PASSING = ("enter", "switch", "exit")
 
 
-def holders(step: StepGraph) -> dict[Operation, Any]:
+def holders(step: StepGraph) -> dict[Node, Any]:
     """For the ops on arrays and stacks of which everything is known: the op that makes it.
 
     For arrays of gradients it is that of the array that they belong to, with their source: ops with one source share one.
@@ -23,18 +22,18 @@ def holders(step: StepGraph) -> dict[Operation, Any]:
     if not any(rules.shapes.holder.get(op.opdef) == "makes" for op in step.ops):
         return {}
     known: dict[int, Any] = {}               # handles
-    found: dict[Operation, Any] = {}
+    found: dict[Node, Any] = {}
     lost = set()
     for op in step.ops:
         role = rules.shapes.holder.get(op.opdef)
         if role == "makes":
             found[op] = key = op
         else:
-            keys = [known[id(t)] for t in op._inputs if id(t) in known]
+            keys = [known[id(t)] for t in op.inputs if id(t) in known]
             if not keys:
                 continue
             key = keys[0]
-            if role and len(keys) == 1 and id(op._inputs[0]) in known:
+            if role and len(keys) == 1 and id(op.inputs[0]) in known:
                 if role == "derives":
                     key = key, op.attrs["source"]
                 found[op] = key
@@ -51,10 +50,10 @@ def holders(step: StepGraph) -> dict[Operation, Any]:
     return {op: key for op, key in found.items() if not _is_lost(key, lost)}
 
 
-def _passes(op: Operation) -> bool:
+def _passes(op: Node) -> bool:
     """Whether an op passes its first input on unchanged."""
     return op.opdef.control_flow in _PASSING or \
-        len(op._inputs) == 1 and rules.forwards(op)
+        len(op.inputs) == 1 and rules.forwards(op)
 
 
 def _is_lost(key: Any, lost: set) -> bool:

@@ -20,9 +20,8 @@ from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.frames import Frame, Frames
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.loops.invariants import move_invariants
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.folding import constant
@@ -69,9 +68,9 @@ def gradients_of_loops(step: StepGraph, frames: Frames) -> list[Gradient]:
               if (counter := _counter(f)) is not None}
     found = []
     for frame, counter in simple.items():
-        if counter.down and counter.start._op in frames.of:
-            forward = frames.of[counter.start._op]
-            if forward in simple and not simple[forward].down and _behind(counter.start)._op.opdef.control_flow == "exit":
+        if counter.down and counter.start.op in frames.of:
+            forward = frames.of[counter.start.op]
+            if forward in simple and not simple[forward].down and _behind(counter.start).op.opdef.control_flow == "exit":
                 found.append(Gradient(step, frame, counter, forward, simple[forward], users))
     return found
 
@@ -79,48 +78,48 @@ def gradients_of_loops(step: StepGraph, frames: Frames) -> list[Gradient]:
 class Looping:
     """What a rule may ask about the loop around its op, and how it has things done before the loop."""
 
-    def __init__(self, step: StepGraph, frame: Frame, users: dict[int, list[Operation]]):
+    def __init__(self, step: StepGraph, frame: Frame, users: dict[int, list[Node]]):
         self.step, self.frame, self._users = step, frame, users
-        self._by: dict[int, Tensor] = {}
+        self._by: dict[int, Value] = {}
         self._wanted = {id(t) for t in step.fetches}
 
-    def stays(self, t: Tensor) -> bool:
+    def stays(self, t: Value) -> bool:
         """Whether a tensor is the same in all iterations."""
-        return id(t) not in self.step.fed and t._op.opdef.control_flow == "enter" and t._op.attrs["is_constant"] \
-            and not t._dtype._is_ref_dtype
+        return id(t) not in self.step.fed and t.op.opdef.control_flow == "enter" and t.op.attrs["is_constant"] \
+            and not t.dtype._is_ref_dtype
 
-    def used(self, t: Tensor) -> list[Operation]:
+    def used(self, t: Value) -> list[Node]:
         """The ops that take a tensor."""
         return self._users.get(id(t), [])
 
-    def needed(self, t: Tensor) -> bool:
+    def needed(self, t: Value) -> bool:
         """Whether a tensor has consumers: an op, or the next iteration of a functional loop."""
         return bool(self.used(t)) or id(t) in self._wanted
 
-    def constant(self, t: Tensor) -> Any:
+    def constant(self, t: Value) -> Any:
         """The value of a tensor as an array if it is a constant, else None."""
         t = _behind(t)
-        t = _behind(t._op._inputs[0]) if self.stays(t) else t
-        return t._op.attrs["value"] if t._op.opdef.constant and id(t) not in self.step.fed else None
+        t = _behind(t.op.inputs[0]) if self.stays(t) else t
+        return t.op.attrs["value"] if t.op.opdef.constant and id(t) not in self.step.fed else None
 
-    def only(self, t: Tensor, op: Operation) -> Operation | None:
+    def only(self, t: Value, op: Node) -> Node | None:
         """The producer of `t`, if `op`, possibly through ops that pass the value on, is its only consumer."""
         while True:
             if id(t) in self.step.fed or id(t) in self._wanted or len(self.used(t)) != 1 or self.used(t)[0] is not op:
                 return None
-            op = t._op
+            op = t.op
             if not _passes_on(op):
                 return op
-            t = op._inputs[0]
+            t = op.inputs[0]
 
-    def once(self, name: str, t: Tensor, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Tensor:
+    def once(self, name: str, t: Value, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Value:
         """What op `name` makes of a tensor that stays, and of other values of its type, computed before the loop."""
-        enter = t._op
+        enter = t.op
         others = [constant(self.step, v, t, []) for v in more]
-        made = self.step.make(name, [enter._inputs[0], *others], attrs, enter, [dims], [t._dtype], [])
+        made = self.step.make(name, [enter.inputs[0], *others], attrs, enter, [dims], [t.dtype], [])
         return _enter(self.step, made.outputs[0], enter)
 
-    def instead(self, t: Tensor, other: Tensor) -> None:
+    def instead(self, t: Value, other: Value) -> None:
         """`other` is used in place of `t`."""
         self._by[id(t)] = other
 
@@ -147,26 +146,26 @@ class _Body(Looping):
 
     def __init__(self, step: StepGraph):
         self.step, self._users = step, step.users()
-        self._by: dict[int, Tensor] = {}
+        self._by: dict[int, Value] = {}
         self._wanted = {id(t) for t in step.fetches}
         self._staying = {id(t) for t, following in zip(step.feeds, step.fetches, strict=True) if t is following}
-        self._first: list[Operation] = []
+        self._first: list[Node] = []
         if writes_nothing(step.ops):
             self._first += [op for op in step.ops
-                            if op.opdef.reads and not op._control_inputs and id(op._inputs[0]) in self._staying]
+                            if op.opdef.reads and not op.control_inputs and id(op.inputs[0]) in self._staying]
         self._staying.update(id(t) for op in self._first for t in op.outputs)
 
-    def stays(self, t: Tensor) -> bool:
+    def stays(self, t: Value) -> bool:
         return id(t) in self._staying
 
-    def constant(self, t: Tensor) -> Any:
+    def constant(self, t: Value) -> Any:
         t = _behind(t)
-        return t._op.attrs["value"] if id(t) not in self.step.fed and t._op.opdef.constant else None
+        return t.op.attrs["value"] if id(t) not in self.step.fed and t.op.opdef.constant else None
 
-    def once(self, name: str, t: Tensor, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Tensor:
+    def once(self, name: str, t: Value, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Value:
         others = [constant(self.step, v, t, []) for v in more]
-        made = self.step.make(name, [t, *others], attrs, t._op, [dims], [t._dtype], [])
-        self._first += [*(o._op for o in others), made]
+        made = self.step.make(name, [t, *others], attrs, t.op, [dims], [t.dtype], [])
+        self._first += [*(o.op for o in others), made]
         return made.outputs[0]
 
     def finish(self) -> None:
@@ -179,95 +178,95 @@ class _Body(Looping):
 class _Counter:
     """The variable by which a loop counts its iterations: up from 0, or down to 1."""
 
-    def __init__(self, variable: Operation, start: Tensor, following: Tensor, down: bool):
+    def __init__(self, variable: Node, start: Value, following: Value, down: bool):
         self.variable, self.start, self.following, self.down = variable, start, following, down
 
 
-def _passes_on(op: Operation) -> bool:
-    return len(op._inputs) == 1 and rules.forwards(op) and not op._inputs[0]._dtype._is_ref_dtype
+def _passes_on(op: Node) -> bool:
+    return len(op.inputs) == 1 and rules.forwards(op) and not op.inputs[0].dtype._is_ref_dtype
 
 
-def _behind(t: Tensor) -> Tensor:
+def _behind(t: Value) -> Value:
     """Where a value comes from that is only passed on."""
-    while _passes_on(t._op):
-        t = t._op._inputs[0]
+    while _passes_on(t.op):
+        t = t.op.inputs[0]
     return t
 
 
-def _enter(step: StepGraph, t: Tensor, like: Operation) -> Tensor:
-    attrs = {**like.attrs, "T": t._dtype, "is_constant": True}
-    return step.make(like.opdef, [t], attrs, like, [t._dims], [t._dtype], []).outputs[0]
+def _enter(step: StepGraph, t: Value, like: Node) -> Value:
+    attrs = {**like.attrs, "T": t.dtype, "is_constant": True}
+    return step.make(like.opdef, [t], attrs, like, [t.dims], [t.dtype], []).outputs[0]
 
 
-def _is_number(t: Tensor, number: int) -> bool:
+def _is_number(t: Value, number: int) -> bool:
     """Whether a tensor is a constant integer, also in a loop where it stays."""
     t = _behind(t)
-    if t._op.opdef.control_flow == "enter" and t._op.attrs["is_constant"]:
-        t = _behind(t._op._inputs[0])
-    return t._op.opdef.constant and t._dims == () and t._dtype.is_integer and int(t._op.attrs["value"]) == number
+    if t.op.opdef.control_flow == "enter" and t.op.attrs["is_constant"]:
+        t = _behind(t.op.inputs[0])
+    return t.op.opdef.constant and t.dims == () and t.dtype.is_integer and int(t.op.attrs["value"]) == number
 
 
 def chooses(frame: Frame) -> bool:
     """Whether there is a conditional in a loop, or anything else than switches and variables of the loop."""
     for op in frame.ops:
         kind = op.opdef.control_flow
-        if kind == "switch" and _behind(op._inputs[1])._op.opdef.control_flow != "loop_cond" or op.opdef.has_refs:
+        if kind == "switch" and _behind(op.inputs[1]).op.opdef.control_flow != "loop_cond" or op.opdef.has_refs:
             return True
-        if kind == "merge" and (len(op._inputs) != 2 or not op._inputs[1]._op.opdef.back_edge):
+        if kind == "merge" and (len(op.inputs) != 2 or not op.inputs[1].op.opdef.back_edge):
             return True
     return False
 
 
-def _variable(t: Tensor) -> Operation | None:
+def _variable(t: Value) -> Node | None:
     """The loop variable that a tensor in the body of a loop is the value of."""
     t = _behind(t)
-    if t._op.opdef.control_flow != "switch" or t._value_index != 1:
+    if t.op.opdef.control_flow != "switch" or t.value_index != 1:
         return None
-    merge = _behind(t._op._inputs[0])._op
+    merge = _behind(t.op.inputs[0]).op
     return merge if merge.opdef.control_flow == "merge" else None
 
 
-def _steps(merge: Operation, number: str) -> Tensor | None:
+def _steps(merge: Node, number: str) -> Value | None:
     """The next value of a variable, if it is the old one and 1, joined by `number`."""
-    following = _behind(merge._inputs[1]._op._inputs[0])
-    op = following._op
-    if rules.numbers.text.get(op.opdef) != number or _variable(op._inputs[0]) is not merge or not _is_number(op._inputs[1], 1):
+    following = _behind(merge.inputs[1].op.inputs[0])
+    op = following.op
+    if rules.numbers.text.get(op.opdef) != number or _variable(op.inputs[0]) is not merge or not _is_number(op.inputs[1], 1):
         return None
     return following
 
 
-def _counts_up(merge: Operation) -> bool:
+def _counts_up(merge: Node) -> bool:
     """Whether a variable is 0, 1, 2, … in the iterations."""
-    return _steps(merge, "{} + {}") is not None and _is_number(merge._inputs[0]._op._inputs[0], 0)
+    return _steps(merge, "{} + {}") is not None and _is_number(merge.inputs[0].op.inputs[0], 0)
 
 
 def _counter(frame: Frame) -> _Counter | None:
     """The variable that counts the iterations of a loop: any one that counts up, or the one that a countdown tests."""
     for merge in frame.ops:
         if merge.opdef.control_flow == "merge" and _counts_up(merge):
-            return _Counter(merge, merge._inputs[0], merge._inputs[0], False)
-    test = next((_behind(op._inputs[0])._op for op in frame.ops if op.opdef.control_flow == "loop_cond"), None)
-    if test is None or rules.numbers.text.get(test.opdef) != "{} >= {}" or not _is_number(test._inputs[1], 1):
+            return _Counter(merge, merge.inputs[0], merge.inputs[0], False)
+    test = next((_behind(op.inputs[0]).op for op in frame.ops if op.opdef.control_flow == "loop_cond"), None)
+    if test is None or rules.numbers.text.get(test.opdef) != "{} >= {}" or not _is_number(test.inputs[1], 1):
         return None
-    merge = _behind(test._inputs[0])._op
+    merge = _behind(test.inputs[0]).op
     following = _steps(merge, "{} - {}") if merge.opdef.control_flow == "merge" and merge in frame.ops else None
-    return None if following is None else _Counter(merge, _behind(merge._inputs[0]._op._inputs[0]), following, True)
+    return None if following is None else _Counter(merge, _behind(merge.inputs[0].op.inputs[0]), following, True)
 
 
 class Gradient:
     """The loop of a gradient, which takes what the loop before it has put on stacks."""
 
     def __init__(self, step: StepGraph, frame: Frame, counter: _Counter, forward: Frame, forward_counter: _Counter,
-                 users: dict[int, list[Operation]]):
+                 users: dict[int, list[Node]]):
         self.step, self.frame, self.forward, self.users = step, frame, forward, users
         self.count, self.index = counter.start, counter.following
         self.inside, self.before = set(frame.ops), set(forward.ops)
         self.wanted = {id(t) for t in step.fetches}
-        self.pushes: dict[Operation, Operation] = {}        # a pop -> the push that it belongs to
-        self.ahead: dict[int, Operation] = {}               # by their results: ops that need no loop
-        self.outer: dict[int, Tensor] = {}                  # tensor of the loop -> the same for all iterations
-        self.rows: dict[int, Tensor] = {}                   # tensor of the loop -> its row
-        self.enter = counter.variable._inputs[0]._op
+        self.pushes: dict[Node, Node] = {}        # a pop -> the push that it belongs to
+        self.ahead: dict[int, Node] = {}               # by their results: ops that need no loop
+        self.outer: dict[int, Value] = {}                  # tensor of the loop -> the same for all iterations
+        self.rows: dict[int, Value] = {}                   # tensor of the loop -> its row
+        self.enter = counter.variable.inputs[0].op
 
     def rewrite(self) -> bool:
         """Takes out what can be; whether there was something."""
@@ -288,7 +287,7 @@ class Gradient:
         self._read_rows(order)
         return self._without({*counts, *self.pushes})           # only its push determines when a pop runs
 
-    def saved(self) -> dict[Operation, Operation]:
+    def saved(self) -> dict[Node, Node]:
         """The pops of this loop with the pushes that they belong to, one for one."""
         if not self._counts_iterations():
             return {}
@@ -297,72 +296,72 @@ class Gradient:
 
     def take_invariants(self) -> bool:
         """Saved values that are the same in all iterations are not saved; whether there were some."""
-        gone: set[Operation] = set()
+        gone: set[Node] = set()
         by = {}
         for pop, push in self.saved().items():
-            enter = _behind(push._inputs[1])._op
+            enter = _behind(push.inputs[1]).op
             if enter.opdef.control_flow != "enter" or not enter.attrs["is_constant"] or self.users.get(id(push.outputs[0])):
                 continue
-            by[id(pop.outputs[0])] = _enter(self.step, enter._inputs[0], self.enter)
+            by[id(pop.outputs[0])] = _enter(self.step, enter.inputs[0], self.enter)
             gone |= {pop, push}
         self.step.substitute(by)
         return self._without(gone)
 
-    def _without(self, gone: set[Operation]) -> bool:
+    def _without(self, gone: set[Node]) -> bool:
         """Drops control edges to some ops; returns whether there are any."""
         for op in self.step.ops:                            # its dependents inherit its control inputs
-            while any(c in gone for c in op._control_inputs):
-                op._control_inputs = list(dict.fromkeys(b for c in op._control_inputs
-                                                        for b in (c._control_inputs if c in gone else (c,))))
+            while any(c in gone for c in op.control_inputs):
+                op.control_inputs = list(dict.fromkeys(b for c in op.control_inputs
+                                                        for b in (c.control_inputs if c in gone else (c,))))
         return bool(gone)
 
     def _counts_iterations(self) -> bool:
         """Whether the number that this loop counts down from is how often the one before it went round."""
-        switch = self.count._op._inputs[0]._op
-        merge = _behind(switch._inputs[0])._op if switch.opdef.control_flow == "switch" else None
+        switch = self.count.op.inputs[0].op
+        merge = _behind(switch.inputs[0]).op if switch.opdef.control_flow == "switch" else None
         return merge is not None and merge in self.before and merge.opdef.control_flow == "merge" and _counts_up(merge)
 
     # -- stacks ---------------------------------------------------------------------------------------------------------
-    def _push_of(self, pop: Operation) -> Operation | None:
+    def _push_of(self, pop: Node) -> Node | None:
         """The push for a pop, if one puts a value of one shape on the stack, and one takes it, in every iteration."""
-        enter = pop._inputs[0]._op
+        enter = pop.inputs[0].op
         if enter.opdef.control_flow != "enter" or not self._in_body(pop, self.inside):
             return None
-        handle = enter._inputs[0]
-        if rules.loops.saves.get(handle._op.opdef) != "stack" or id(handle) in self.wanted:
+        handle = enter.inputs[0]
+        if rules.loops.saves.get(handle.op.opdef) != "stack" or id(handle) in self.wanted:
             return None
         ops = [u for e in self.users.get(id(handle), ()) for u in
                (self.users.get(id(e.outputs[0]), ()) if e.opdef.control_flow == "enter" else (e,))]
         pushes = [op for op in ops if rules.loops.saves.get(op.opdef) == "push"]
         if len(ops) != 2 or len(pushes) != 1 or pushes[0] not in self.before or not self._in_body(pushes[0], self.before):
             return None
-        elem, out = pushes[0]._inputs[1], pop.outputs[0]
-        if not _known(elem._dims) or elem._dtype.torch is None or elem._dtype._is_ref_dtype or id(out) in self.wanted:
+        elem, out = pushes[0].inputs[1], pop.outputs[0]
+        if not _known(elem.dims) or elem.dtype.torch is None or elem.dtype._is_ref_dtype or id(out) in self.wanted:
             return None
-        out._dims = elem._dims
+        out.dims = elem.dims
         return pushes[0]
 
-    def _in_body(self, op: Operation, frame: set[Operation]) -> bool:
+    def _in_body(self, op: Node, frame: set[Node]) -> bool:
         """Whether an op runs only in iterations, not when the loop is left."""
         seen, todo = {op}, [op]
         while todo:
             o = todo.pop()
-            if any(t._op.opdef.control_flow == "switch" and t._value_index == 1 for t in o._inputs):
+            if any(t.op.opdef.control_flow == "switch" and t.value_index == 1 for t in o.inputs):
                 return True
-            for s in (*(t._op for t in o._inputs), *o._control_inputs):
+            for s in (*(t.op for t in o.inputs), *o.control_inputs):
                 if s in frame and s not in seen and not s.opdef.back_edge:
                     seen.add(s)
                     todo.append(s)
         return False
 
-    def _take_counts(self) -> list[Operation]:
+    def _take_counts(self) -> list[Node]:
         """Saved counters are what the gradient counts itself: no stack for these."""
-        gone: list[Operation] = []
+        gone: list[Node] = []
         by = {}
         for pop, push in list(self.pushes.items()):
-            elem = push._inputs[1]
+            elem = push.inputs[1]
             merge = _variable(elem)
-            if elem._dtype == dtypes.int32 and merge is not None and _counts_up(merge) and \
+            if elem.dtype == dtypes.int32 and merge is not None and _counts_up(merge) and \
                     not self.users.get(id(push.outputs[0])):
                 by[id(pop.outputs[0])] = self.index
                 gone += [pop, push]
@@ -370,133 +369,133 @@ class Gradient:
         self.step.substitute(by)
         return gone
 
-    def _is_joined(self, op: Operation) -> bool:
+    def _is_joined(self, op: Node) -> bool:
         """Whether an op will be one with others of the loop (step/optimize/pointwise.py): then it takes next to no time
         there."""
         if op.opdef in rules.algebra.joins:
-            return bool(op._inputs) and self._is_joined(_behind(op._inputs[0])._op)
+            return bool(op.inputs) and self._is_joined(_behind(op.inputs[0]).op)
         return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and \
-            _known(op.outputs[0]._dims) and op.outputs[0]._dtype == dtypes.float32
+            _known(op.outputs[0].dims) and op.outputs[0].dtype == dtypes.float32
 
     # -- what is made of saved values -----------------------------------------------------------------------------------
-    def _is_ahead(self, t: Tensor) -> bool:
+    def _is_ahead(self, t: Value) -> bool:
         return id(_behind(t)) in self.ahead
 
-    def _is_outside(self, t: Tensor) -> bool:
-        op = t._op
-        return op.opdef.constant or op.opdef.control_flow == "enter" and op.attrs["is_constant"] and not t._dtype._is_ref_dtype
+    def _is_outside(self, t: Value) -> bool:
+        op = t.op
+        return op.opdef.constant or op.opdef.control_flow == "enter" and op.attrs["is_constant"] and not t.dtype._is_ref_dtype
 
-    def _needs_no_loop(self, op: Operation) -> bool:
+    def _needs_no_loop(self, op: Node) -> bool:
         if op.opdef not in rules.algebra.elementwise or not op.opdef.foldable or id(op.outputs[0]) in self.wanted:
             return False
-        dims = op.outputs[0]._dims
-        if not _known(dims) or not dims or not all(_known(t._dims) for t in op._inputs):
+        dims = op.outputs[0].dims
+        if not _known(dims) or not dims or not all(_known(t.dims) for t in op.inputs):
             return False
-        ahead = [t for t in op._inputs if self._is_ahead(t)]
-        return bool(ahead) and all(len(t._dims) == len(dims) for t in ahead) and \
-            all(self._is_ahead(t) or self._is_outside(t) for t in op._inputs)
+        ahead = [t for t in op.inputs if self._is_ahead(t)]
+        return bool(ahead) and all(len(t.dims) == len(dims) for t in ahead) and \
+            all(self._is_ahead(t) or self._is_outside(t) for t in op.inputs)
 
-    def _move_factor(self, op: Operation) -> None:
+    def _move_factor(self, op: Node) -> None:
         """d(y, g * a) becomes g * d(y, a), if y and a are saved and g is not."""
         at = rules.loops.linear.get(op.opdef)
-        if at is None or not all(self._is_ahead(t) for i, t in enumerate(op._inputs) if i != at):
+        if at is None or not all(self._is_ahead(t) for i, t in enumerate(op.inputs) if i != at):
             return
-        found = self._product(op._inputs[at], op)
-        if found is None or found[1]._dims != op.outputs[0]._dims:
+        found = self._product(op.inputs[at], op)
+        if found is None or found[1].dims != op.outputs[0].dims:
             return
         g, a, product = found
-        inputs = list(op._inputs)
+        inputs = list(op.inputs)
         inputs[at] = a
-        made = self.step.make(op.opdef, inputs, op.attrs, op, [a._dims], None, [])
+        made = self.step.make(op.opdef, inputs, op.attrs, op, [a.dims], None, [])
         self.ahead[id(made.outputs[0])] = made
-        op.opdef, op.attrs, op._inputs = product.opdef, product.attrs, [g, made.outputs[0]]
+        op.opdef, op.attrs, op.inputs = product.opdef, product.attrs, [g, made.outputs[0]]
 
-    def _product(self, t: Tensor, user: Operation) -> tuple[Tensor, Tensor, Operation] | None:
+    def _product(self, t: Value, user: Node) -> tuple[Value, Value, Node] | None:
         """What `t` is a product of, if only `user` takes it: a value of the loop, a saved one of the same shape; and its op."""
         op = user
         while len(self.users.get(id(t), ())) == 1 and self.users[id(t)][0] is user and id(t) not in self.wanted:
-            user = t._op
+            user = t.op
             if not _passes_on(user):
                 break
-            t = user._inputs[0]
-        if user is op or user.opdef not in rules.algebra.multiplies or not t._dtype.is_floating:
+            t = user.inputs[0]
+        if user is op or user.opdef not in rules.algebra.multiplies or not t.dtype.is_floating:
             return None
-        for g, a in (user._inputs, user._inputs[::-1]):
-            if self._is_ahead(a) and not self._is_ahead(g) and _known(a._dims) and a._dims == g._dims:
+        for g, a in (user.inputs, user.inputs[::-1]):
+            if self._is_ahead(a) and not self._is_ahead(g) and _known(a.dims) and a.dims == g.dims:
                 return g, a, user
         return None
 
-    def _join_factors(self, op: Operation) -> None:
+    def _join_factors(self, op: Node) -> None:
         """Products with saved values, side by side, are one product with these values side by side."""
-        *parts, axis = op._inputs
+        *parts, axis = op.inputs
         found = [self._product(t, op) for t in parts]
-        dims = op.outputs[0]._dims
-        if len(parts) < 2 or not _known(dims) or not axis._op.opdef.constant or any(f is None for f in found):
+        dims = op.outputs[0].dims
+        if len(parts) < 2 or not _known(dims) or not axis.op.opdef.constant or any(f is None for f in found):
             return
         joined = []
         for side in (0, 1):
             made = self.step.make(op.opdef, [*(f[side] for f in found if f is not None), axis], op.attrs, op, [dims], None, [])
-            made._counts = op._counts
+            made.counts = op.counts
             joined.append(made)
         self.ahead[id(joined[1].outputs[0])] = joined[1]
         product = found[0][2]                               # type: ignore[index]
-        op.opdef, op.attrs, op._counts, op._inputs = product.opdef, product.attrs, (), [j.outputs[0] for j in joined]
+        op.opdef, op.attrs, op.counts, op.inputs = product.opdef, product.attrs, (), [j.outputs[0] for j in joined]
 
     # -- the loop reads rows --------------------------------------------------------------------------------------------
-    def _read_rows(self, order: list[Operation]) -> None:
+    def _read_rows(self, order: list[Node]) -> None:
         """Gives ops of the loop rows of what was computed before it."""
         staying = [op for op in order if not self._is_made_ahead(op)]
         for op in staying:
-            for i, t in enumerate(op._inputs):
+            for i, t in enumerate(op.inputs):
                 source = self.ahead.get(id(_behind(t)))
                 if source is not None and source not in self.pushes and not _passes_on(op):
-                    op._inputs[i] = self._row(_behind(t))
+                    op.inputs[i] = self._row(_behind(t))
         gone = [pop for pop in self.pushes if id(pop.outputs[0]) in self.outer]
         for op in staying:
-            for i, t in enumerate(op._inputs):
+            for i, t in enumerate(op.inputs):
                 if self.ahead.get(id(t)) in gone:
-                    op._inputs[i] = self._row(t)
+                    op.inputs[i] = self._row(t)
 
-    def _is_made_ahead(self, op: Operation) -> bool:
+    def _is_made_ahead(self, op: Node) -> bool:
         return bool(op.outputs) and id(op.outputs[0]) in self.ahead
 
-    def _row(self, t: Tensor) -> Tensor:
+    def _row(self, t: Value) -> Value:
         """A tensor of this iteration, from what was computed for all of them."""
         if id(t) not in self.rows:
             whole = self._whole(t)
-            attrs = {"T": t._dtype}
-            rows = self.step.make("_Rows", [whole], attrs, t._op, [()], [dtypes.variant], [])
+            attrs = {"T": t.dtype}
+            rows = self.step.make("_Rows", [whole], attrs, t.op, [()], [dtypes.variant], [])
             entered = _enter(self.step, rows.outputs[0], self.enter)
-            self.rows[id(t)] = self.step.make("_RowAt", [entered, self.index], attrs, t._op, [t._dims], [t._dtype],
+            self.rows[id(t)] = self.step.make("_RowAt", [entered, self.index], attrs, t.op, [t.dims], [t.dtype],
                                               []).outputs[0]
         return self.rows[id(t)]
 
-    def _whole(self, t: Tensor) -> Tensor:
+    def _whole(self, t: Value) -> Value:
         """A tensor for all iterations, in front of the loop."""
         t = _behind(t)
         if id(t) not in self.outer:
-            op = t._op
+            op = t.op
             if op in self.pushes:
-                made = self.step.make("_StackAll", [op._inputs[0]._op._inputs[0], self.count],
-                                      {"T": t._dtype, "element_shape": TensorShape(t._dims)}, op, [(None, *t._dims)],
-                                      [t._dtype], [])
+                made = self.step.make("_StackAll", [op.inputs[0].op.inputs[0], self.count],
+                                      {"T": t.dtype, "element_shape": TensorShape(t.dims)}, op, [(None, *t.dims)],
+                                      [t.dtype], [])
             elif id(t) in self.ahead:
-                inputs = [self._whole(s) for s in op._inputs]
+                inputs = [self._whole(s) for s in op.inputs]
                 if op.opdef in rules.algebra.joins:
-                    inputs[-1] = self._next_axis(op._inputs[-1])
-                made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t._dims)], None, [])
-                made._counts = op._counts
+                    inputs[-1] = self._next_axis(op.inputs[-1])
+                made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t.dims)], None, [])
+                made.counts = op.counts
             elif op.opdef.constant:
-                made = self.step.make(op.opdef, [], op.attrs, op, [t._dims], None, [])
+                made = self.step.make(op.opdef, [], op.attrs, op, [t.dims], None, [])
             else:
-                return op._inputs[0]                        # what stays the same comes in from there
+                return op.inputs[0]                        # what stays the same comes in from there
             self.outer[id(t)] = made.outputs[0]
         return self.outer[id(t)]
 
 
-    def _next_axis(self, axis: Tensor) -> Tensor:
+    def _next_axis(self, axis: Value) -> Value:
         """The number of an axis where there is one more in front."""
-        value = axis._op.attrs["value"]
+        value = axis.op.attrs["value"]
         return constant(self.step, value + (value >= 0).astype(value.dtype), axis, [])
 
 

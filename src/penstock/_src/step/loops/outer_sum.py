@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import torch
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
+from penstock._src.step.ir import Node, Value
 
 _ROWS = 2048                 # that wait to be multiplied
 _BYTES = 32 << 20            # that they may take
@@ -104,9 +104,9 @@ class RowSum:
 class Found(NamedTuple):
     """A sum in a loop: its addition, the op whose results are added, and the ops on the way, which need not run."""
 
-    addition: Operation
-    product: Operation
-    between: list[Operation]
+    addition: Node
+    product: Node
+    between: list[Node]
 
     @property
     def kind(self) -> type:
@@ -114,58 +114,58 @@ class Found(NamedTuple):
         return OuterSum if self.product.opdef in rules.loops.outer else RowSum
 
     @property
-    def terms(self) -> list[Tensor]:
+    def terms(self) -> list[Value]:
         """What it is given in each iteration."""
-        return self.product._inputs[:2 if self.kind is OuterSum else 1]
+        return self.product.inputs[:2 if self.kind is OuterSum else 1]
 
 
-def find(variable: list[Tensor], following: Tensor, uses: dict[int, int], passes_on: Callable[[Operation], bool],
-         inside: Iterable[Operation]) -> Found | None:
+def find(variable: list[Value], following: Value, uses: dict[int, int], passes_on: Callable[[Node], bool],
+         inside: Iterable[Node]) -> Found | None:
     """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else inspects them.
 
     `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it passes its first input on.
     """
-    add = following._op
-    if uses.get(id(following)) != 1 or not following._dtype.is_floating:
+    add = following.op
+    if uses.get(id(following)) != 1 or not following.dtype.is_floating:
         return None
     known = {id(t) for t in variable}
     ops = set(inside)
 
-    def is_variable(t: Tensor) -> bool:
+    def is_variable(t: Value) -> bool:
         alone = uses.get(id(t)) == 1
-        while id(t) not in known and passes_on(t._op) and t._op in ops:
+        while id(t) not in known and passes_on(t.op) and t.op in ops:
             alone = alone and uses.get(id(t)) == 1
-            t = t._op._inputs[0]
+            t = t.op.inputs[0]
         return alone and id(t) in known
-    if len(add._inputs) == 3 and add.opdef in rules.loops.outer:             # one op for the product and the addition
-        return Found(add, add, []) if rules.loops.outer[add.opdef](add.attrs) and is_variable(add._inputs[2]) else None
-    if add.opdef not in rules.algebra.sums or len(add._inputs) != 2:
+    if len(add.inputs) == 3 and add.opdef in rules.loops.outer:             # one op for the product and the addition
+        return Found(add, add, []) if rules.loops.outer[add.opdef](add.attrs) and is_variable(add.inputs[2]) else None
+    if add.opdef not in rules.algebra.sums or len(add.inputs) != 2:
         return None
-    for mine, other in (add._inputs, add._inputs[::-1]):
-        path: list[Operation] = []
+    for mine, other in (add.inputs, add.inputs[::-1]):
+        path: list[Node] = []
         if not is_variable(mine):
             continue
         t = other
-        while passes_on(t._op) and t._op in ops and uses.get(id(t)) == 1:
-            path.append(t._op)
-            t = t._op._inputs[0]
-        product = t._op
+        while passes_on(t.op) and t.op in ops and uses.get(id(t)) == 1:
+            path.append(t.op)
+            t = t.op.inputs[0]
+        product = t.op
         if product in ops and _adds_up(product) and \
-                uses.get(id(t)) == 1 and t._dims == following._dims and t._dims is not None and None not in t._dims:
+                uses.get(id(t)) == 1 and t.dims == following.dims and t.dims is not None and None not in t.dims:
             return Found(add, product, path)
     return None
 
 
-def _adds_up(op: Operation) -> bool:
+def _adds_up(op: Node) -> bool:
     """Whether it is quicker to add up what an op is given than what it returns."""
     return op.opdef in rules.loops.outer and rules.loops.outer[op.opdef](op.attrs) or \
         op.opdef in rules.loops.sums_rows and rules.loops.sums_rows[op.opdef](op)
 
 
-def count_uses(ops: Iterable[Operation], results: Iterable[Tensor]) -> dict[int, int]:
+def count_uses(ops: Iterable[Node], results: Iterable[Value]) -> dict[int, int]:
     """How often each tensor is taken."""
     uses: dict[int, int] = {}
-    for t in (*(t for op in ops for t in op._inputs), *results):
+    for t in (*(t for op in ops for t in op.inputs), *results):
         uses[id(t)] = uses.get(id(t), 0) + 1
     return uses
 

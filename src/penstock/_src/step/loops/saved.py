@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.frames import Frames
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.ir import StepGraph, Value
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.loops.holders import holders
 from penstock._src.step.loops.improve import gradients_of_loops
 from penstock._src.step.optimize.folding import constant
@@ -27,100 +26,100 @@ def save_together(step: StepGraph) -> None:
         return
     users = step.users()
     order = {op: i for i, op in enumerate(step.ops)}
-    waited = {c for op in step.ops for c in op._control_inputs}
-    found: dict[tuple[Operation, Operation], list[tuple[Operation, Operation]]] = {}
+    waited = {c for op in step.ops for c in op.control_inputs}
+    found: dict[tuple[Node, Node], list[tuple[Node, Node]]] = {}
     for gradient in gradients_of_loops(step, Frames(step.ops, step.fed)):
         for pop, push in gradient.saved().items():
-            makes, takes = users.get(id(push._inputs[1]), []), users.get(id(pop.outputs[0]), [])
-            maker = push._inputs[1]._op
+            makes, takes = users.get(id(push.inputs[1]), []), users.get(id(pop.outputs[0]), [])
+            maker = push.inputs[1].op
             if len(makes) == len(takes) == 1 and maker.opdef is takes[0].opdef is joined and pop not in waited and \
                     not users.get(id(push.outputs[0])) and _is_whole(push, maker, pop, takes[0]):
                 found.setdefault((maker, takes[0]), []).append((push, pop))
-    instead: dict[Operation, Operation] = {}
+    instead: dict[Node, Node] = {}
     for (maker, taker), pairs in found.items():
         if len(pairs) > 1:
             _join(maker, taker, sorted(pairs, key=lambda pair: order[pair[0]]), instead)
     if instead:
         for op in step.ops:
-            op._control_inputs = list(dict.fromkeys(instead.get(c, c) for c in op._control_inputs))
+            op.control_inputs = list(dict.fromkeys(instead.get(c, c) for c in op.control_inputs))
         step.ops = needed(step.fetches, step.targets, step.fed)
 
 
 def take_constants(step: StepGraph) -> set[int]:
     """What is taken from a stack, and is always the same known value, becomes a constant; the ids of these constants."""
-    if any(t._op.opdef.value_rule is not None or constant_value(t) is not None for t in step.feeds):
+    if any(t.op.opdef.value_rule is not None or constant_value(t) is not None for t in step.feeds):
         return set()                                 # other values are fed than those that are known
-    pops: dict[Operation, list[Operation]] = {}
-    pushes: dict[Operation, list[Operation]] = {}
+    pops: dict[Node, list[Node]] = {}
+    pushes: dict[Node, list[Node]] = {}
     for op, stack in holders(step).items():
         if rules.loops.saves.get(op.opdef) == "pop":
             pops.setdefault(stack, []).append(op)
         elif rules.loops.saves.get(op.opdef) == "push":
             pushes.setdefault(stack, []).append(op)
     kept, users = step.kept(), step.users()
-    by: dict[int, Tensor] = {}
-    instead: dict[Operation, list[Operation]] = {}             # of an op that goes: what those wait for that waited for it
+    by: dict[int, Value] = {}
+    instead: dict[Node, list[Node]] = {}             # of an op that goes: what those wait for that waited for it
     for stack, takers in pops.items():
         putters = pushes.get(stack, [])
-        value = constant_value(putters[0]._inputs[1]) if len(putters) == 1 and kept.isdisjoint(takers) else None
+        value = constant_value(putters[0].inputs[1]) if len(putters) == 1 and kept.isdisjoint(takers) else None
         if value is None or any(id(pop.outputs[0]) in step.fed for pop in takers):
             continue
         for pop in takers:
             made = by[id(pop.outputs[0])] = constant(step, value, pop.outputs[0], _waits(pop, step))
-            instead[pop] = [made._op]
+            instead[pop] = [made.op]
         push = putters[0]
-        if push not in kept and not users.get(id(push.outputs[0])) and push._inputs[0]._op.opdef.control_flow == "enter":
-            instead[push] = [push._inputs[1]._op, *push._control_inputs]
+        if push not in kept and not users.get(id(push.outputs[0])) and push.inputs[0].op.opdef.control_flow == "enter":
+            instead[push] = [push.inputs[1].op, *push.control_inputs]
     if by:
-        step.ops += [t._op for t in by.values()]
+        step.ops += [t.op for t in by.values()]
         step.substitute(by)
         for op in step.ops:
-            while any(c in instead for c in op._control_inputs):
-                op._control_inputs = list(dict.fromkeys(b for c in op._control_inputs for b in instead.get(c, (c,))))
+            while any(c in instead for c in op.control_inputs):
+                op.control_inputs = list(dict.fromkeys(b for c in op.control_inputs for b in instead.get(c, (c,))))
         step.ops = needed(step.fetches, step.targets, step.fed)
     return {id(t) for t in by.values()}
 
 
-def _waits(pop: Operation, step: StepGraph) -> list[Operation]:
+def _waits(pop: Node, step: StepGraph) -> list[Node]:
     """What says in which iteration, and on which branch, a value is taken from a stack."""
-    handle = pop._inputs[0]
-    if handle._op.opdef.control_flow == "enter":
-        return list(pop._control_inputs) or [handle._op]
-    return [*pop._control_inputs, step.make("Identity", [handle], {"T": handle._dtype}, pop, [()], [handle._dtype], [])]
+    handle = pop.inputs[0]
+    if handle.op.opdef.control_flow == "enter":
+        return list(pop.control_inputs) or [handle.op]
+    return [*pop.control_inputs, step.make("Identity", [handle], {"T": handle.dtype}, pop, [()], [handle.dtype], [])]
 
 
-def _is_whole(push: Operation, maker: Operation, pop: Operation, taker: Operation) -> bool:
+def _is_whole(push: Node, maker: Node, pop: Node, taker: Node) -> bool:
     """Whether a value has the shape of both plans, so that it is their columns one after the other."""
     given, made = taker.attrs["plan"], maker.attrs["plan"]
-    at, value = push._inputs[1]._value_index, _input(taker, pop)
+    at, value = push.inputs[1].value_index, _input(taker, pop)
     size = made.rows * made.columns
     return (made.rows, made.columns) == (given.rows, given.columns) and given.sizes[value] == size and \
-        made.results[at] == push._inputs[1]._dims and sum(to.tensor == at for _, to in made.written) == 1
+        made.results[at] == push.inputs[1].dims and sum(to.tensor == at for _, to in made.written) == 1
 
 
-def _join(maker: Operation, taker: Operation, pairs: list[tuple[Operation, Operation]],
-          instead: dict[Operation, Operation]) -> None:
+def _join(maker: Node, taker: Node, pairs: list[tuple[Node, Node]],
+          instead: dict[Node, Node]) -> None:
     """One push and one pop for several, of an array that has their values as its parts.
 
     Ops that depend on another push depend on the first one, which precedes it.
     """
-    results = [push._inputs[1]._value_index for push, _ in pairs]
+    results = [push.inputs[1].value_index for push, _ in pairs]
     values = [_input(taker, pop) for _, pop in pairs]
     (push, pop), *others = pairs
-    dims = (len(pairs), *push._inputs[1]._dims)                     # type: ignore[misc]
-    kept = [t for t in maker.outputs if t._value_index not in results]
-    whole = Value(maker, len(kept), push._inputs[1]._dtype, dims)
+    dims = (len(pairs), *push.inputs[1].dims)                     # type: ignore[misc]
+    kept = [t for t in maker.outputs if t.value_index not in results]
+    whole = Value(maker, len(kept), push.inputs[1].dtype, dims)
     maker.attrs = {**maker.attrs, "plan": maker.attrs["plan"].with_one_result(results), "M": len(kept) + 1}
     for i, t in enumerate(kept):
-        t._value_index = i
+        t.value_index = i
     maker.outputs = [*kept, whole]
-    push._inputs[1] = whole
-    push.outputs[0]._dims = pop.outputs[0]._dims = dims
-    taker.attrs = {**taker.attrs, "plan": taker.attrs["plan"].with_one_value(values), "N": len(taker._inputs) - len(pairs) + 1}
-    taker._inputs = [*(t for i, t in enumerate(taker._inputs) if i not in values), pop.outputs[0]]
-    taker._counts = (len(taker._inputs),)
+    push.inputs[1] = whole
+    push.outputs[0].dims = pop.outputs[0].dims = dims
+    taker.attrs = {**taker.attrs, "plan": taker.attrs["plan"].with_one_value(values), "N": len(taker.inputs) - len(pairs) + 1}
+    taker.inputs = [*(t for i, t in enumerate(taker.inputs) if i not in values), pop.outputs[0]]
+    taker.counts = (len(taker.inputs),)
     instead.update({other: push for other, _ in others})
 
 
-def _input(taker: Operation, pop: Operation) -> int:
-    return next(i for i, t in enumerate(taker._inputs) if t is pop.outputs[0])
+def _input(taker: Node, pop: Node) -> int:
+    return next(i for i, t in enumerate(taker.inputs) if t is pop.outputs[0])

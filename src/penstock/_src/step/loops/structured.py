@@ -17,11 +17,10 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.graph.frames import Frame, Frames
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import find_numbers, may_be_number, sources_of
 from penstock._src.step.compile.program import Program
-from penstock._src.step.ir import Node
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
 
@@ -38,11 +37,11 @@ class _Loop:
 
     def __init__(self, frame: Frame):
         self.frame = frame
-        self.variables: list[Operation] = []       # Merges of an Enter and a NextIteration
+        self.variables: list[Node] = []       # Merges of an Enter and a NextIteration
         self.test: Any = None                      # the canonical tensor of its LoopCond
 
 
-def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any,
+def write_structured(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any,
                      placed: Any = None) -> Program | None:
     """The program for ops with control flow, or None if it has to be left to the executor."""
     try:
@@ -54,7 +53,7 @@ def write_structured(ops: list[Operation], fetches: list[Tensor], feeds: list[Te
 class _Structured(BlockWriter):
     """Writes one program."""
 
-    def __init__(self, ctx: Any, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], placed: Any = None):
+    def __init__(self, ctx: Any, ops: list[Node], fetches: list[Value], feeds: list[Value], placed: Any = None):
         super().__init__(ctx, placed)
         self.ops, self.fetches, self.feeds = ops, fetches, feeds
         self.fed = {id(t) for t in feeds}
@@ -64,7 +63,7 @@ class _Structured(BlockWriter):
         self.guards: dict[Any, Guard] = {}         # op or loop -> guard
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
-        self.sums: dict[Operation, tuple[str, str, outer_sum.Found | None] | None] = {}     # see _find_sums
+        self.sums: dict[Node, tuple[str, str, outer_sum.Found | None] | None] = {}     # see _find_sums
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -75,7 +74,7 @@ class _Structured(BlockWriter):
         self._guard_frame(self.frames.root)
         for op in self.ops:
             if op.opdef.control_flow == "switch":
-                self.preds.setdefault(id(self._canonical(op._inputs[1])), self.place[op])
+                self.preds.setdefault(id(self._canonical(op.inputs[1])), self.place[op])
         for i, t in enumerate(self.feeds):
             self.names[id(t)] = f"f{i}"
             self._note_outcome(t)
@@ -92,9 +91,9 @@ class _Structured(BlockWriter):
         loop = _Loop(frame)
         for op in frame.ops:
             kind = op.opdef.control_flow
-            if kind == "merge" and any(t._op.opdef.back_edge for t in op._inputs):
-                start, back = op._inputs[0]._op, op._inputs[1]._op
-                if len(op._inputs) != 2 or start not in self.frames.child or not back.opdef.back_edge or op._control_inputs:
+            if kind == "merge" and any(t.op.opdef.back_edge for t in op.inputs):
+                start, back = op.inputs[0].op, op.inputs[1].op
+                if len(op.inputs) != 2 or start not in self.frames.child or not back.opdef.back_edge or op.control_inputs:
                     raise _Irregular
                 loop.variables.append(op)
             elif kind == "loop_cond":
@@ -105,10 +104,10 @@ class _Structured(BlockWriter):
             raise _Irregular
         return loop
 
-    def _canonical(self, t: Tensor) -> Tensor:
+    def _canonical(self, t: Value) -> Value:
         """Where the value of a predicate comes from, behind identities and switches."""
-        while id(t) not in self.fed and (t._op.opdef is self.identity or t._op.opdef.control_flow in ("switch", "loop_cond")):
-            t = t._op._inputs[0]
+        while id(t) not in self.fed and (t.op.opdef is self.identity or t.op.opdef.control_flow in ("switch", "loop_cond")):
+            t = t.op.inputs[0]
         return t
 
     def _items(self, frame: Frame) -> list:
@@ -119,13 +118,13 @@ class _Structured(BlockWriter):
     def _sources(self, item: Any, frame: Frame) -> Iterable[Any]:
         """The items that an item waits for."""
         for op in item.frame.enters if isinstance(item, _Loop) else (item,):
-            for s in (*(t._op for t in op._inputs if id(t) not in self.fed), *op._control_inputs):
+            for s in (*(t.op for t in op.inputs if id(t) not in self.fed), *op.control_inputs):
                 if s in self.frames.of and not s.opdef.back_edge:
                     if s in self.frames.child:
                         continue                                # comes in from outside
                     yield s if self.frames.of[s] is frame else self._inner(s, frame)
 
-    def _inner(self, op: Operation, frame: Frame) -> _Loop:
+    def _inner(self, op: Node, frame: Frame) -> _Loop:
         """The loop in `frame` that an op of an inner frame belongs to."""
         inner: Frame | None = self.frames.of[op]
         while inner is not None and inner.parent is not frame:
@@ -198,31 +197,31 @@ class _Structured(BlockWriter):
             raise _Irregular
         return guard
 
-    def _inputs_guard(self, op: Operation) -> Guard:
+    def _inputs_guard(self, op: Node) -> Guard:
         guard = ALWAYS
-        for t in op._inputs:
+        for t in op.inputs:
             guard |= self._tensor_guard(t)
-        for c in op._control_inputs:
+        for c in op.control_inputs:
             if c in self.frames.of:
                 guard |= self._control_guard(c)
         if any((p, not outcome) in guard for p, outcome in guard):
             raise _Irregular
         return guard
 
-    def _tensor_guard(self, t: Tensor) -> Guard:
-        op = t._op
+    def _tensor_guard(self, t: Value) -> Guard:
+        op = t.op
         if id(t) in self.fed or op in self.frames.child:
             return ALWAYS
         if op.opdef.control_flow == "switch":
-            return self.guards[op] | {(id(self._canonical(op._inputs[1])), bool(t._value_index))}
+            return self.guards[op] | {(id(self._canonical(op.inputs[1])), bool(t.value_index))}
         return self._control_guard(op)
 
-    def _control_guard(self, op: Operation) -> Guard:
+    def _control_guard(self, op: Node) -> Guard:
         if op.opdef.control_flow == "exit":
             return self.guards[self.loops[self.frames.of[op]]]
         return ALWAYS if op in self.frames.child else self.guards[op]
 
-    def _op_guard(self, op: Operation) -> Guard:
+    def _op_guard(self, op: Node) -> Guard:
         kind = op.opdef.control_flow
         if kind == "trigger":
             return ALWAYS                                        # runs whether its inputs live or not; writes nothing
@@ -230,14 +229,14 @@ class _Structured(BlockWriter):
             return self._merge_guard(op)
         return self._inputs_guard(op)
 
-    def _merge_guard(self, op: Operation) -> Guard:
+    def _merge_guard(self, op: Node) -> Guard:
         frame = self.frames.of[op]
         if frame in self.loops and op in self.loops[frame].variables:
             return ALWAYS
-        if len(op._inputs) != 2 or op._control_inputs:
+        if len(op.inputs) != 2 or op.control_inputs:
             raise _Irregular
-        a, b = (self._tensor_guard(t) for t in op._inputs)
-        if op._inputs[0] is op._inputs[1]:
+        a, b = (self._tensor_guard(t) for t in op.inputs)
+        if op.inputs[0] is op.inputs[1]:
             return a
         apart = a ^ b
         if len(apart) != 2 or len({p for p, _ in apart}) != 1:
@@ -290,17 +289,17 @@ class _Structured(BlockWriter):
         kind = item.opdef.control_flow
         if kind in ("switch", "exit", "next", "loop_cond"):
             return not self._read_first(item)
-        return kind in ("trigger",) or kind == "merge" and item._inputs[0] is item._inputs[1]
+        return kind in ("trigger",) or kind == "merge" and item.inputs[0] is item.inputs[1]
 
-    def _read_first(self, op: Operation) -> bool:
+    def _read_first(self, op: Node) -> bool:
         """Whether a reference comes in where a value is wanted."""
-        t = op._inputs[0]
+        t = op.inputs[0]
         return t.dtype._is_ref_dtype and not op.opdef.inputs[0].is_ref
 
-    def _alias(self, op: Operation) -> None:
+    def _alias(self, op: Node) -> None:
         for t in op.outputs:
-            if op._inputs and id(t) not in self.fed:
-                self._same(t, op._inputs[0])
+            if op.inputs and id(t) not in self.fed:
+                self._same(t, op.inputs[0])
 
     def _item(self, item: Any) -> None:
         if isinstance(item, _Loop):
@@ -316,7 +315,7 @@ class _Structured(BlockWriter):
             self._note_outcome(item.outputs[0])
         elif kind in ("switch", "exit", "next", "loop_cond"):
             name = self._new_name()
-            self._line(f"{name} = {self._value(item._inputs[0])}", item)
+            self._line(f"{name} = {self._value(item.inputs[0])}", item)
             for t in item.outputs:
                 self.names[id(t)] = name
         else:
@@ -324,7 +323,7 @@ class _Structured(BlockWriter):
             for t in item.outputs:
                 self._note_outcome(t)
 
-    def _note_outcome(self, t: Tensor) -> None:
+    def _note_outcome(self, t: Value) -> None:
         """After the definition of a predicate, its outcome as a bool."""
         if id(t) in self.preds and id(t) in self.numbers:
             self.outcomes[id(t)] = self.numbers[id(t)]
@@ -334,8 +333,8 @@ class _Structured(BlockWriter):
         elif id(t) in self.outcomes:
             self._text(f"{self.outcomes[id(t)]} = truth({self._value(t)})")
 
-    def _write_merge(self, op: Operation) -> None:
-        first, second = op._inputs
+    def _write_merge(self, op: Node) -> None:
+        first, second = op.inputs
         (pred, outcome), = self._tensor_guard(first) - self._tensor_guard(second)
         wants_ref = op.opdef.inputs[0].is_ref
         on, off = (first, second) if outcome else (second, first)
@@ -362,38 +361,38 @@ class _Structured(BlockWriter):
             return                                                  # they may be on another device
         frame = loop.frame
 
-        def passes_on(op: Operation) -> list[Tensor] | None:
+        def passes_on(op: Node) -> list[Value] | None:
             kind = op.opdef.control_flow
             if kind == "merge" and id(op.outputs[1]) not in self.last_use:
-                return op._inputs
+                return op.inputs
             if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity:
-                return op._inputs[:1]
+                return op.inputs[:1]
             return sources_of(op)
         pairs = ((t, given) for op in frame.ops if op not in self.frames.child and (given := passes_on(op)) is not None
                  for t in op.outputs if id(t) not in self.fed)
-        self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t._op) is frame)
+        self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t.op) is frame)
 
-    def _find_sums(self, loop: _Loop) -> dict[Operation, tuple[str, str]]:
+    def _find_sums(self, loop: _Loop) -> dict[Node, tuple[str, str]]:
         """Loop variables that are sums of products or rows (step/loops/outer_sum.py), with names of the sums and what
         makes them.
 
         Notes in `sums` what becomes of the ops: of an addition, (sum, variable, what was found); others do not run.
         """
-        out: dict[Operation, tuple[str, str]] = {}
+        out: dict[Node, tuple[str, str]] = {}
         products: dict[int, str] = {}              # what the second factors of products are -> the sum
-        rows: dict[Operation, outer_sum.Found] = {}
+        rows: dict[Node, outer_sum.Found] = {}
         if self.placed is not None:
             return out
         inside = {(id(loop.test), True)}
 
-        def passes_on(op: Operation) -> bool:
+        def passes_on(op: Node) -> bool:
             return op.opdef is self.identity or op.opdef.control_flow in ("switch", "next")
         for variable in loop.variables:
-            back = variable._inputs[1]._op
+            back = variable.inputs[1].op
             t = variable.outputs[0]
-            if self.uses.get(id(t)) != 1 or self.uses.get(id(back.outputs[0])) != 1 or id(back._inputs[0]) in self.fed:
+            if self.uses.get(id(t)) != 1 or self.uses.get(id(back.outputs[0])) != 1 or id(back.inputs[0]) in self.fed:
                 continue
-            found = outer_sum.find([t], back._inputs[0], self.uses, passes_on, loop.frame.ops)
+            found = outer_sum.find([t], back.inputs[0], self.uses, passes_on, loop.frame.ops)
             if found is None or any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
                 continue
             name = self._new_name("s")
@@ -412,7 +411,7 @@ class _Structured(BlockWriter):
                 self.sums[found.addition] = name, self.names[id(variable.outputs[0])], None
         return out
 
-    def _write_sum(self, op: Operation) -> None:
+    def _write_sum(self, op: Node) -> None:
         """An op of a sum of products: the addition passes on what the product is made of."""
         noted = self.sums[op]
         if noted is not None:
@@ -425,32 +424,32 @@ class _Structured(BlockWriter):
         test = id(loop.test)
         self._find_numbers(loop)
         counted = [op for op in loop.variables if id(op.outputs[0]) in self.in_numbers]
-        first = {id(op._inputs[0]) for op in counted}
+        first = {id(op.inputs[0]) for op in counted}
         wanted = {id(t) for op in loop.frame.ops if op not in counted and op.outputs and id(op.outputs[0]) in self.in_numbers
-                  for t in op._inputs}
+                  for t in op.inputs}
         for op in loop.frame.enters:                                # invariants keep their name
             t = op.outputs[0]
             if may_be_number(t) and (id(t) in first or id(t) in wanted):
                 name = self.numbers[id(t)] = self._new_name("n")
-                self._line(f"{name} = {self._as_number(op._inputs[0])}", op)
+                self._line(f"{name} = {self._as_number(op.inputs[0])}", op)
                 if id(t) in first:
                     continue
             if op.attrs["is_constant"] and not self._read_first(op):
-                self._same(op.outputs[0], op._inputs[0])
+                self._same(op.outputs[0], op.inputs[0])
             else:
                 name = self.names[id(op.outputs[0])] = self._new_name()
-                self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
+                self._line(f"{name} = {self._value(op.inputs[0], op.opdef.inputs[0].is_ref)}", op)
                 if op.opdef.inputs[0].is_ref:
                     self.refs.add(id(op.outputs[0]))
             self._note_outcome(op.outputs[0])
         for op in loop.variables:
             if op in counted:
                 name = self.numbers[id(op.outputs[0])] = self._new_name("n")
-                self._line(f"{name} = {self.numbers[id(op._inputs[0])]}", op)
+                self._line(f"{name} = {self.numbers[id(op.inputs[0])]}", op)
                 continue
             name = self.names[id(op.outputs[0])] = self._new_name("v")
-            self._line(f"{name} = {self._value(op._inputs[0], op.opdef.inputs[0].is_ref)}", op)
-            if id(op._inputs[0]) in self.refs:
+            self._line(f"{name} = {self._value(op.inputs[0], op.opdef.inputs[0].is_ref)}", op)
+            if id(op.inputs[0]) in self.refs:
                 self.refs.add(id(op.outputs[0]))
         sums = self._find_sums(loop)
         for name, made in sums.values():
@@ -470,8 +469,8 @@ class _Structured(BlockWriter):
         self._text(f"if not {self._outcome(test)}: break")
         self._block([i for i in items if (test, True) in self.guards[i]], frozenset({(test, True)}), loop.frame)
         if loop.variables:
-            pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op._inputs[1])]) if op in counted else
-                     (self.names[id(op.outputs[0])], self._value(op._inputs[1], op.opdef.inputs[0].is_ref))
+            pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op.inputs[1])]) if op in counted else
+                     (self.names[id(op.outputs[0])], self._value(op.inputs[1], op.opdef.inputs[0].is_ref))
                      for op in loop.variables if op not in sums]
             if pairs:
                 self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
@@ -484,7 +483,7 @@ class _Structured(BlockWriter):
             if op.opdef.control_flow == "exit":
                 self._note_outcome(op.outputs[0])
 
-    def _result(self, i: int, t: Tensor) -> str:
+    def _result(self, i: int, t: Value) -> str:
         guard = ALWAYS if id(t) in self.fed else self._tensor_guard(t)
         value = self._value(t)
         if not guard:

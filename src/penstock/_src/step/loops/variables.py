@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock._src.graph.functions import GraphFunction, as_function
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.inlining import function_body, inline_calls
 
@@ -21,7 +20,7 @@ def narrow_loops(step: StepGraph) -> None:
     """Removes unused loop variables, and their outputs from the loop's functions."""
     for op in reversed(step.ops):
         if op.opdef in rules.inlining.loop and len(op.outputs) > 1:
-            used = {id(t) for other in step.ops for t in other._inputs} | {id(t) for t in step.fetches} | step.fed
+            used = {id(t) for other in step.ops for t in other.inputs} | {id(t) for t in step.fetches} | step.fed
             test, body = (as_function(op.attrs[name], op.graph) for name in rules.inlining.loop[op.opdef])
             keep = _needed_variables(_Sources(test, step.placed), _Sources(body, step.placed),
                                      [i for i, t in enumerate(op.outputs) if id(t) in used])
@@ -60,22 +59,22 @@ class _Sources:
         simplify_dependencies(step)                              # pure ops wait for each other here and there
         self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}
         self._outputs = step.fetches
-        self._masks: dict[Operation, int] = {}
+        self._masks: dict[Node, int] = {}
         for op in step.ops:
-            self._masks[op] = self._all(op._inputs) | self._waits(op)
+            self._masks[op] = self._all(op.inputs) | self._waits(op)
         self.effects = 0
         for op in step.targets:
             self.effects |= self._masks[op]
 
-    def _all(self, tensors: Iterable[Tensor]) -> int:
+    def _all(self, tensors: Iterable[Value]) -> int:
         mask = 0
         for t in tensors:
-            mask |= self._inputs.get(id(t)) or self._masks[t._op]
+            mask |= self._inputs.get(id(t)) or self._masks[t.op]
         return mask
 
-    def _waits(self, op: Operation) -> int:
+    def _waits(self, op: Node) -> int:
         mask = 0
-        for c in op._control_inputs:
+        for c in op.control_inputs:
             mask |= self._masks[c]
         return mask
 
@@ -84,12 +83,12 @@ class _Sources:
         return self._all(self._outputs[i] for i in outputs)
 
 
-def _narrow(op: Operation, test: GraphFunction, body: GraphFunction, keep: list[int]) -> None:
+def _narrow(op: Node, test: GraphFunction, body: GraphFunction, keep: list[int]) -> None:
     cond_name, body_name = rules.inlining.loop[op.opdef]
     shapes = op.attrs["output_shapes"]
     op.attrs = {**op.attrs, cond_name: test.of_variables(keep), body_name: body.of_variables(keep),
                 "T": [op.attrs["T"][i] for i in keep], "output_shapes": [shapes[i] for i in keep] if shapes else shapes}
-    op._inputs, op.outputs = [op._inputs[i] for i in keep], [op.outputs[i] for i in keep]
-    op._counts = (len(keep),)
+    op.inputs, op.outputs = [op.inputs[i] for i in keep], [op.outputs[i] for i in keep]
+    op.counts = (len(keep),)
     for i, t in enumerate(op.outputs):
-        t._value_index = i
+        t.value_index = i

@@ -12,27 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.rules import arithmetic as rules
-from penstock._src.step.ir import StepGraph, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import anchored
 
 
 def simplify_arithmetic(step: StepGraph) -> None:
     """Applies the rules to every op, in order, so that one may lead to the next."""
-    by: dict[int, Tensor] = {}
+    by: dict[int, Value] = {}
     kept = step.kept()
-    made: list[Operation] = []
+    made: list[Node] = []
     changed = False
     for op in step.ops:
-        inputs = op._inputs
+        inputs = op.inputs
         if by:
             for i, t in enumerate(inputs):
                 if id(t) in by:
                     inputs[i] = by[id(t)]
         opdef = op.opdef
-        if inputs and not op._control_inputs and op not in kept and opdef.foldable and id(op.outputs[0]) not in step.fed:
+        if inputs and not op.control_inputs and op not in kept and opdef.foldable and id(op.outputs[0]) not in step.fed:
             while (opdef in rules.reshapes or opdef in rules.permutes) and _shorten(op, step, made):
                 changed = True
             same = _same_as(op, step)
@@ -45,65 +44,65 @@ def simplify_arithmetic(step: StepGraph) -> None:
         step.prune()
 
 
-def _same_as(op: Operation, step: StepGraph) -> Tensor | None:
+def _same_as(op: Node, step: StepGraph) -> Value | None:
     """The input that an op returns unchanged, if it does."""
     opdef, out = op.opdef, op.outputs[0]
     for i, number in rules.neutral.get(opdef, {}).items():
-        other = op._inputs[1 - i]
-        value = _elements(op._inputs[i], step)
-        if value is not None and other._dims is not None and None not in other._dims and other._dims == out._dims and \
+        other = op.inputs[1 - i]
+        value = _elements(op.inputs[i], step)
+        if value is not None and other.dims is not None and None not in other.dims and other.dims == out.dims and \
                 _all(value, number):
             return other
     if opdef in rules.involution:
-        before = op._inputs[0]._op
-        if before.opdef is opdef and id(op._inputs[0]) not in step.fed:
-            return before._inputs[0]
-    if opdef in rules.reshapes and out._dims is not None and None not in out._dims and out._dims == op._inputs[0]._dims and (
-            len(op._inputs) < 2 or _const(op._inputs[1], step) is not None):
-        return op._inputs[0]
+        before = op.inputs[0].op
+        if before.opdef is opdef and id(op.inputs[0]) not in step.fed:
+            return before.inputs[0]
+    if opdef in rules.reshapes and out.dims is not None and None not in out.dims and out.dims == op.inputs[0].dims and (
+            len(op.inputs) < 2 or _const(op.inputs[1], step) is not None):
+        return op.inputs[0]
     if opdef in rules.reduces:
-        axes = _const(op._inputs[1], step)
+        axes = _const(op.inputs[1], step)
         if axes is not None and not axes.size:
-            return op._inputs[0]
+            return op.inputs[0]
     if opdef in rules.permutes:
-        perm = _const(op._inputs[1], step)
+        perm = _const(op.inputs[1], step)
         if perm is not None and perm.tolist() == list(range(perm.size)):
-            return op._inputs[0]
+            return op.inputs[0]
     return None
 
 
-def _shorten(op: Operation, step: StepGraph, made: list[Operation]) -> bool:
+def _shorten(op: Node, step: StepGraph, made: list[Node]) -> bool:
     """Lets a reshape or transpose take the input of the one before it."""
-    before = op._inputs[0]._op
-    if id(op._inputs[0]) in step.fed or before._control_inputs or not step.together(op, before):
+    before = op.inputs[0].op
+    if id(op.inputs[0]) in step.fed or before.control_inputs or not step.together(op, before):
         return False
-    if op.opdef in rules.reshapes and len(op._inputs) == 2 and before.opdef in rules.reshapes and \
-            op.opdef in rules.takes_shape and not anchored(before._inputs[0], step):
-        value = _const(op._inputs[1], step)
+    if op.opdef in rules.reshapes and len(op.inputs) == 2 and before.opdef in rules.reshapes and \
+            op.opdef in rules.takes_shape and not anchored(before.inputs[0], step):
+        value = _const(op.inputs[1], step)
         if value is None or value.ndim != 1 or 0 in value:
             return False
-        op._inputs[0] = before._inputs[0]
+        op.inputs[0] = before.inputs[0]
         return True
     if op.opdef in rules.permutes and before.opdef is op.opdef:
-        first, second = _const(before._inputs[1], step), _const(op._inputs[1], step)
+        first, second = _const(before.inputs[1], step), _const(op.inputs[1], step)
         if first is None or second is None or first.shape != second.shape or min(*first, *second, 0) < 0:
             return False
-        both = constant(step, first[second], op._inputs[1], [])
-        made.append(both._op)
-        op._inputs[0], op._inputs[1] = before._inputs[0], both
+        both = constant(step, first[second], op.inputs[1], [])
+        made.append(both.op)
+        op.inputs[0], op.inputs[1] = before.inputs[0], both
         return True
     return False
 
 
-def _const(t: Tensor, step: StepGraph) -> np.ndarray | None:
-    return t._op.attrs["value"] if is_const(t) and id(t) not in step.fed else None
+def _const(t: Value, step: StepGraph) -> np.ndarray | None:
+    return t.op.attrs["value"] if is_const(t) and id(t) not in step.fed else None
 
 
-def _elements(t: Tensor, step: StepGraph) -> np.ndarray | None:
+def _elements(t: Value, step: StepGraph) -> np.ndarray | None:
     """The elements of a tensor, once or several times, if they are constant."""
-    maker = t._op
-    if maker.opdef in rules.repeats and id(t) not in step.fed and not maker._control_inputs:
-        return _const(maker._inputs[rules.repeats[maker.opdef]], step)
+    maker = t.op
+    if maker.opdef in rules.repeats and id(t) not in step.fed and not maker.control_inputs:
+        return _const(maker.inputs[rules.repeats[maker.opdef]], step)
     return _const(t, step)
 
 

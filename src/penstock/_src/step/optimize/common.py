@@ -5,19 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.graph.node import Operation, Tensor
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph, Value
 
 _LARGE = 4096        # bytes of a constant that are worth comparing
 
 
 def merge_common(step: StepGraph) -> None:
     """Later twins are replaced by the first."""
-    known: dict[tuple, list[Operation]] = {}
-    by: dict[int, Tensor] = {}
+    known: dict[tuple, list[Node]] = {}
+    by: dict[int, Value] = {}
     kept = step.kept()
     for op in step.ops:
-        inputs = op._inputs
+        inputs = op.inputs
         if by:
             for i, t in enumerate(inputs):
                 if id(t) in by:
@@ -37,7 +36,7 @@ def merge_common(step: StepGraph) -> None:
         step.prune()
 
 
-def _constant_key(op: Operation) -> tuple:
+def _constant_key(op: Node) -> tuple:
     """A key that few ops without inputs share."""
     value = op.attrs.get("value")
     if not isinstance(value, np.ndarray) or value.dtype == object:
@@ -45,9 +44,9 @@ def _constant_key(op: Operation) -> tuple:
     return op.opdef, value.shape, value.dtype.str, value.tobytes() if value.nbytes <= _LARGE else id(op)
 
 
-def _same(a: Operation, b: Operation) -> bool:
+def _same(a: Node, b: Node) -> bool:
     """Whether two ops with the same inputs compute the same at the same time."""
-    if set(a._control_inputs) != set(b._control_inputs):
+    if set(a.control_inputs) != set(b.control_inputs):
         return False
     try:
         return all(_plain(v) == _plain(b.attrs[n]) for n, v in a.attrs.items())

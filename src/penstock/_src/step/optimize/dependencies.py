@@ -5,8 +5,7 @@ there are any. So the gradient of a placeholder, which `tf.tuple` gates other gr
 """
 from __future__ import annotations
 
-from penstock._src.graph.node import Operation
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph
 
 _MOST = 16           # edges that one may be replaced by
 _MOST_BITS = 4096    # ops whose having run is kept track of
@@ -14,24 +13,24 @@ _MOST_BITS = 4096    # ops whose having run is kept track of
 
 def simplify_dependencies(step: StepGraph) -> None:
     """Removes redundant control edges, then dead ops."""
-    behind: dict[Operation, tuple[Operation, ...]] = {}
+    behind: dict[Node, tuple[Node, ...]] = {}
     before = _Ancestors(step)
     kept = step.kept()
     changed = False
     for op in step.ops:
-        waits = op._control_inputs
+        waits = op.control_inputs
         if waits:
             made = _union(behind.get(c, (c,)) for c in waits)
             if len(made) > max(_MOST, len(waits)):
                 made = waits
             made = before.not_implied(op, made)
             if made != waits:
-                op._control_inputs = made
+                op.control_inputs = made
                 changed = True
         drop = removable(op, step.fed) and not (op in kept and op.outputs)
         before.note(op, not drop)
-        behind[op] = _bounded(op, _union([*(behind.get(t._op, ()) for t in op._inputs if id(t) not in step.fed),
-                                          op._control_inputs])) if drop else (op,)
+        behind[op] = _bounded(op, _union([*(behind.get(t.op, ()) for t in op.inputs if id(t) not in step.fed),
+                                          op.control_inputs])) if drop else (op,)
     if changed:
         step.prune()
 
@@ -41,11 +40,11 @@ class _Ancestors:
 
     def __init__(self, step: StepGraph):
         self.fed = step.fed
-        self.bit: dict[Operation, int] = {}
-        self.done: dict[Operation, int] = {}           # with the op's own bit
+        self.bit: dict[Node, int] = {}
+        self.done: dict[Node, int] = {}           # with the op's own bit
 
-    def _data(self, op: Operation) -> int:
-        sources = [self.done.get(t._op, 0) for t in op._inputs if id(t) not in self.fed and not t._op.opdef.back_edge]
+    def _data(self, op: Node) -> int:
+        sources = [self.done.get(t.op, 0) for t in op.inputs if id(t) not in self.fed and not t.op.opdef.back_edge]
         out = 0
         if op.opdef.control_flow == "merge" and sources:       # one of them has run, but which is unknown
             out = sources[0]
@@ -56,14 +55,14 @@ class _Ancestors:
             out |= s
         return out
 
-    def not_implied(self, op: Operation, waits: list[Operation]) -> list[Operation]:
+    def not_implied(self, op: Node, waits: list[Node]) -> list[Node]:
         """Those of `waits` that have not run already when the inputs of `op` are there."""
         data = self._data(op)
         return [c for c in waits if not self.bit.get(c, 0) & data]
 
-    def note(self, op: Operation, has_effect: bool) -> None:
+    def note(self, op: Node, has_effect: bool) -> None:
         out = self._data(op)
-        for c in op._control_inputs:
+        for c in op.control_inputs:
             out |= self.done.get(c, 0)
         if has_effect and len(self.bit) < _MOST_BITS:
             bit = self.bit[op] = 1 << len(self.bit)
@@ -71,25 +70,25 @@ class _Ancestors:
         self.done[op] = out
 
 
-def _union(groups: object) -> list[Operation]:
+def _union(groups: object) -> list[Node]:
     return list(dict.fromkeys(op for group in groups for op in group))   # type: ignore[attr-defined]
 
 
-def _bounded(op: Operation, ops: list[Operation]) -> tuple[Operation, ...]:
-    return tuple(ops) if len(ops) <= _MOST or not op._inputs and not op.outputs else (op,)
+def _bounded(op: Node, ops: list[Node]) -> tuple[Node, ...]:
+    return tuple(ops) if len(ops) <= _MOST or not op.inputs and not op.outputs else (op,)
 
 
-def removable(op: Operation, fed: set[int]) -> bool:
+def removable(op: Node, fed: set[int]) -> bool:
     """Whether nothing but its outputs would be missed: no effect, no read of a reference, no part in control flow.
 
     An op behind a Switch or in a loop says by running that its branch is taken, or which iteration it is: it stays.
     """
     opdef = op.opdef
-    if opdef.per_session and not op._inputs or opdef.inert:
+    if opdef.per_session and not op.inputs or opdef.inert:
         return True
     if not opdef.foldable:
         return False
-    for t in op._inputs:
-        if t._dtype._is_ref_dtype or id(t) not in fed and t._op.opdef.control_flow:
+    for t in op.inputs:
+        if t.dtype._is_ref_dtype or id(t) not in fed and t.op.opdef.control_flow:
             return False
     return True

@@ -1,20 +1,19 @@
 """What hands work to others comes as soon as it can: right behind the ops that it waits for."""
 from __future__ import annotations
 
-from penstock._src.graph.node import Operation
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph
 
 
 def advance_early(step: StepGraph) -> None:
     """Moves ops that are declared `early` forward, past what they do not need. Their own order stays."""
     if not any(op.opdef in rules.costs.early for op in step.ops):
         return
-    place: dict[Operation, tuple[int, int]] = {}
+    place: dict[Node, tuple[int, int]] = {}
     for i, op in enumerate(step.ops):
         place[op] = i, 0
         if op.opdef in rules.costs.early:
-            before = [place[t._op] for t in op._inputs if t._op in place] + [place[c] for c in op._control_inputs if c in place]
+            before = [place[t.op] for t in op.inputs if t.op in place] + [place[c] for c in op.control_inputs if c in place]
             at, turn = max(before, default=(-1, 0))
             place[op] = at, turn + 1
     step.ops.sort(key=place.__getitem__)

@@ -12,28 +12,27 @@ import numpy as np
 
 from penstock._src.base import dtypes
 from penstock._src.graph.build import group_inputs
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.bridge import to_numpy, to_torch
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
 
 _LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
 
 
 def fold_constants(step: StepGraph) -> None:
     """Replaces what is known by constants."""
-    by: dict[int, Tensor] = {}
+    by: dict[int, Value] = {}
     kept = step.kept()
-    ops: list[Operation] = []
+    ops: list[Node] = []
     for op in step.ops:
-        inputs = op._inputs
+        inputs = op.inputs
         for i, t in enumerate(inputs):
             if id(t) in by:
                 inputs[i] = by[id(t)]
         if inputs and op.opdef.foldable and op not in kept and _known(op, step):
             for t, c in _folded(op, step):
                 by[id(t)] = c
-                ops.append(c._op)
+                ops.append(c.op)
         ops.append(op)
     if by:
         step.ops = ops
@@ -41,37 +40,37 @@ def fold_constants(step: StepGraph) -> None:
         step.prune()
 
 
-def _known(op: Operation, step: StepGraph) -> bool:
-    if op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills and op.outputs[0]._dtype.torch is not None:
-        return all(t._dims is not None and None not in t._dims and not t._dtype._is_ref_dtype for t in op._inputs)
-    return all(is_const(t) and id(t) not in step.fed for t in op._inputs)
+def _known(op: Node, step: StepGraph) -> bool:
+    if op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills and op.outputs[0].dtype.torch is not None:
+        return all(t.dims is not None and None not in t.dims and not t.dtype._is_ref_dtype for t in op.inputs)
+    return all(is_const(t) and id(t) not in step.fed for t in op.inputs)
 
 
-def _size(t: Tensor) -> float:
+def _size(t: Value) -> float:
     """Bytes of a tensor; infinite if it is not known, or not data."""
-    if t._dims is None or None in t._dims or t._dtype.torch is None and t._dtype != dtypes.string:
+    if t.dims is None or None in t.dims or t.dtype.torch is None and t.dtype != dtypes.string:
         return float("inf")
-    return float(np.prod(t._dims, dtype=float)) * (t._dtype.size or 8)
+    return float(np.prod(t.dims, dtype=float)) * (t.dtype.size or 8)
 
 
-def _folded(op: Operation, step: StepGraph) -> list[tuple[Tensor, Tensor]]:
+def _folded(op: Node, step: StepGraph) -> list[tuple[Value, Value]]:
     size = sum(map(_size, op.outputs))
     if size > _LARGE and (op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills or
-                          size > sum(map(_size, op._inputs))):
+                          size > sum(map(_size, op.inputs))):
         return []
     values = _compute(op)
     if values is None:
         return []
-    waits = dict.fromkeys([*op._control_inputs, *(c for t in op._inputs for c in t._op._control_inputs if is_const(t))])
+    waits = dict.fromkeys([*op.control_inputs, *(c for t in op.inputs for c in t.op.control_inputs if is_const(t))])
     if step.has_control_flow:                    # the result is there only where its inputs are: in that loop, on that branch
-        waits.update(dict.fromkeys(t._op for t in op._inputs if not is_const(t) and id(t) not in step.fed))
+        waits.update(dict.fromkeys(t.op for t in op.inputs if not is_const(t) and id(t) not in step.fed))
     return [(t, constant(step, v, t, list(waits))) for t, v in zip(op.outputs, values) if id(t) not in step.fed]
 
 
-def constant(step: StepGraph, value: np.ndarray, t: Tensor, waits: list[Operation]) -> Tensor:
+def constant(step: StepGraph, value: np.ndarray, t: Value, waits: list[Node]) -> Value:
     """A Const op with `value` that stands for `t`."""
-    made = step.make("Const", [], {"value": value, "dtype": t._dtype.base_dtype}, t._op, [value.shape],
-                     [t._dtype.base_dtype], waits)
+    made = step.make("Const", [], {"value": value, "dtype": t.dtype.base_dtype}, t.op, [value.shape],
+                     [t.dtype.base_dtype], waits)
     return made.outputs[0]
 
 
@@ -84,23 +83,23 @@ class _OfShape:
         self.shape = dims
 
 
-def _compute(op: Operation) -> list[np.ndarray] | None:
+def _compute(op: Node) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None where it fails: the run will say so."""
     if op.opdef in rules.folding.fills:
-        return [np.full(t._dims, rules.folding.fills[op.opdef], t._dtype.as_numpy_dtype) for t in op.outputs]
+        return [np.full(t.dims, rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
     try:
         if op.opdef in rules.algebra.metadata:
-            values: list[Any] = [_OfShape(t._dims) for t in op._inputs]
+            values: list[Any] = [_OfShape(t.dims) for t in op.inputs]
         else:
-            values = [to_torch(t._op.attrs["value"], t._dtype.base_dtype) for t in op._inputs]
-        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
+            values = [to_torch(t.op.attrs["value"], t.dtype.base_dtype) for t in op.inputs]
+        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
     except Exception:                                 # whatever it is, it is the run's to report
         return None
     if len(op.outputs) > 1 or op.opdef.list_output:
         out = [x for v in out for x in (v if isinstance(v, list) else [v])]
     else:
         out = [out]
-    return [np.array(to_numpy(v, t._dtype)) for v, t in zip(out, op.outputs, strict=True)]
+    return [np.array(to_numpy(v, t.dtype)) for v, t in zip(out, op.outputs, strict=True)]

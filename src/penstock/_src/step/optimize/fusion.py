@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.ir import StepGraph, Value
+from penstock._src.step.ir import Node, StepGraph, Value
 
 
 class Fusing:
@@ -21,23 +20,23 @@ class Fusing:
         self.step = step
         self._users = step.users()
         self._wanted = {id(t) for t in step.fetches}
-        self._waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
-        self.by: dict[int, Tensor] = {}
-        self.instead: dict[Operation, Operation] = {}
+        self._waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
+        self.by: dict[int, Value] = {}
+        self.instead: dict[Node, Node] = {}
         self.added = False                             # whether there are ops that take no other's place
-        self.gone: set[Operation] = set()              # those of which another op, further up, has the result
+        self.gone: set[Node] = set()              # those of which another op, further up, has the result
 
-    def source(self, t: Tensor) -> Tensor:
+    def source(self, t: Value) -> Value:
         """The tensor that stands for `t` now."""
         while id(t) in self.by:
             t = self.by[id(t)]
         return t
 
-    def only(self, t: Tensor, op: Operation) -> Operation | None:
+    def only(self, t: Value, op: Node) -> Node | None:
         """The producer of `t`, if `op`, on the same device, is its only consumer."""
         t = self.source(t)
-        maker = t._op
-        if id(t) in self.step.fed or maker._control_inputs or maker in self._waited or not self.step.together(maker, op):
+        maker = t.op
+        if id(t) in self.step.fed or maker.control_inputs or maker in self._waited or not self.step.together(maker, op):
             return None
         if any(id(o) in self._wanted or id(o) in self.step.fed for o in maker.outputs):
             return None
@@ -49,49 +48,53 @@ class Fusing:
             user = users[0] if users else user
         return maker if user is not None and self._now(user) is self._now(op) else None
 
-    def _now(self, op: Operation) -> Operation:
+    def _now(self, op: Node) -> Node:
         return self.instead.get(op, op)
 
-    def maker(self, t: Tensor, op: Operation) -> Operation | None:
+    def maker(self, t: Value, op: Node) -> Node | None:
         """The op that makes `t` on the device of `op`; None if it is fed, or has to run itself."""
         t = self.source(t)
-        return None if id(t) in self.step.fed or t._op in self._waited or not self.step.together(t._op, op) else t._op
+        return None if id(t) in self.step.fed or t.op in self._waited or not self.step.together(t.op, op) else t.op
 
-    def users(self, t: Tensor) -> list[Operation] | None:
+    def users(self, t: Value) -> list[Node] | None:
         """The ops that take `t`, as they are now; None if others see it too, or it has to be made as it is."""
         t = self.source(t)
-        maker = t._op
-        if id(t) in self._wanted or id(t) in self.step.fed or maker._control_inputs or maker in self._waited:
+        maker = t.op
+        if id(t) in self._wanted or id(t) in self.step.fed or maker.control_inputs or maker in self._waited:
             return None
         return [self.now(u) for u in self._users.get(id(t), ())]
 
-    def now(self, op: Operation) -> Operation:
+    def now(self, op: Node) -> Node:
         """The op that stands in place of `op` now."""
         while op in self.instead:
             op = self.instead[op]
         return op
 
-    def on_host(self, op: Operation) -> bool:
+    def on_host(self, op: Node) -> bool:
         """Whether an op runs on the CPU."""
         return self.step.on_host(op)
 
-    def make(self, name: str, inputs: list[Tensor], attrs: dict[str, Any], like: Operation, counts: tuple = (),
-             extra: list[Tensor] | None = None, outputs: list[Tensor] | None = None) -> Operation:
+    def make(self, name: str, inputs: list[Value], attrs: dict[str, Any], like: Node, counts: tuple = (),
+             extra: list[Value] | None = None, outputs: list[Value] | None = None) -> Node:
         """An op with the outputs of `like` (or others of the types and shapes of `outputs`), and of `extra`."""
         outputs = [*(like.outputs if outputs is None else outputs), *(extra or ())]
         opdef = get(name)
         full = {n: a.default for n, a in opdef.attrs.items()} | attrs
-        made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t._dims for t in outputs],
-                              [t._dtype for t in outputs])
-        made._counts = counts
+        made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t.dims for t in outputs],
+                              [t.dtype for t in outputs])
+        made.counts = counts
         return made
 
-    def add(self, made: Operation) -> list[Tensor]:
+    def result(self, dtype: Any, dims: tuple | None = None) -> Value:
+        """A result of this type and shape, for `extra` and `outputs` of `make`."""
+        return Value(None, 0, dtype, dims)                       # type: ignore[arg-type]
+
+    def add(self, made: Node) -> list[Value]:
         """Has `made`, which takes no other op's place, run before the ops that use its outputs. Returns these."""
         self.added = True
         return made.outputs
 
-    def put(self, made: Operation, old: Operation) -> None:
+    def put(self, made: Node, old: Node) -> None:
         """`made` takes the place of `old`: its first outputs are used for those of `old`."""
         self.instead[old] = made
         for t, other in zip(old.outputs, made.outputs):
@@ -100,10 +103,10 @@ class Fusing:
             if id(t) in self._wanted:
                 self._wanted.add(id(other))
 
-    def give(self, t: Tensor, old: Operation) -> None:
+    def give(self, t: Value, old: Node) -> None:
         """`t`, of another op, is used for the only output of `old`, which goes."""
         self.gone.add(old)
-        self.instead[old] = t._op
+        self.instead[old] = t.op
         self.by[id(old.outputs[0])] = t
         self._users[id(t)] = self._users.get(id(old.outputs[0]), [])
         if id(old.outputs[0]) in self._wanted:
@@ -122,8 +125,8 @@ def fuse(step: StepGraph) -> None:
         if isinstance(made, Value):
             fusing.give(made, op)
         elif made is not None:
-            before = {id(fusing.source(t)) for t in op._inputs}
-            for t in made._inputs:
+            before = {id(fusing.source(t)) for t in op.inputs}
+            for t in made.inputs:
                 if id(t) not in before:                     # others have `op` among their users: that is `made` now
                     fusing._users.setdefault(id(t), []).append(made)
             fusing.put(made, op)
@@ -131,8 +134,8 @@ def fuse(step: StepGraph) -> None:
         step.ops = [fusing.now(op) for op in step.ops if op not in fusing.gone]
         step.targets = [fusing.now(op) for op in step.targets]
         for op in step.ops:
-            if op._control_inputs:
-                op._control_inputs = [fusing.now(c) for c in op._control_inputs]
+            if op.control_inputs:
+                op.control_inputs = [fusing.now(c) for c in op.control_inputs]
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
     for op in changed:
         rules.fusion.absorb[op.opdef](op, fusing)

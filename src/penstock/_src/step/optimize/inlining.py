@@ -10,16 +10,15 @@ import collections
 from collections.abc import Callable
 
 from penstock._src.graph.functions import GraphFunction, as_function
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph, Value
 
 _SMALL = 400                 # ops of a function that is inlined wherever it is called
 _LARGE = 50_000              # ops of a function that is inlined if it is called once
 _DEEP = 12                   # calls inside of each other
 
-Place = Callable[[list[Operation]], dict]
+Place = Callable[[list[Node]], dict]
 
 
 def function_body(function: GraphFunction) -> StepGraph:
@@ -40,8 +39,8 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
     if not calls:
         return
     times = collections.Counter(id(f) for f in calls.values())
-    by: dict[int, Tensor] = {}
-    done: dict[Operation, Operation] = {}            # calls, with what stands for their having happened
+    by: dict[int, Value] = {}
+    done: dict[Node, Node] = {}            # calls, with what stands for their having happened
     bodies, ops, effects = [], [], []
     for op in step.ops:
         body = _body(op, calls[op], step, place, depth, times[id(calls[op])] > 1) if op in calls else None
@@ -54,11 +53,11 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
         if body.targets:                             # a call has all of its effects, whatever of its results is used
             effects.append(after)
         ops += [*before, *body.ops, after]
-        by.update((id(t), given) for t, given in zip(body.feeds, op._inputs, strict=True))
+        by.update((id(t), given) for t, given in zip(body.feeds, op.inputs, strict=True))
         by.update((id(t), made) for t, made in zip(op.outputs, body.fetches, strict=True))
     for op in ops if done else ():
-        if not done.keys().isdisjoint(op._control_inputs):
-            op._control_inputs = list(dict.fromkeys(done.get(c, c) for c in op._control_inputs))
+        if not done.keys().isdisjoint(op.control_inputs):
+            op.control_inputs = list(dict.fromkeys(done.get(c, c) for c in op.control_inputs))
     step.ops = ops
     step.targets = list(dict.fromkeys([*(done.get(op, op) for op in step.targets), *effects]))
     step.substitute(by)
@@ -66,24 +65,24 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
         step.prune()
 
 
-def _is_call(op: Operation) -> bool:
+def _is_call(op: Node) -> bool:
     return op.opdef in rules.inlining.in_place and op.opdef not in rules.inlining.chooses
 
 
-def _called(op: Operation) -> GraphFunction:
+def _called(op: Node) -> GraphFunction:
     return as_function(op.attrs[op.opdef.function_attrs[0]], op.graph)
 
 
-def _body(op: Operation, function: GraphFunction, step: StepGraph, place: Place | None, depth: int,
+def _body(op: Node, function: GraphFunction, step: StepGraph, place: Place | None, depth: int,
           again: bool) -> StepGraph | None:
     """The body of a called function; None if it stays a call."""
     if not step.fed.isdisjoint(map(id, op.outputs)):
         return None
     body = function_body(function)
-    if body.has_control_flow or len(body.feeds) != len(op._inputs) or len(body.fetches) != len(op.outputs):
+    if body.has_control_flow or len(body.feeds) != len(op.inputs) or len(body.fetches) != len(op.outputs):
         return None
     if place is not None:
-        body.place(place([o._origin for o in body.ops]))
+        body.place(place([o.origin for o in body.ops]))
     inline_calls(body, place, depth + 1)
     if len(body.ops) > (_SMALL if again else _LARGE):
         return None
@@ -92,12 +91,12 @@ def _body(op: Operation, function: GraphFunction, step: StepGraph, place: Place 
     return body
 
 
-def _around(step: StepGraph, call: Operation, body: StepGraph) -> tuple[list[Operation], Operation]:
+def _around(step: StepGraph, call: Node, body: StepGraph) -> tuple[list[Node], Node]:
     """Has the body wait for what its call waits for: an op before it, if there is anything; and an op that happens after it."""
     before = []
-    effects = [op for op in body.ops if not op.opdef.foldable and not (op.opdef.per_session and not op._inputs)]
-    if call._control_inputs:
+    effects = [op for op in body.ops if not op.opdef.foldable and not (op.opdef.per_session and not op.inputs)]
+    if call.control_inputs:
         before.append(step.make("NoOp", [], {}, call, [], []))
         for op in effects:
-            op._control_inputs = [*op._control_inputs, *before]
+            op.control_inputs = [*op.control_inputs, *before]
     return before, step.make("NoOp", [], {}, call, [], [], [*before, *effects])

@@ -22,12 +22,11 @@ from typing import Any
 
 from penstock._src.base import dtypes, switches
 from penstock._src.graph.frames import Frames
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.kernels import pointwise
 from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops.improve import chooses
 
 _LEAST = 2                   # ops that are worth it
@@ -62,28 +61,28 @@ def may_join(step: StepGraph) -> bool:
     return step.placed is None and not _EVERY_OP and pointwise.available()
 
 
-def _is_large(op: Operation) -> bool:
-    dims = op.outputs[0]._dims if len(op.outputs) == 1 else None
+def _is_large(op: Node) -> bool:
+    dims = op.outputs[0].dims if len(op.outputs) == 1 else None
     return dims is not None and None not in dims and math.prod(dims) >= _LARGE    # type: ignore[type-var,operator]
 
 
-def _in_bodies(ops: Iterable[Operation]) -> set[Operation]:
+def _in_bodies(ops: Iterable[Node]) -> set[Node]:
     """The ops that run only in iterations, not when a loop is left."""
-    inside: set[Operation] = set()
+    inside: set[Node] = set()
     for op in ops:
-        if any(t._op in inside or t._op.opdef.control_flow == "switch" and t._value_index == 1 for t in op._inputs):
+        if any(t.op in inside or t.op.opdef.control_flow == "switch" and t.value_index == 1 for t in op.inputs):
             inside.add(op)
     return inside
 
 
-def _join(step: StepGraph, ops: list[Operation]) -> None:
+def _join(step: StepGraph, ops: list[Node]) -> None:
     """Joins some of these ops."""
-    waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
+    waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
     able = {op for op in ops if op not in waited and _is_able(op, step)}
     if len(able) < _LEAST:
         return
     users = step.users()
-    by: dict[int, Tensor] = {}
+    by: dict[int, Value] = {}
     for group in _groups(step, able, users):
         if len(group) >= _LEAST:
             step.ops += _Group(step, group, users, waited).make(by)
@@ -92,52 +91,52 @@ def _join(step: StepGraph, ops: list[Operation]) -> None:
         step.ops = needed(step.fetches, step.targets, step.fed)
 
 
-def _is_able(op: Operation, step: StepGraph) -> bool:
+def _is_able(op: Node, step: StepGraph) -> bool:
     """Whether an op may be one of several: on float32 arrays of its shape, rows for all of them, columns and numbers."""
-    if op.opdef not in rules.pointwise.instruction or op._control_inputs or id(op.outputs[0]) in step.fed:
+    if op.opdef not in rules.pointwise.instruction or op.control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
-    dims = out._dims
-    if out._dtype not in _TYPES or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
+    dims = out.dims
+    if out.dtype not in _TYPES or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
         return False
-    return all(t._dtype == dtypes.float32 and (t._dims == dims or _stride(t, dims) is not None or _number(t, step) is not None)
-               or t._dtype == dtypes.bool and t._dims == dims and t._op.opdef in rules.pointwise.instruction
-               for t in op._inputs)
+    return all(t.dtype == dtypes.float32 and (t.dims == dims or _stride(t, dims) is not None or _number(t, step) is not None)
+               or t.dtype == dtypes.bool and t.dims == dims and t.op.opdef in rules.pointwise.instruction
+               for t in op.inputs)
 
 
-def _stride(t: Tensor, dims: tuple) -> int | None:
+def _stride(t: Value, dims: tuple) -> int | None:
     """How a tensor that is not of the shape `dims` is repeated over it: a row, a column or one number; None if otherwise."""
-    if t._dims is None or None in t._dims:
+    if t.dims is None or None in t.dims:
         return None
     if _is_row(t, dims):
         return 0
-    if math.prod(t._dims) == 1 and len(t._dims) <= len(dims):             # type: ignore[type-var]
+    if math.prod(t.dims) == 1 and len(t.dims) <= len(dims):             # type: ignore[type-var]
         return pointwise.SAME
-    return pointwise.PER_ROW if t._dims == (*dims[:-1], 1) else None
+    return pointwise.PER_ROW if t.dims == (*dims[:-1], 1) else None
 
 
-def _is_row(t: Tensor, dims: tuple) -> bool:
-    return t._dims is not None and t._dims[-1:] == dims[-1:] and math.prod(d or 0 for d in t._dims[:-1]) == 1
+def _is_row(t: Value, dims: tuple) -> bool:
+    return t.dims is not None and t.dims[-1:] == dims[-1:] and math.prod(d or 0 for d in t.dims[:-1]) == 1
 
 
-def _number(t: Tensor, step: StepGraph) -> Any:
+def _number(t: Value, step: StepGraph) -> Any:
     """The value of a scalar that is a constant, also one that comes in from outside of the loop; else None."""
-    op = t._op
+    op = t.op
     if op.opdef.control_flow == "enter" and op.attrs["is_constant"] and id(t) not in step.fed:
-        t = op._inputs[0]
-    return t._op.attrs["value"] if t._dims == () and is_const(t) and id(t) not in step.fed else None
+        t = op.inputs[0]
+    return t.op.attrs["value"] if t.dims == () and is_const(t) and id(t) not in step.fed else None
 
 
-def _groups(step: StepGraph, able: set[Operation], users: dict[int, list[Operation]]) -> list[list[Operation]]:
+def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> list[list[Node]]:
     """The ops that can be one, in their order: of one shape and one level, and each takes from, or feeds to, another one, or is
     put beside it."""
-    level: dict[Operation, int] = {}
-    group: dict[Operation, list[Operation]] = {}
+    level: dict[Node, int] = {}
+    group: dict[Node, list[Node]] = {}
     for op in step.ops:
-        sources = [t._op for t in op._inputs if id(t) not in step.fed and t._op in level
+        sources = [t.op for t in op.inputs if id(t) not in step.fed and t.op in level
                    and not (op in able and _number(t, step) is not None)]
-        close = [s for s in sources if op in able and s in able and s.outputs[0]._dims == op.outputs[0]._dims]
-        far = [s for s in (*sources, *op._control_inputs) if s in level and s not in close]
+        close = [s for s in sources if op in able and s in able and s.outputs[0].dims == op.outputs[0].dims]
+        far = [s for s in (*sources, *op.control_inputs) if s in level and s not in close]
         level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
         if op in able:
             group[op] = [op]
@@ -152,18 +151,18 @@ def _groups(step: StepGraph, able: set[Operation], users: dict[int, list[Operati
                 level[op] += 1
         elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
-                if level[a] == level[b] and a.outputs[0]._dims == b.outputs[0]._dims and len(group[a]) + len(group[b]) <= _MOST:
+                if level[a] == level[b] and a.outputs[0].dims == b.outputs[0].dims and len(group[a]) + len(group[b]) <= _MOST:
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
     return [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]
 
 
-def _only_for(op: Operation, group: list[Operation], users: dict[int, list[Operation]]) -> bool:
+def _only_for(op: Node, group: list[Node], users: dict[int, list[Node]]) -> bool:
     """Whether nothing but `op` takes the results of a group, so that it may be computed as late as `op`."""
     return all(u is op or u in group for g in group for u in users.get(id(g.outputs[0]), ()))
 
 
-def _merge(group: dict[Operation, list[Operation]], a: Operation, b: Operation) -> None:
+def _merge(group: dict[Node, list[Node]], a: Node, b: Node) -> None:
     one, other = group[a], group[b]
     if one is not other:
         one.extend(other)
@@ -173,52 +172,52 @@ def _merge(group: dict[Operation, list[Operation]], a: Operation, b: Operation) 
 class _Group:
     """Writes the plan of ops that become one."""
 
-    def __init__(self, step: StepGraph, ops: list[Operation], users: dict[int, list[Operation]], waited: set[Operation]):
+    def __init__(self, step: StepGraph, ops: list[Node], users: dict[int, list[Node]], waited: set[Node]):
         self.step, self.ops, self.users, self.waited = step, ops, users, waited
         self.inside = set(ops)
-        self.dims: tuple = ops[0].outputs[0]._dims                   # type: ignore[assignment]
+        self.dims: tuple = ops[0].outputs[0].dims                   # type: ignore[assignment]
         self.columns = self.dims[-1]
         self.rows = math.prod(self.dims[:-1])
-        self.given: dict[int, Tensor] = {}
+        self.given: dict[int, Value] = {}
         self.terms: list[Term] = []
         self.known: dict[int, int] = {}                              # tensor id -> term
         self.read: dict[str | Columns, int] = {}                     # number, or place -> term
         self.missing = False                                         # whether a boolean comes from elsewhere
         self.fetched = {id(t) for t in step.fetches}
-        self.bare: dict[int, tuple[Operation, Tensor]] = {}  # tensor id -> op that returns it without a row, and the row
+        self.bare: dict[int, tuple[Node, Value]] = {}  # tensor id -> op that returns it without a row, and the row
 
-    def make(self, by: dict[int, Tensor]) -> list[Operation]:
+    def make(self, by: dict[int, Value]) -> list[Node]:
         """One op for several, if it is not too large, and what it needs; `by`: which of its results stand for which tensors."""
         for op in self.ops:
             self._write(op)
         joined = self._joined()
         wanted = [t for op in self.ops for t in op.outputs if self._is_wanted(t, joined)]
-        if self.missing or any(t._dtype == dtypes.bool for t in wanted):
+        if self.missing or any(t.dtype == dtypes.bool for t in wanted):
             return []
         outputs = [*wanted, *(op.outputs[0] for op in joined)]
         written = [(self.known[id(t)], Columns(i, 0, self.columns)) for i, t in enumerate(wanted)]
         for i, op in enumerate(joined, len(wanted)):
-            *parts, _ = op._inputs
+            *parts, _ = op.inputs
             written += [(self.known[id(t)], Columns(i, k * self.columns, len(parts) * self.columns))
                         for k, t in enumerate(parts)]
         given = list(self.given.values())
         try:
-            plan = Plan(self.rows, self.columns, [math.prod(t._dims) for t in given],      # type: ignore[arg-type]
-                        [t._dims for t in outputs], self.terms, written)                   # type: ignore[misc]
+            plan = Plan(self.rows, self.columns, [math.prod(t.dims) for t in given],      # type: ignore[arg-type]
+                        [t.dims for t in outputs], self.terms, written)                   # type: ignore[misc]
         except ValueError:
             return []
         last = self.ops[-1]
         attrs = {"N": len(given), "M": len(outputs), "T": dtypes.float32, "plan": plan}
-        made = self.step.make("_Pointwise", given, attrs, last, [t._dims for t in outputs], [t._dtype for t in outputs], [])
-        made._counts = (len(given),)
+        made = self.step.make("_Pointwise", given, attrs, last, [t.dims for t in outputs], [t.dtype for t in outputs], [])
+        made.counts = (len(given),)
         by.update({id(t): other for t, other in zip(outputs, made.outputs, strict=True)})
         return [*(op for op, _ in self.bare.values()), made]
 
-    def _is_wanted(self, t: Tensor, joined: list[Operation]) -> bool:
+    def _is_wanted(self, t: Value, joined: list[Node]) -> bool:
         return id(t) in self.fetched or any(u not in self.inside and u not in joined for u in self.users.get(id(t), ()))
 
-    def _write(self, op: Operation) -> None:
-        sources = [self._source(t) for t in op._inputs]
+    def _write(self, op: Node) -> None:
+        sources = [self._source(t) for t in op.inputs]
         first, *rest = sources
         term = Step(rules.pointwise.instruction[op.opdef], tuple(sources))
         if op.opdef in rules.algebra.sums:                                            # of any number of arrays
@@ -229,18 +228,18 @@ class _Group:
         self.known[id(op.outputs[0])] = len(self.terms)
         self.terms.append(term)
 
-    def _source(self, t: Tensor) -> int:
+    def _source(self, t: Value) -> int:
         """The term that a tensor is."""
         if id(t) in self.known:
             return self.known[id(t)]
-        self.missing |= t._dtype == dtypes.bool
+        self.missing |= t.dtype == dtypes.bool
         number = _number(t, self.step)
         if number is not None:
             return self._read(float(number))
-        if t._dims != self.dims:
+        if t.dims != self.dims:
             return self._read(self._columns(t, 0, _stride(t, self.dims)))
-        whole, offset = (t._op._inputs[1], t._value_index * self.columns) if self._is_part(t) else (t, 0)
-        width: int = whole._dims[-1]                                 # type: ignore[index,assignment]
+        whole, offset = (t.op.inputs[1], t.value_index * self.columns) if self._is_part(t) else (t, 0)
+        width: int = whole.dims[-1]                                 # type: ignore[index,assignment]
         bare = self._without_row(whole)
         if bare is None:
             return self._read(self._columns(whole, offset, width))
@@ -257,44 +256,44 @@ class _Group:
             self.terms.append(term)
         return self.read[key]
 
-    def _columns(self, t: Tensor, offset: int, stride: int) -> Columns:
+    def _columns(self, t: Value, offset: int, stride: int) -> Columns:
         self.given[id(t)] = t
         return Columns(list(self.given).index(id(t)), offset, stride)
 
-    def _is_part(self, t: Tensor) -> bool:
+    def _is_part(self, t: Value) -> bool:
         """Whether a tensor is some columns of what its op is given."""
-        op = t._op
-        return op.opdef in rules.algebra.divides and id(t) not in self.step.fed and not op._control_inputs and \
-            _along_last_axis(op, op._inputs[0], self.step)
+        op = t.op
+        return op.opdef in rules.algebra.divides and id(t) not in self.step.fed and not op.control_inputs and \
+            _along_last_axis(op, op.inputs[0], self.step)
 
-    def _without_row(self, t: Tensor) -> tuple[Operation, Tensor] | None:
+    def _without_row(self, t: Value) -> tuple[Node, Value] | None:
         """An op that returns `t` without the row that was added to it, and this row, if this group is the only consumer of
         `t`."""
-        op = t._op
+        op = t.op
         if id(t) not in self.bare and op.opdef in rules.pointwise.without_row and op not in self.waited and \
-                not op._control_inputs and self._is_ours(t):
+                not op.control_inputs and self._is_ours(t):
             found = rules.pointwise.without_row[op.opdef](op)
             if found is not None:
                 opdef, inputs, attrs, row = found
-                self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t._dims]), row
+                self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t.dims]), row
         return self.bare.get(id(t))
 
-    def _is_ours(self, t: Tensor) -> bool:
+    def _is_ours(self, t: Value) -> bool:
         """Whether only ops of this group take a tensor, or parts of it."""
         return id(t) not in self.fetched and id(t) not in self.step.fed and all(
             u in self.inside or u not in self.waited and u.opdef in rules.algebra.divides and
-            all(self._is_part(p) and p._dims == self.dims and self._is_ours(p) for p in u.outputs)
+            all(self._is_part(p) and p.dims == self.dims and self._is_ours(p) for p in u.outputs)
             for u in self.users.get(id(t), ()))
 
-    def _joined(self) -> list[Operation]:
+    def _joined(self) -> list[Node]:
         """The ops that put results, and nothing else, side by side."""
         users = {id(u): u for op in self.ops for u in self.users.get(id(op.outputs[0]), ())}
-        return [u for u in users.values() if u.opdef in rules.algebra.joins and not u._control_inputs and u not in self.waited
-                and id(u.outputs[0]) not in self.step.fed and all(t._op in self.inside for t in u._inputs[:-1])
-                and _along_last_axis(u, u._inputs[-1], self.step)]
+        return [u for u in users.values() if u.opdef in rules.algebra.joins and not u.control_inputs and u not in self.waited
+                and id(u.outputs[0]) not in self.step.fed and all(t.op in self.inside for t in u.inputs[:-1])
+                and _along_last_axis(u, u.inputs[-1], self.step)]
 
 
-def _along_last_axis(op: Operation, axis: Tensor, step: StepGraph) -> bool:
-    rank = len(op.outputs[0]._dims or ())
+def _along_last_axis(op: Node, axis: Value, step: StepGraph) -> bool:
+    rank = len(op.outputs[0].dims or ())
     number = _number(axis, step)
     return number is not None and int(number) in (-1, rank - 1)

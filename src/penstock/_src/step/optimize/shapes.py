@@ -17,9 +17,8 @@ from typing import Any
 
 from penstock._src.base.static_shape import Dims, common, merge
 from penstock._src.graph.build import ruled_shapes
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.loops.holders import holders
 from penstock._src.step.loops.saved import take_constants
 
@@ -30,8 +29,8 @@ def specialize_shapes(step: StepGraph, dims: list[tuple | None]) -> None:
     """Sets the static shapes of a step for feeds of shapes `dims`; ValueError where they do not fit the graph."""
     changed = set()
     for t, d in zip(step.feeds, dims, strict=True):
-        if d is not None and t._dims != d:
-            t._dims = merge(t._dims, d)
+        if d is not None and t.dims != d:
+            t.dims = merge(t.dims, d)
             changed.add(id(t))
     if not any(op.opdef.back_edge for op in step.ops):
         _Known(step, changed).without_claims()
@@ -48,13 +47,13 @@ class _Known:
 
     def __init__(self, step: StepGraph, changed: set[int]):
         self.step, self._fed_anew = step, changed
-        self._holders: dict[Operation, Any] = {}
+        self._holders: dict[Node, Any] = {}
         self._claims: dict[Any, Dims] = {}              # by loop variable, and by array or stack
-        self._before: list[tuple[Tensor, Dims]] = []    # what was changed, with what was known of it
+        self._before: list[tuple[Value, Dims]] = []    # what was changed, with what was known of it
 
     def without_claims(self) -> None:
         """Works out what follows from the feeds alone."""
-        self._loops: set[Operation] = set()
+        self._loops: set[Node] = set()
         self._holders = {}
         self._round()
 
@@ -74,7 +73,7 @@ class _Known:
 
     def _undo(self) -> None:
         for t, dims in reversed(self._before):
-            t._dims = dims
+            t.dims = dims
         self._before.clear()
         for view in {id(op.graph): op.graph for op in self.step.ops}.values():
             view.caches.clear()                         # values that were made of shapes
@@ -83,39 +82,39 @@ class _Known:
         """Asks the rules of all ops, in order; whether no claim was wrong."""
         self._changed = set(self._fed_anew)
         self._put: dict[Any, Dims] = {}                 # into arrays and stacks
-        self._entered: dict[Operation, Dims] = {}       # loop variables as they were claimed, with what enters
+        self._entered: dict[Node, Dims] = {}       # loop variables as they were claimed, with what enters
         self._asked: set[Any] = set()
-        touched: set[Operation] = set()                 # ops behind changed shapes: known values may have changed
+        touched: set[Node] = set()                 # ops behind changed shapes: known values may have changed
         changed = self._changed
         for op in self.step.ops:
             if op in self._loops:
                 self._enter(op)
             elif op.opdef.shape_rule is None or _goes_round(op):
                 continue
-            elif any(id(t) in changed or t._op in touched for t in op._inputs):
+            elif any(id(t) in changed or t.op in touched for t in op.inputs):
                 touched.add(op)
                 self._set(op, _outputs(op))
             if op in self._holders:
                 self._hold(op)
         return not self._corrected()
 
-    def _set(self, op: Operation, shapes: list) -> None:
+    def _set(self, op: Node, shapes: list) -> None:
         for t, d in zip(op.outputs, shapes):
-            d = merge(t._dims, d)
-            if d != t._dims:
-                self._before.append((t, t._dims))
-                t._dims = d
+            d = merge(t.dims, d)
+            if d != t.dims:
+                self._before.append((t, t.dims))
+                t.dims = d
                 self._changed.add(id(t))
 
-    def _enter(self, op: Operation) -> None:
+    def _enter(self, op: Node) -> None:
         """A loop variable has the shape that enters, as far as that was not found to change."""
-        shapes = [t._dims for t in op._inputs if not _comes_later(t, self.step)]
+        shapes = [t.dims for t in op.inputs if not _comes_later(t, self.step)]
         if op in self._claims:
             shapes.append(self._claims[op])
         self._entered[op] = dims = functools.reduce(common, shapes)
         self._set(op, [dims])
 
-    def _hold(self, op: Operation) -> None:
+    def _hold(self, op: Node) -> None:
         """Notes what an op puts into an array or a stack, or claims the shape of what it takes out."""
         role, rule, key = rules.shapes.holder.get(op.opdef), rules.shapes.element.get(op.opdef), self._holders[op]
         if role == "puts":
@@ -148,9 +147,9 @@ class _Known:
             if key in self._put:
                 corrected |= self._weaken(key, self._put[key])
         for op, claimed in self._entered.items():
-            for t in op._inputs:
-                if _comes_later(t, self.step) and common(claimed, t._dims) != claimed:
-                    corrected |= self._weaken(op, t._dims)
+            for t in op.inputs:
+                if _comes_later(t, self.step) and common(claimed, t.dims) != claimed:
+                    corrected |= self._weaken(op, t.dims)
         return corrected
 
     def _weaken(self, key: Any, dims: Dims) -> bool:
@@ -161,15 +160,15 @@ class _Known:
         return True
 
 
-def _outputs(op: Operation) -> list:
+def _outputs(op: Node) -> list:
     out = ruled_shapes(op)
     return out if isinstance(out, list) else [out]
 
 
-def _goes_round(op: Operation) -> bool:
+def _goes_round(op: Node) -> bool:
     """Whether an op has values from a later iteration, whose shapes are not known yet."""
-    return any(t._op.opdef.back_edge for t in op._inputs)
+    return any(t.op.opdef.back_edge for t in op.inputs)
 
 
-def _comes_later(t: Tensor, step: StepGraph) -> bool:
-    return t._op.opdef.back_edge and id(t) not in step.fed
+def _comes_later(t: Value, step: StepGraph) -> bool:
+    return t.op.opdef.back_edge and id(t) not in step.fed

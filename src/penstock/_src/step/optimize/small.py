@@ -18,9 +18,8 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, switches
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops import rules
-from penstock._src.step.ir import StepGraph, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
 
 _LARGEST = 1024              # elements of a result
 _LEAST = 4                   # ops of a region, more than values that go in and out
@@ -35,11 +34,11 @@ def join_small(step: StepGraph) -> None:
             sum(1 for op in step.ops if op.opdef in rules.small.text) < _LEAST:
         return
     users = step.users()
-    waited = {c for op in step.ops for c in op._control_inputs} | set(step.targets)
-    region: list[Operation] = []
-    inside: set[Operation] = set()
-    out: list[Operation] = []
-    by: dict[int, Tensor] = {}
+    waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
+    region: list[Node] = []
+    inside: set[Node] = set()
+    out: list[Node] = []
+    by: dict[int, Value] = {}
 
     def close() -> None:
         if region:
@@ -49,12 +48,12 @@ def join_small(step: StepGraph) -> None:
             inside.clear()
     for op in step.ops:
         if op not in waited and _is_small(op, step):
-            if region and op.outputs[0]._dtype != region[0].outputs[0]._dtype:
+            if region and op.outputs[0].dtype != region[0].outputs[0].dtype:
                 close()
             region.append(op)
             inside.add(op)
             continue
-        if not op.opdef.foldable or op._control_inputs or any(t._op in inside for t in op._inputs):
+        if not op.opdef.foldable or op.control_inputs or any(t.op in inside for t in op.inputs):
             close()
         out.append(op)
     close()
@@ -64,48 +63,48 @@ def join_small(step: StepGraph) -> None:
         step.prune()
 
 
-def _is_small(op: Operation, step: StepGraph) -> bool:
-    if op.opdef not in rules.small.text or op._control_inputs or len(op._inputs) < rules.small.text[op.opdef].count("{}"):
+def _is_small(op: Node, step: StepGraph) -> bool:
+    if op.opdef not in rules.small.text or op.control_inputs or len(op.inputs) < rules.small.text[op.opdef].count("{}"):
         return False
     result = op.outputs[0]
-    kind = result._dtype
-    return kind in _TYPES and _few(result._dims) and id(result) not in step.fed and \
-        all(t._dtype == kind and _few(t._dims) for t in op._inputs)
+    kind = result.dtype
+    return kind in _TYPES and _few(result.dims) and id(result) not in step.fed and \
+        all(t.dtype == kind and _few(t.dims) for t in op.inputs)
 
 
 def _few(dims: tuple | None) -> bool:
     return dims is not None and None not in dims and math.prod(dims) <= _LARGEST
 
 
-def _joined(region: list[Operation], inside: set[Operation], users: dict[int, list[Operation]], step: StepGraph,
-            by: dict[int, Tensor]) -> Operation | None:
+def _joined(region: list[Node], inside: set[Node], users: dict[int, list[Node]], step: StepGraph,
+            by: dict[int, Value]) -> Node | None:
     """One op for those of a region, if that is less work."""
     fetched = {id(t) for t in step.fetches}
-    given = list({id(t): t for op in region for t in op._inputs if t._op not in inside and not _constant(t, step)}.values())
+    given = list({id(t): t for op in region for t in op.inputs if t.op not in inside and not _constant(t, step)}.values())
     wanted = [t for op in region for t in op.outputs
               if id(t) in fetched or any(u not in inside for u in users.get(id(t), ()))]
     if len(region) < _LEAST + len(given) + len(wanted) or not given:
         return None
     writer = _Function(region, given, wanted, users, step)
     last = region[-1]
-    made = step.make("_Small", given, {"N": len(given), "M": len(wanted), "T": last.outputs[0]._dtype,
-                                       "run": writer.function()}, last, [t._dims for t in wanted],
-                     [t._dtype for t in wanted], [])
-    made._counts = (len(given),)
+    made = step.make("_Small", given, {"N": len(given), "M": len(wanted), "T": last.outputs[0].dtype,
+                                       "run": writer.function()}, last, [t.dims for t in wanted],
+                     [t.dtype for t in wanted], [])
+    made.counts = (len(given),)
     for t, other in zip(wanted, made.outputs, strict=True):
         by[id(t)] = other
     return made
 
 
-def _constant(t: Tensor, step: StepGraph) -> bool:
+def _constant(t: Value, step: StepGraph) -> bool:
     return is_const(t) and id(t) not in step.fed
 
 
 class _Function:
     """Writes the function of a region."""
 
-    def __init__(self, region: list[Operation], given: list[Tensor], wanted: list[Tensor],
-                 users: dict[int, list[Operation]], step: StepGraph):
+    def __init__(self, region: list[Node], given: list[Value], wanted: list[Value],
+                 users: dict[int, list[Node]], step: StepGraph):
         self.region, self.given, self.wanted, self.step = region, given, wanted, step
         self.kept = {id(t) for t in wanted}
         self.uses = {id(t): len(users.get(id(t), ())) for op in region for t in op.outputs}
@@ -132,25 +131,25 @@ class _Function:
         exec(compile(source, "<penstock small>", "exec"), self.scope)       # our own generated source
         return self.scope["run"]
 
-    def _write(self, op: Operation, name: str) -> None:
+    def _write(self, op: Node, name: str) -> None:
         out = op.outputs[0]
         self.names[id(out)] = name
         if self._write_sum_of_rows(op, name):
             return
         text = rules.small.text[op.opdef]
-        names = [self._name(t) for t in op._inputs]
+        names = [self._name(t) for t in op.inputs]
         if len(names) == 1:
             self.lines.append(f"    {name} = {text.format(names[0])}")
         else:
             self._write_over(op, text, names, name)
         self.own.add(name)
 
-    def _write_over(self, op: Operation, text: str, names: list[str], name: str) -> None:
+    def _write_over(self, op: Node, text: str, names: list[str], name: str) -> None:
         """The result, written over a dead operand."""
-        dims = op.outputs[0]._dims
+        dims = op.outputs[0].dims
         for at in (0, 1) if op.opdef.commutative else (0,):
-            t = op._inputs[at]
-            if dims and t._dims == dims and self.uses.get(id(t)) == 1 and id(t) not in self.kept and names[at] in self.own:
+            t = op.inputs[at]
+            if dims and t.dims == dims and self.uses.get(id(t)) == 1 and id(t) not in self.kept and names[at] in self.own:
                 first, rest = names[at], [n for i, n in enumerate(names) if i != at]
                 self.names[id(op.outputs[0])] = first
                 name = first
@@ -161,9 +160,9 @@ class _Function:
         sign = text.replace("{}", "").strip()
         self.lines.extend(f"    {name} {sign}= {n}" for n in rest)
 
-    def _name(self, t: Tensor) -> str:
+    def _name(self, t: Value) -> str:
         if id(t) not in self.names:
-            self.names[id(t)] = self._keep(t._op.attrs["value"])
+            self.names[id(t)] = self._keep(t.op.attrs["value"])
         return self.names[id(t)]
 
     def _keep(self, value: np.ndarray) -> str:
@@ -172,34 +171,34 @@ class _Function:
         return name
 
     # -- many constants and one array -----------------------------------------------------------------------------------
-    def _find_groups(self) -> dict[Operation, list[Operation]]:
+    def _find_groups(self) -> dict[Node, list[Node]]:
         """By their first ops: ops of one kind on the same array and different numbers."""
-        found: dict[tuple, list[Operation]] = {}
+        found: dict[tuple, list[Node]] = {}
         for op in self.region:
-            if len(op._inputs) == 2 and op.outputs[0]._dims:
+            if len(op.inputs) == 2 and op.outputs[0].dims:
                 for at in (0, 1):
-                    t, number = op._inputs[at], op._inputs[1 - at]
-                    if _constant(number, self.step) and number._dims == () and t._dims == op.outputs[0]._dims and \
+                    t, number = op.inputs[at], op.inputs[1 - at]
+                    if _constant(number, self.step) and number.dims == () and t.dims == op.outputs[0].dims and \
                             not _constant(t, self.step):
                         found.setdefault((op.opdef, id(t), at), []).append(op)
         return {ops[0]: ops for ops in found.values() if len(ops) >= _GROUP}
 
-    def _write_group(self, ops: list[Operation]) -> None:
+    def _write_group(self, ops: list[Node]) -> None:
         first = ops[0]
-        at = 0 if not _constant(first._inputs[0], self.step) else 1
-        dims = first.outputs[0]._dims
-        numbers = np.array([op._inputs[1 - at]._op.attrs["value"] for op in ops]).reshape(-1, *[1] * len(dims))
-        pair = [self._name(first._inputs[at]), self._keep(numbers)]
+        at = 0 if not _constant(first.inputs[0], self.step) else 1
+        dims = first.outputs[0].dims
+        numbers = np.array([op.inputs[1 - at].op.attrs["value"] for op in ops]).reshape(-1, *[1] * len(dims))
+        pair = [self._name(first.inputs[at]), self._keep(numbers)]
         name = f"g{len(self.lines)}"
         self.lines.append(f"    {name} = {rules.small.text[first.opdef].format(*(pair if at == 0 else pair[::-1]))}")
         for i, op in enumerate(ops):
             self.names[id(op.outputs[0])] = f"{name}[{i}]"
 
-    def _write_sum_of_rows(self, op: Operation, name: str) -> bool:
+    def _write_sum_of_rows(self, op: Node, name: str) -> bool:
         """A sum of all that a group returns, in its order: numpy adds rows one after the other."""
-        if op.opdef not in rules.algebra.sums or len(op._inputs) < _GROUP or math.prod(op.outputs[0]._dims) < 2:
+        if op.opdef not in rules.algebra.sums or len(op.inputs) < _GROUP or math.prod(op.outputs[0].dims) < 2:
             return False
-        names = [self.names.get(id(t), "") for t in op._inputs]
+        names = [self.names.get(id(t), "") for t in op.inputs]
         group, _, start = names[0].partition("[")
         if start != "0]" or names != [f"{group}[{i}]" for i in range(len(names))]:
             return False

@@ -10,7 +10,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import Tensor
+from penstock._src.step.ir import Node
 from penstock._src.step.runnable import Runnable
 
 _AFTER = 2           # runs with the same shapes before they get a program
@@ -35,7 +36,7 @@ class Variants(Runnable):
         key = tuple([v.shape for v in values])
         return self._made.get(key) or self._other(key)
 
-    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+    def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op that raised, in one of the programs."""
         programs = (self.general, *list(self._made.values()))
         return next((op for p in programs if (op := p.failing_op(traceback)) is not None), None)
@@ -44,7 +45,7 @@ class Variants(Runnable):
         """The program for all shapes."""
         return self.general.text()
 
-    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+    def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
         """The program for all shapes."""
         return self.general.explained(feeds, device)
 

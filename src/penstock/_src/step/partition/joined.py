@@ -8,48 +8,48 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import dtypes
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.device import Device
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.partition.schedule import ordered
 
 _ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      # see step/compile/adapt.py
 
 
-def join(step: Any, placed: dict[Operation, Device], host: Device) -> dict[Operation, Device]:
+def join(step: Any, placed: dict[Node, Device], host: Device) -> dict[Node, Device]:
     """Adds copies to the ops of a step (step/ir.py), and returns devices for all of them. Control flow has none:
     there kernels move what they need."""
     if any(op.opdef.control_flow for op in step.ops):
         return placed
-    out: list[Operation] = []
+    out: list[Node] = []
     where = dict(placed)
-    copies: dict[tuple[int, Device], Tensor] = {}
+    copies: dict[tuple[int, Device], Value] = {}
     for op in ordered(step.ops, placed, step.fed):
         device = placed[op]
         names = _names(op)
-        for i, t in enumerate(op._inputs):
-            source = host if id(t) in step.fed else placed[t._op]
+        for i, t in enumerate(op.inputs):
+            source = host if id(t) in step.fed else placed[t.op]
             if _stays(op, names[i], t, source, device):
                 continue
             copy = copies.get((id(t), device))
             if copy is None:
                 kind = t.dtype.base_dtype
-                made = step.make("Identity", [t], {"T": kind}, t._op, [t._dims], [kind], [])
+                made = step.make("Identity", [t], {"T": kind}, t.op, [t.dims], [kind], [])
                 where[made] = device
                 out.append(made)
                 copy = copies[(id(t), device)] = made.outputs[0]
-            op._inputs[i] = copy
+            op.inputs[i] = copy
         out.append(op)
     step.ops = out
     return where
 
 
-def _names(op: Operation) -> list[str]:
+def _names(op: Node) -> list[str]:
     """The name of the declared input that each input belongs to."""
-    counts = op._counts or (None,) * len(op.opdef.inputs)
+    counts = op.counts or (None,) * len(op.opdef.inputs)
     return [arg.name for arg, n in zip(op.opdef.inputs, counts, strict=True) for _ in range(1 if n is None else n)]
 
 
-def _stays(op: Operation, name: str, t: Tensor, source: Device, target: Device) -> bool:
+def _stays(op: Node, name: str, t: Value, source: Device, target: Device) -> bool:
     """Whether an op takes a tensor where it is: on the same memory, or as a shape or axis that it reads on the host."""
     return source is target or source.host and target.host or op.opdef.calls or t.dtype.base_dtype in _ON_HOST or \
         source.host and name in op.opdef.host_inputs and t.dtype.is_integer

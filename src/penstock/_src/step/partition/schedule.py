@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock._src.base import dtypes
-from penstock._src.graph.node import Operation
 from penstock._src.kernels.devices.device import Device
+from penstock._src.step.ir import Node
 from penstock._src.step.partition.split import Partition
 
 
-def ordered(ops: list[Operation], placed: dict[Operation, Device], fed: set[int]) -> list[Operation]:
+def ordered(ops: list[Node], placed: dict[Node, Device], fed: set[int]) -> list[Node]:
     """The same ops in an order in which what waits comes late. Inputs stay before their consumers."""
-    rank: dict[Operation, tuple[int, int]] = {}     # (how many blocking ops, how many waits for a device) are on the way
+    rank: dict[Node, tuple[int, int]] = {}     # (how many blocking ops, how many waits for a device) are on the way
     sent = (0, 0)                                   # of the sends to other tasks so far: no receive overtakes one
     for op in ops:
         blocks, waits = sent if op.opdef.transfer == "recv" else (0, 0)
-        for t in op._inputs:
-            if id(t) not in fed and t._op in rank:
-                b, w = rank[t._op]
-                blocks, waits = max(blocks, b), max(waits, w + _waits(t, placed[t._op], placed[op]))
-        for c in op._control_inputs:
+        for t in op.inputs:
+            if id(t) not in fed and t.op in rank:
+                b, w = rank[t.op]
+                blocks, waits = max(blocks, b), max(waits, w + _waits(t, placed[t.op], placed[op]))
+        for c in op.control_inputs:
             if c in rank:
                 blocks, waits = max(blocks, rank[c][0]), max(waits, rank[c][1])
         rank[op] = (blocks + op.opdef.blocking, waits)
@@ -34,7 +34,7 @@ def ordered(ops: list[Operation], placed: dict[Operation, Device], fed: set[int]
     return sorted(ops, key=rank.__getitem__)
 
 
-def is_cut(ops: list[Operation], placed: dict[Operation, Device], host: Device, threads: int = 0) -> bool:
+def is_cut(ops: list[Node], placed: dict[Node, Device], host: Device, threads: int = 0) -> bool:
     """Whether a step runs as partitions on several threads. What one thread can drive is one program over all its devices
     (`joined.py`), and so is control flow."""
     driven = {d if d.host else host for d in placed.values()}

@@ -20,6 +20,7 @@ from penstock._src.graph.graph import Graph
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.device import Device
 from penstock._src.ops.registry import get
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.partition.loops import ControlLoops
 
 _ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      # see step/compile/adapt.py
@@ -57,8 +58,8 @@ class Partition:
         return [op for op in self.ops if op.opdef.transfer == kind]
 
 
-def partition(ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor],
-              feeds: list[Tensor], copy_constants: bool = False) -> list[Partition]:
+def partition(ops: list[Node], placed: dict[Node, Device], fetches: list[Value],
+              feeds: list[Value], copy_constants: bool = False) -> list[Partition]:
     """The partitions of a step, one per device that has something to do, in the order of their first op. Constants are sent, or
     every device that uses one gets a copy."""
     return _Cut(ops, placed, fetches, feeds, copy_constants).partitions()
@@ -75,15 +76,15 @@ def received(graph: Graph, device: Device, fetches: list[tuple[int, str]]) -> Pa
 class _Cut:
     """One step while it is being cut."""
 
-    def __init__(self, ops: list[Operation], placed: dict[Operation, Device], fetches: list[Tensor], feeds: list[Tensor],
+    def __init__(self, ops: list[Node], placed: dict[Node, Device], fetches: list[Value], feeds: list[Value],
                  copy_constants: bool = False):
         self.ops, self.placed, self.fetches, self.feeds = ops, placed, fetches, feeds
-        used = {t._op for op in ops for t in op._inputs} if copy_constants else set()
-        self.anywhere = {op for op in used if op.opdef.constant and not op._control_inputs}
+        used = {t.op for op in ops for t in op.inputs} if copy_constants else set()
+        self.anywhere = {op for op in used if op.opdef.constant and not op.control_inputs}
         self.parts: dict[Device, Partition] = {}
-        self.made: dict[Operation, Operation] = {}                      # op -> its copy
-        self.local: dict[tuple[int, Device], Tensor] = {}               # (tensor, device) -> what stands for it there
-        self.waits: dict[tuple[Operation, Device], Operation] = {}      # (op, device) -> the receive that says it has run
+        self.made: dict[Node, Operation] = {}                           # node -> its op in the graph of a device
+        self.local: dict[tuple[int, Device], Tensor] = {}               # (value, device) -> what stands for it there
+        self.waits: dict[tuple[Node, Device], Operation] = {}           # (node, device) -> the receive that says it has run
         self.fed = {id(t): i for i, t in enumerate(feeds)}
         self.edges = 0
         self.loops = ControlLoops(self, Frames(ops, set(self.fed))) if any(op.opdef.control_flow for op in ops) else None
@@ -94,7 +95,7 @@ class _Cut:
                 self._copy(op, position)
         self._close_loops()
         for i, t in enumerate(self.fetches):
-            device = self.placed[t._op] if id(t) not in self.fed else next(iter(self.parts))
+            device = self.placed[t.op] if id(t) not in self.fed else next(iter(self.parts))
             self.part(device).fetches.append((i, self._input(t, device, len(self.ops))))
         for part in self.parts.values():
             part.graph._ops.sort(key=part.positions.__getitem__)        # as GraphDefs, too, they are in order
@@ -106,31 +107,31 @@ class _Cut:
         return self.parts[device]
 
     # -- ops -------------------------------------------------------------------------------------------------------------
-    def _copy(self, op: Operation, position: int) -> None:
+    def _copy(self, op: Node, position: int) -> None:
         device = self.placed[op]
         part = self.part(device)
         part.graph._functions = op.graph._functions
-        inputs = [self._input(t, device, position) for t in op._inputs if not self._goes_round(t)]
-        made = self._add(part, op.opdef, op.name, inputs, op.attrs, (position, 0), [t.dtype for t in op.outputs], op._counts)
-        made._extra, made.frames, made._control_flow_context = op._extra, op.frames, op._control_flow_context
-        made._origin = op._origin or op
+        inputs = [self._input(t, device, position) for t in op.inputs if not self._goes_round(t)]
+        made = self._add(part, op.opdef, op.name, inputs, op.attrs, (position, 0), [t.dtype for t in op.outputs], op.counts)
+        origin = made._origin = op.origin
+        made._extra, made.frames, made._control_flow_context = origin._extra, origin.frames, origin._control_flow_context
         self.made[op] = made
         for t, new in zip(op.outputs, made.outputs, strict=True):
-            new._dims = t._dims
+            new._dims = t.dims
             self.local.setdefault((id(t), device), new)
-        for c in op._control_inputs:
+        for c in op.control_inputs:
             if c in self.placed and c in self.made:
                 self._wait(made, c, device, position)
 
-    def _goes_round(self, t: Tensor) -> bool:
+    def _goes_round(self, t: Value) -> bool:
         """Whether a tensor closes a loop: its op comes later."""
-        return t._op.opdef.back_edge and id(t) not in self.fed and t._op not in self.made
+        return t.op.opdef.back_edge and id(t) not in self.fed and t.op not in self.made
 
     def _close_loops(self) -> None:
         """Gives the ops whose inputs were not there yet the rest of them."""
         for op, made in self.made.items():
-            if len(made._inputs) < len(op._inputs):
-                before, made._inputs = made._inputs, [self._input(t, self.placed[op], len(self.ops)) for t in op._inputs]
+            if len(made._inputs) < len(op.inputs):
+                before, made._inputs = made._inputs, [self._input(t, self.placed[op], len(self.ops)) for t in op.inputs]
                 for t in made._inputs:
                     if all(t is not b for b in before):
                         t._consumers.append(made)
@@ -146,7 +147,7 @@ class _Cut:
         part.positions[made] = position
         return made
 
-    def _wait(self, op: Operation, source: Operation, device: Device, position: int) -> None:
+    def _wait(self, op: Operation, source: Node, device: Device, position: int) -> None:
         """`op` runs behind `source`, which may be elsewhere."""
         if self.placed[source] is device:
             before = self.made[source]
@@ -157,7 +158,7 @@ class _Cut:
             before = self.waits[key]
         _control(op, before)
 
-    def _signal(self, source: Operation, device: Device, position: int) -> Operation:
+    def _signal(self, source: Node, device: Device, position: int) -> Operation:
         """Sends an empty tensor when `source` has run."""
         home = self.placed[source]
         part = self.part(home)
@@ -169,45 +170,45 @@ class _Cut:
         return self._transfer(empty.outputs[0], f"{source.name}^", home, device, position, source)._op
 
     # -- tensors ------------------------------------------------------------------------------------------------------------
-    def _input(self, t: Tensor, device: Device, position: int) -> Tensor:
+    def _input(self, t: Value, device: Device, position: int) -> Tensor:
         """What stands for a tensor on a device."""
         found = self.local.get((id(t), device)) if id(t) not in self.fed else self.local.get((-1 - self.fed[id(t)], device))
         if found is not None:
             return found
         if id(t) in self.fed:
             return self._feed(t, device)
-        if t._op in self.anywhere:
+        if t.op in self.anywhere:
             return self._constant(t, device)
-        source = self.made[t._op].outputs[t._value_index]
-        found = self.local[(id(t), device)] = self._transfer(source, t.name, self.placed[t._op], device, position,
-                                                                  t._op)
+        source = self.made[t.op].outputs[t.value_index]
+        found = self.local[(id(t), device)] = self._transfer(source, t.name, self.placed[t.op], device, position,
+                                                                  t.op)
         return found
 
-    def _feed(self, t: Tensor, device: Device) -> Tensor:
+    def _feed(self, t: Value, device: Device) -> Tensor:
         """A feed comes to each device that uses it; to memory other than the host's it is copied once."""
         i = self.fed[id(t)]
         part = self.part(device)
         kind = t.dtype.base_dtype
-        name = t._op.name
+        name = t.op.name
         arg, = self._add(part, get("_Arg"), self._name(part, name), [], {"T": kind, "index": i}, (-1, 0), [kind]).outputs
-        arg._dims = t._dims
+        arg._dims = t.dims
         part.feeds.append((i, arg))
         if not device.host and kind not in _ON_HOST:
             arg, = self._add(part, get("Identity"), self._name(part, name), [arg], {"T": kind}, (-1, 1), [kind]).outputs
-            arg._dims = t._dims
+            arg._dims = t.dims
         self.local[(-1 - i, device)] = arg
         return arg
 
-    def _constant(self, t: Tensor, device: Device) -> Tensor:
+    def _constant(self, t: Value, device: Device) -> Tensor:
         """A copy of a constant for a device that uses it."""
-        op = t._op
-        made = self._add(self.part(device), op.opdef, op.name, [], op.attrs, (-1, 0), [t.dtype], op._counts)
-        made._origin = op._origin or op
+        op = t.op
+        made = self._add(self.part(device), op.opdef, op.name, [], op.attrs, (-1, 0), [t.dtype], op.counts)
+        made._origin = op.origin
         found = self.local[(id(t), device)] = made.outputs[0]
-        found._dims = t._dims
+        found._dims = t.dims
         return found
 
-    def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int, maker: Operation) -> Tensor:
+    def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int, maker: Node) -> Tensor:
         """A send behind the op of `t`, and a receive before the op at `position`; returns the received tensor. `maker` is the
         op of the step that the tensor comes from: inside of a loop, so is the transfer."""
         here, there = self.part(source), self.part(target)
@@ -216,23 +217,23 @@ class _Cut:
         ends = {"tensor_name": f"edge_{self.edges}_{edge}", "send_device": source.name, "recv_device": target.name,
                 "send_device_incarnation": source.incarnation, "client_terminated": False}
         form = "_Host{}" if kind in _ON_HOST else "_{}"
-        behind = here.positions[t._op]
-        send = self._add(here, get(form.format("Send")), self._name(here, t._op.name), [t], {"T": kind, **ends},
+        behind = here.positions[t.op]
+        send = self._add(here, get(form.format("Send")), self._name(here, t.op.name), [t], {"T": kind, **ends},
                          (behind[0], behind[1] + 1), [])
-        recv = self._add(there, get(form.format("Recv")), self._name(there, t._op.name), [], {"tensor_type": kind, **ends},
+        recv = self._add(there, get(form.format("Recv")), self._name(there, t.op.name), [], {"tensor_type": kind, **ends},
                          (position, -1), [kind])
         recv.outputs[0]._dims = t._dims
         made = Transfer(ends["tensor_name"], source, target, send, recv)
         here.sends.append(made)
         there.recvs.append(made)
-        send._origin = recv._origin = t._op._origin
+        send._origin = recv._origin = t.op._origin
         frame = self.loops.frame_of(maker) if self.loops is not None else None
         if frame is not None and self.loops is not None:
             _control(recv, self.loops.trigger(frame, target))
         return recv.outputs[0]
 
     # -- for control loops -----------------------------------------------------------------------------------------------
-    def local_tensor(self, t: Tensor, device: Device) -> Tensor:
+    def local_tensor(self, t: Value, device: Device) -> Tensor:
         """What stands for a tensor of the step on a device."""
         return self._input(t, device, len(self.ops))
 

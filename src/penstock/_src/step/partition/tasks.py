@@ -8,6 +8,7 @@ from __future__ import annotations
 from penstock._src.graph import verify
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.device import Device
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.schedule import ordered
 from penstock._src.step.partition.split import Partition, partition
 
@@ -15,8 +16,9 @@ from penstock._src.step.partition.split import Partition, partition
 def by_task(ops: list[Operation], placed: dict[Operation, Device], hosts: dict[str, Device], fetches: list[Tensor],
             feeds: list[Tensor]) -> list[Partition]:
     """The partitions of a step, one per task that has something to do. `hosts` has the host device of each task."""
-    homes = {op: hosts[placed[op].task] for op in ops}
-    parts = partition(ordered(ops, homes, {id(t) for t in feeds}), homes, fetches, feeds, copy_constants=True)
+    step = StepGraph(ops, fetches, [], feeds)
+    homes = {node: hosts[placed[op].task] for node, op in zip(step.ops, ops, strict=True)}
+    parts = partition(ordered(step.ops, homes, step.fed), homes, step.fetches, step.feeds, copy_constants=True)
     verify.partitioned(parts)
     for part in parts:
         for op in part.positions:

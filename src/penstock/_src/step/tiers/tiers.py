@@ -23,9 +23,9 @@ import torch
 
 from penstock._src.base import switches, tracing
 from penstock._src.graph.functions import as_function
-from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
+from penstock._src.step.ir import Node
 from penstock._src.step.tiers import attention, inductor, lower, products
 from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
@@ -68,7 +68,7 @@ def _device(placed: dict | None) -> torch.device | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _only_variables(ops: list[Operation], depth: int = 0) -> bool:
+def _only_variables(ops: list[Node], depth: int = 0) -> bool:
     """Whether ops keep no state but that of variables and random streams, as far as their declarations tell."""
     for op in ops:
         opdef = op.opdef
@@ -80,7 +80,7 @@ def _only_variables(ops: list[Operation], depth: int = 0) -> bool:
             if not all(_only_variables(f.graph._ops, depth + 1) for f in bodies):
                 return False
         elif opdef.stateful and not opdef.per_session and not opdef.random and not \
-                any(t.dtype.base_dtype.name == "resource" for t in op._inputs):
+                any(t.dtype.base_dtype.name == "resource" for t in op.inputs):
             return False
     return True
 
