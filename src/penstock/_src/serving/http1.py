@@ -15,6 +15,7 @@ from http import HTTPStatus
 
 _PIECE = 1 << 20
 _MAX_HEADERS = 64 << 10
+_LINGER = 2.0                                        # seconds
 _RATE = 64 << 10                                     # bytes per second that a client must at least manage
 
 
@@ -98,6 +99,7 @@ class HttpServer:
                 await self._serve(reader, writer)
             except BadRequest as e:
                 await self._write(writer, Response(self._on_error(str(e)), e.status), False)
+                await self._linger(reader, writer)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             pass                                     # the client is gone, or too slow
         except asyncio.CancelledError:
@@ -106,6 +108,14 @@ class HttpServer:
         finally:
             self._connections.discard(task)
             writer.close()
+
+    async def _linger(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Discards what the client still sends. Closing at once would reset the connection, and the answer would be lost."""
+        if writer.can_write_eof():
+            writer.write_eof()
+            async with asyncio.timeout(_LINGER):
+                while await reader.read(_PIECE):
+                    pass
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         limits, keep, first = self._limits, True, True

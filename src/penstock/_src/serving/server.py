@@ -39,7 +39,14 @@ class ModelServer:
         self._watcher = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
 
     def start(self) -> None:
-        """Loads the models, then listens."""
+        """Loads the models, then listens. If that fails, nothing is left behind."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop(grace=0)
+            raise
+
+    def _start(self) -> None:
         _allow_connections(self.options.max_connections)
         models = self.options.models
         if self.options.model_config_file:
