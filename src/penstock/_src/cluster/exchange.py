@@ -10,7 +10,6 @@ at once, before the part waits for a value, or with the message that begins or e
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -30,13 +29,11 @@ Sent = tuple[str, Any, Any]         # key, value (or DEAD), and its format
 class Exchange(LocalRendezvous):
     """One step's values at one task."""
 
-    __slots__ = ("step", "number", "task", "_peers", "since", "links", "pump", "joins", "waiting_to_go", "openings", "format")
+    __slots__ = ("step", "task", "_peers", "links", "pump", "joins", "waiting_to_go", "openings", "format")
 
     def __init__(self, step: str, peers: Peers):
         super().__init__()
         self.step, self.task, self._peers = step, peers.task, peers
-        self.number = int(step.rpartition(":")[2])   # of those that its master has begun
-        self.since = time.monotonic()                # when it was made
         self.links: dict[str, Link] = {}             # the step's own, by the task at the other end
         self.pump: Pump | None = None                # set where one thread runs all of the part, and reads these links
         self.joins: Container[str] = ()              # edges whose values may travel with what is sent next
@@ -76,7 +73,8 @@ class Exchange(LocalRendezvous):
             self.flush(link)
 
     def _post(self, link: Link, sent: list[Sent]) -> None:
-        link.post(_head(self.step.partition(":")[0], *keys_of(sent)), values_of(sent), self.number)
+        master, _, number = self.step.partition(":")
+        link.post(_head(master, *keys_of(sent)), values_of(sent), int(number))
 
     def take(self, keys: Any, values: Any) -> None:
         """Values that another task has sent, under keys as `keys_of` returns them."""

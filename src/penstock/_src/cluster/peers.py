@@ -21,6 +21,7 @@ from penstock._src.cluster import shared, wire
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import connect
 from penstock._src.cluster.link import Link, made_error
+from penstock._src.cluster.step_state import restarted
 
 BEAT = switches.HEARTBEAT_SECONDS.value()
 LOST = 4 * BEAT
@@ -85,7 +86,7 @@ class Peers:
         sock, reader, found, same_host = self._open(task, "step", used.dial, LOST)
         if found != incarnation:
             sock.close()
-            raise errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
+            raise restarted(task)
         link = Link(sock, task, incarnation, used.dial, reader, same_host)
         self.watch(link)
         if used.error is not None:                               # it ended meanwhile, and the links of its dial that were known

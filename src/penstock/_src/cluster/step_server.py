@@ -71,12 +71,8 @@ class StepServer:
             link.close()
 
     def _while_running(self, _: Link, header: dict[str, Any], values: list[Any]) -> None:
-        exchange = self._exchange
         if header.get("do") == "tensor":
-            if exchange is not None and header["number"] == exchange.number:
-                exchange.take(header["keys"], values)
-            else:
-                self._worker.tensor(header, values)
+            self._worker.tensor(header, values)
 
     def _ended(self, _: Link, error: errors.OpError) -> None:
         exchange = self._exchange
@@ -109,17 +105,19 @@ class StepServer:
         if part is None:
             raise errors.AbortedError(None, None, f"Graph {header['part']} is not found on {worker.peers.task}.")
         ctx = session.session.step_context(header.get("timeout"))
-        exchange = self._exchange = worker.begin(f"{self._steps}{header['number']}", ctx, self._master)
-        exchange.links[self._link.peer] = self._link
-        exchange.format = session.format
-        if "keys" in header:                             # values that came along
-            exchange.take(header["keys"], values[part.feeds:])
-            del values[part.feeds:]
-        stats = RunMetadata() if header.get("trace") else None
+        step = f"{self._steps}{header['number']}"
+        exchange = self._exchange = worker.begin(step, ctx, self._master)
         try:
+            exchange.links[self._link.peer] = self._link
+            exchange.format = session.format
+            if "keys" in header:                         # values that came along
+                exchange.take(header["keys"], values[part.feeds:])
+                del values[part.feeds:]
+            stats = RunMetadata() if header.get("trace") else None
             results = self._run_reading(exchange, part, ctx, values, stats)
         finally:
             exchange.pump = self._exchange = None
+            worker.end(step)
         return [*results, stats.SerializeToString()] if stats is not None else results, \
             exchange.waiting_to_go.pop(self._link, None)
 
@@ -128,5 +126,5 @@ class StepServer:
         if part.on_one_thread and stats is None:
             exchange.pump = self._pump
             exchange.joins = ALL if part.waits_for_nothing and part.seconds < QUICK else part.joins
-            return self._worker.run(exchange, part, ctx, values)
-        return self._worker.run_beside(exchange, part, ctx, values, stats, self._pump)
+            return self._worker.run(part, ctx, values)
+        return self._worker.run_beside(part, ctx, values, stats, self._pump)

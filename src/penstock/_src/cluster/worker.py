@@ -5,7 +5,6 @@ steps by name. A step's values meet in an Exchange. When the link to the master 
 """
 from __future__ import annotations
 
-import collections
 import threading
 import time
 import weakref
@@ -19,6 +18,7 @@ from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.peers import Peers
 from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.step_server import QUICK, StepServer
+from penstock._src.cluster.step_state import Actions, Cancel, Master, WorkerSteps
 from penstock._src.cluster.task_session import Part, TaskSession
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
@@ -26,8 +26,6 @@ from penstock._src.graph.messages import ConfigProto, GraphDef
 from penstock._src.kernels.devices.devices import DeviceSet
 
 _WARM, _TIMED = 8, 256              # of a part, the first runs are timed, and then one of so many
-_REMEMBERED = 4096                  # steps that failed: what still comes for them is dropped
-_ORPHANED = 60.0                    # seconds that values wait for a step which does not begin
 
 
 class WorkerSession:
@@ -55,9 +53,8 @@ class Worker:
         self.peers, self.resources, self.devices, self._defaults = peers, resources, devices, defaults
         self.sessions: dict[str, WorkerSession] = {}
         self.steps_run = 0
-        self._steps: dict[str, Exchange] = {}
-        self._running: dict[str, tuple[StepContext, tuple[str, int] | None]] = {}        # with the master of each
-        self._failed: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._steps = WorkerSteps(time.monotonic())
+        self._running: dict[str, tuple[StepContext, Exchange]] = {}
         self._lock = threading.Lock()
         self._masters: weakref.WeakSet[Link] = weakref.WeakSet()
         self._threads = Threads()
@@ -142,9 +139,9 @@ class Worker:
         """The sessions and steps of a master that is lost end."""
         with self._lock:
             names = [n for n, s in self.sessions.items() if s.master is link]
-            steps = [n for n, (_, master) in self._running.items() if master == (link.peer, link.incarnation)]
-        for step in steps:
-            self.abort(step, errors.AbortedError(None, None, f"The master of the step, {link.peer}, is lost."))
+            actions = self._steps.master_lost((link.peer, link.incarnation), errors.AbortedError(
+                None, None, f"The master of the step, {link.peer}, is lost."))
+        self._act(actions)
         for name in names:
             self.close_session(name)
 
@@ -155,9 +152,9 @@ class Worker:
     def reset(self, containers: list[str]) -> None:
         """Ends all sessions, and forgets the resources of containers: of all, if none are named."""
         with self._lock:
-            names, steps = list(self.sessions), list(self._running)
-        for step in steps:
-            self.abort(step, errors.AbortedError(None, None, f"{self.peers.task} was reset."))
+            names = list(self.sessions)
+            actions = self._steps.abort_all(errors.AbortedError(None, None, f"{self.peers.task} was reset."))
+        self._act(actions)
         for name in names:
             self.close_session(name)
         self.resources.clear(set(containers) if containers else None)
@@ -175,13 +172,13 @@ class Worker:
         """Runs the steps that a master requests over its own link, one after the other."""
         StepServer(self, link).serve()
 
-    def run_beside(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:
+    def run_beside(self, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:
         """Runs a part on other threads, while this one pumps."""
         done: list[Any] = []
 
         def work() -> None:
             try:
-                done.append((self.run(exchange, part, ctx, values, stats), None))
+                done.append((self.run(part, ctx, values, stats), None))
             except BaseException as e:
                 done.append((None, e))
             pump.wake()
@@ -193,92 +190,70 @@ class Worker:
             raise error
         return results
 
-    def begin(self, step: str, ctx: StepContext, master: tuple[str, int] | None) -> Exchange:
-        """A step begins here: returns what has come for it already, and what will."""
+    def begin(self, step: str, ctx: StepContext, master: Master) -> Exchange:
+        """A step begins here, and goes on until `end`: returns what has come for it already, and what will."""
+        exchange = ctx.rendezvous = Exchange(step, self.peers)
         with self._lock:
-            exchange = self._exchange(step)
-            if exchange is None:
-                raise errors.AbortedError(None, None, "The step was aborted before it began.")
-            self._running[step] = (ctx, master)
-        ctx.rendezvous = exchange
+            early = self._steps.begin(step, master)
+            self._running[step] = ctx, exchange
+        for values in early:
+            exchange.take(*values)
         return exchange
 
-    def run(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any = None) -> tuple:
+    def run(self, part: Part, ctx: StepContext, values: Any, stats: Any = None) -> tuple:
         """One part of a step that has begun, on this thread; returns what it fetches."""
-        release = ctx.cancellation.on_cancel(lambda: exchange.abort(ctx.cancellation.error))  # type: ignore[arg-type]
-        failed = True
         timed = part.runs < _WARM or not part.runs % _TIMED
         part.runs += 1
         began = time.thread_time() if timed else 0.0
         try:
-            results = part.run(ctx, values) if stats is None else part.run_traced(ctx, values, stats)
-            failed = False
-            return results
+            return part.run(ctx, values) if stats is None else part.run_traced(ctx, values, stats)
         finally:
             if timed:
                 part.seconds = 0.5 * (part.seconds + time.thread_time() - began) if part.seconds < 1.0 else QUICK
-            release()
             self.steps_run += 1
-            with self._lock:
-                self._running.pop(exchange.step, None)
-                self._drop(exchange.step, failed)
             for call in tuple(ctx.at_end.values()):
                 call()
 
-    def end(self, step: str, failed: bool) -> None:
-        """A step is over of which nothing runs here."""
+    def end(self, step: str) -> None:
+        """A step is over here."""
         with self._lock:
+            self._steps.end(step)
             self._running.pop(step, None)
-            self._drop(step, failed)
-
-    def _exchange(self, step: str) -> Exchange | None:
-        """The values of a step; None if it has failed. The lock is held."""
-        found = self._steps.get(step)
-        if found is None and step not in self._failed:
-            if len(self._steps) - len(self._running) > _REMEMBERED:
-                self._drop(next(s for s in self._steps if s not in self._running), True)
-            found = self._steps[step] = Exchange(step, self.peers)
-        return found
-
-    def _drop(self, step: str, failed: bool) -> None:
-        self._steps.pop(step, None)
-        if failed:
-            self._failed[step] = None
-            while len(self._failed) > _REMEMBERED:
-                self._failed.popitem(last=False)
 
     def tensor(self, header: dict[str, Any], values: list[Any]) -> None:
         """Values that another task has sent for a step that may not have begun."""
+        step = f"{header['master']}:{header['number']}"
         with self._lock:
-            exchange = self._exchange(f"{header['master']}:{header['number']}")
+            actions = self._steps.tensor(step, header["keys"], values)
+            exchange = self._running[step][1] if actions else None
         if exchange is not None:
             exchange.take(header["keys"], values)
 
     def abort(self, step: str, error: errors.OpError) -> None:
         """Ends a step here: what runs of it, and what waits for it."""
         with self._lock:
-            running = self._running.get(step)
-            exchange = self._steps.get(step)
-            if running is None:
-                self._drop(step, True)
-        if running is not None:
-            running[0].cancellation.cancel(error)
-        if exchange is not None:
-            exchange.abort(error)
+            actions = self._steps.abort(step, error)
+        self._act(actions)
+
+    def _act(self, actions: Actions) -> None:
+        for action in actions:
+            running = self._running.get(action.step) if type(action) is Cancel else None
+            if running is not None:
+                ctx, exchange = running
+                ctx.cancellation.cancel(action.error)
+                exchange.abort(action.error)
 
     def sweep(self) -> None:
-        """Drops values whose step does not begin: their master was lost before it could say so."""
-        now = time.monotonic()
+        """Lets time pass for steps that have not begun; called now and then."""
         with self._lock:
-            for step in [s for s, e in self._steps.items() if s not in self._running and now - e.since > _ORPHANED]:
-                self._drop(step, True)
+            self._steps.tick(time.monotonic())
 
     def close(self) -> None:
         """Ends all sessions."""
         with self._lock:
-            names, steps = list(self.sessions), list(self._running)
-        for step in steps:
-            self.abort(step, errors.CancelledError(None, None, f"The server {self.peers.task} was stopped."))
+            names = list(self.sessions)
+            actions = self._steps.abort_all(errors.CancelledError(None, None, f"The server {self.peers.task} was stopped."))
+        self._act(actions)
         for name in names:
             self.close_session(name)
         self._threads.close()
