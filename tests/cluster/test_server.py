@@ -94,8 +94,8 @@ def test_a_client_that_goes_away_takes_its_step_with_it(server):
             failed.append(e)
     thread = threading.Thread(target=wait)
     thread.start()
-    assert eventually(lambda: server._busy and server._sessions[1][0]._session.running_steps())
-    sess._remote._connections.close()                # as if the process had ended
+    assert eventually(lambda: server._busy and server._sessions[1][0].running_steps())
+    sess._engine._connections.close()                # as if the process had ended
     thread.join(10)
     assert len(failed) == 1 and eventually(lambda: not server._busy)
 

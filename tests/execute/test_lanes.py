@@ -131,7 +131,7 @@ def test_closing_the_session_cancels_its_steps():
             failed.append(e)
     thread = threading.Thread(target=run)
     thread.start()
-    assert eventually(lambda: sess._running)
+    assert eventually(lambda: sess._engine._running)
     sess.close()
     thread.join(5)
     assert not thread.is_alive()

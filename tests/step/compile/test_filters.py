@@ -10,7 +10,7 @@ from tests.step.place.fake_gpu import FakeGpu
 
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_a_filter_variable_is_arranged_and_keeps_its_values(use_resource, monkeypatch):
-    monkeypatch.setattr("penstock._src.session.session.local_devices", lambda config=None: [Cpu(0, 0, 1), FakeGpu(0, 0, 1)])
+    monkeypatch.setattr("penstock._src.session.local.local_devices", lambda config=None: [Cpu(0, 0, 1), FakeGpu(0, 0, 1)])
     draw = np.random.RandomState(0)
     x, w = draw.randn(2, 6, 6, 3).astype(np.float32), draw.randn(3, 3, 3, 4).astype(np.float32)
     with tf.Graph().as_default(), tf.device("/gpu:0"):

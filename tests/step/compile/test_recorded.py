@@ -30,7 +30,7 @@ OPTIMIZERS = {
 
 def programs(sess):
     """The programs of a session that may be recorded."""
-    found = [p for s in sess._programs.values() for p in (s.runnable, *vars(s.runnable).get("_made", {}).values())]
+    found = [p for s in sess._engine._programs.values() for p in (s.runnable, *vars(s.runnable).get("_made", {}).values())]
     return [p for p in found if isinstance(p, Recorded)]
 
 

@@ -27,7 +27,7 @@ needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), 
 @pytest.fixture
 def fake(monkeypatch):
     """A session with two logical GPUs, pretended."""
-    monkeypatch.setattr("penstock._src.session.session.local_devices",
+    monkeypatch.setattr("penstock._src.session.local.local_devices",
                         lambda config=None: [Cpu(0, 0, 1), Cpu(1, 0, 1), FakeGpu(0, 0, 1), FakeGpu(1, 0, 1)])
     monkeypatch.setenv("PENSTOCK_TIER", "1")
     with tf.Graph().as_default():
@@ -43,7 +43,7 @@ def split(count=2):
 
 def last_program(sess):
     """What ran the step that was compiled last."""
-    return list(sess._programs.values())[-1].runnable
+    return list(sess._engine._programs.values())[-1].runnable
 
 
 def towers(devices, width=8, use_resource=True):

@@ -56,7 +56,7 @@ def test_a_long_loop_of_steps_keeps_nothing():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         before = steps(200)
         assert steps(800) - before < 24 * MEGABYTE
-        step, = [s for s in sess._programs.values() if isinstance(s.runnable, Variants)]
+        step, = [s for s in sess._engine._programs.values() if isinstance(s.runnable, Variants)]
         assert len(step.runnable._made) <= 4 and len(step.runnable._seen) <= 64
 
 

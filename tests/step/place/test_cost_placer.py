@@ -103,7 +103,7 @@ def test_a_session_measures_and_places_anew(graph):
     expected, _ = run(tf.ConfigProto(device_count={"CPU": 1, "GPU": 0}))
     got, sess = run(tf.ConfigProto(device_count={"CPU": 3, "GPU": 0}, placement_period=2))
     np.testing.assert_allclose(got, expected, rtol=1e-4)
-    assert sess._placer.costs.times_measured(total.op) == 2
+    assert sess._engine._placer.costs.times_measured(total.op) == 2
 
 
 @pytest.fixture

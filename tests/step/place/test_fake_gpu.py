@@ -13,7 +13,7 @@ from tests.step.place.fake_gpu import FakeGpu, OnGpu
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-    monkeypatch.setattr("penstock._src.session.session.local_devices",
+    monkeypatch.setattr("penstock._src.session.local.local_devices",
                         lambda config=None: [Cpu(0, 0, 1), Cpu(1, 0, 1), FakeGpu(0, 0, 1), FakeGpu(1, 0, 1)])
     monkeypatch.setenv("PENSTOCK_TIER", "1")
     context.process.v2_control_flow = False
@@ -174,8 +174,8 @@ def test_counting_and_comparing_stay_on_the_host():
     on_gpu = tf.logical_not(x > 0.0)
     kinds = []
     with tf.Session() as sess:
-        step = sess._compile(("key",), [small, chosen, on_gpu], [x, n])
-        raw = step.runnable.run(sess._context(None), torch.tensor([1.0, -1.0]), torch.tensor(3, dtype=torch.int32))
+        step = sess._engine._compile(("key",), [small, chosen, on_gpu], [x, n])
+        raw = step.runnable.run(sess._engine.context(None), torch.tensor([1.0, -1.0]), torch.tensor(3, dtype=torch.int32))
         kinds = [isinstance(v, OnGpu) for v in raw]
         values = sess.run([small, chosen, on_gpu], {x: [1.0, -1.0], n: 3})
     assert kinds == [False, True, True]

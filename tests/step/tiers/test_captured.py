@@ -46,7 +46,7 @@ def losses(device, optimizer, use_resource):
         with tf.Session() as sess:
             sess.run(tf.global_variables_initializer())
             values = [sess.run([train, loss], {x: draw.randn(8, 16, 16, 3), y: draw.randint(0, 10, 8)})[1] for _ in range(6)]
-            return values, sess.run(step), [s.runnable for s in sess._programs.values()][1]
+            return values, sess.run(step), [s.runnable for s in sess._engine._programs.values()][1]
 
 
 @pytest.mark.gpu

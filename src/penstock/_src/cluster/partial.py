@@ -13,11 +13,11 @@ from penstock._src.graph.prune import needed
 
 
 class TaskPartialRun(PartialRun):
-    """One partial step of a ClusterSession."""
+    """One partial step of a ClusterEngine."""
 
-    def __init__(self, elements: list, feeds: list[Tensor], session: Any):
-        super().__init__(elements, feeds, session._context(None))
-        self._session = session
+    def __init__(self, elements: list, feeds: list[Tensor], engine: Any):
+        super().__init__(elements, feeds, engine.context(None))
+        self._engine = engine
         tensors, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
         self._all = needed(tensors, targets, {id(t) for t in feeds})
 
@@ -32,7 +32,7 @@ class TaskPartialRun(PartialRun):
         used = {id(t): t for op in ops for t in op._inputs if id(t) in self._values}
         fetches, feeds = list(wanted.values()), list(used.values())
         targets = [op for op in ops if op in elements]
-        step = self._session.task_step(ops, fetches, targets, feeds)
+        step = self._engine.task_step(ops, fetches, targets, feeds)
         results = step.run(self.ctx, *[self._values[id(t)] for t in feeds])
         self._values.update(zip(wanted, results, strict=True))
         self._done.update(op for op in ops if not any(_is_handle(t) for t in op.outputs))

@@ -1,4 +1,4 @@
-"""The client's side of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
+"""The engine of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
 from __future__ import annotations
 
 import secrets
@@ -10,9 +10,11 @@ from penstock._src.base import errors, service
 from penstock._src.cluster import peers, wire
 from penstock._src.cluster.connection import Connections, split_address
 from penstock._src.cluster.link import made_error
+from penstock._src.execute.context import ResourceManager
 from penstock._src.graph.messages import ConfigProto
-from penstock._src.graph.node import Operation
+from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels import bridge
+from penstock._src.session.local import LocalEngine
 
 SCHEME = "grpc://"
 MOST_GRAPH = (1 << 31) - 1          # bytes that a GraphDef can have
@@ -56,14 +58,16 @@ def _connections(target: str, timeout: float | None) -> Any:
     return Connections(address, timeout) if server is None else _Direct(server)
 
 
-class RemoteSession:
-    """What a Session with the target of a server hands its work to."""
+class RemoteEngine:
+    """The engine of sessions with the target of a server, and of channels (models/distribute/channel.py)."""
 
     def __init__(self, target: str, graph: Any, config: Any):
         config = config if config is not None else ConfigProto()
         timeout = config.operation_timeout_in_ms / 1000 or None
         self._connections = _connections(target, timeout)
-        self._graph, self._lock = graph, threading.Lock()
+        self._graph, self._config, self._lock = graph, config, threading.Lock()
+        self.resources = ResourceManager()
+        self._here: LocalEngine | None = None
         self._sent = -1                     # the number of the last op that the server has
         self._version: int | None = None    # of the graph when it was sent
         self._steps: dict[tuple, Any] = {}  # what to ask for, by fetches and feeds
@@ -116,7 +120,7 @@ class RemoteSession:
                 pass
         return e
 
-    def _extend(self) -> None:
+    def extend(self) -> None:
         """Sends what the server does not have of the graph yet."""
         ops, version = self._graph._ops, self._graph._version
         if version == self._version and (ops[-1]._id if ops else -1) == self._sent:
@@ -133,9 +137,9 @@ class RemoteSession:
             self._call("extend", {"fresh": fresh}, [message.SerializeToString()])
             self._sent, self._version = last, self._graph._version
 
-    def run(self, elements: list, feeds: list, values: list, options: Any, metadata: Any) -> list:
+    def run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
         """A step; returns numpy values."""
-        self._extend()
+        self.extend()
         key = (*map(id, elements), None, *map(id, feeds))
         header = self._steps.get(key) if options is None and metadata is None else None
         if header is None:
@@ -149,13 +153,18 @@ class RemoteSession:
             metadata.ParseFromString(results.pop())
         return _fetched(elements, results)
 
-    def partial_run_setup(self, elements: list, feeds: list) -> str:
+    def run_raw(self, fetches: list[str], feeds: list[str], values: list) -> list:
+        """A step by names; its results stay as they are inside of it."""
+        header = {"fetches": fetches, "feeds": feeds, "options": False, "metadata": False}
+        return self._call("run", header, values)[1]
+
+    def partial_run_setup(self, elements: list, feeds: list[Tensor]) -> str:
         """Prepares a step in pieces."""
-        self._extend()
+        self.extend()
         answer, _ = self._call("partial_setup", {"fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}, [])
         return answer["handle"]
 
-    def partial_run(self, handle: str, elements: list, feeds: list, values: list) -> list:
+    def partial_run(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
         """Continues with a step in pieces."""
         header = {"handle": handle, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}
         return _fetched(elements, self._call("partial_run", header, values)[1])
@@ -163,6 +172,28 @@ class RemoteSession:
     def list_devices(self) -> list:
         """The devices of the server."""
         return [DeviceAttributes(*row) for row in self._call("devices", {}, [])[0]["devices"]]
+
+    def lost(self) -> list[str]:
+        """The tasks of the session that are lost, or whose connection is."""
+        return self._call("lost", {}, [])[0]["lost"]
+
+    def _local(self) -> LocalEngine:
+        """What explains steps, as this process would run them."""
+        if self._here is None:
+            self._here = LocalEngine(self._graph, self._config)
+        return self._here
+
+    def explain(self, elements: list, feeds: list[Tensor]) -> str:
+        """The program of a step as text, on the devices of this process."""
+        return self._local().explain(elements, feeds)
+
+    def explain_placement(self) -> str:
+        """Where each op would go, on the devices of this process."""
+        return self._local().explain_placement()
+
+    def cancel(self, error: errors.OpError) -> None:
+        """Ends the steps that run now; the session continues."""
+        self._call("cancel", {"why": error.message}, [])
 
     def close(self) -> None:
         """Ends the session on the server, and with it the steps that run."""
@@ -173,6 +204,9 @@ class RemoteSession:
         except errors.OpError:
             pass                            # it is gone already
         self._connections.close()
+        if self._here is not None:
+            self._here.close()
+        self.resources.clear()
 
 
 def _fetched(elements: list, values: list) -> list:

@@ -14,7 +14,7 @@ from penstock._src.base import errors, tf_logging
 from penstock._src.cluster.exchange import Exchange, Sent, keys_of, values_of
 from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.pump import Pump
-from penstock._src.cluster.task_session import Part
+from penstock._src.cluster.task_engine import Part
 from penstock._src.cluster.wire import Head
 from penstock._src.execute.context import StepContext
 from penstock._src.graph.messages import RunMetadata
@@ -104,7 +104,7 @@ class StepServer:
         part = session.parts.get(header["part"])
         if part is None:
             raise errors.AbortedError(None, None, f"Graph {header['part']} is not found on {worker.peers.task}.")
-        ctx = session.session.step_context(header.get("timeout"))
+        ctx = session.engine.step_context(header.get("timeout"))
         step = f"{self._steps}{header['number']}"
         exchange = self._exchange = worker.begin(step, ctx, self._master)
         try:

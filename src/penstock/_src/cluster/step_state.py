@@ -60,13 +60,7 @@ class Finish(NamedTuple):
     dropped: frozenset[str]
 
 
-class Cancel(NamedTuple):
-    """Cancel what runs here of a step."""
-    step: str
-    error: errors.OpError
-
-
-Action = Begin | Deliver | CancelOwn | Abort | EndBy | Finish | Cancel
+Action = Deliver | CancelOwn | Abort | EndBy | Finish
 Actions = Sequence[Action]
 NOTHING: Actions = ()
 
@@ -79,7 +73,8 @@ def restarted(task: str) -> errors.OpError:
 
 def lost(task: str, why: errors.OpError) -> errors.OpError:
     """The error of a step that has lost a task; it names the task."""
-    return why if task in why.message else type(why)(None, None, f"The task {task} is lost: {why.message}")
+    kind: Any = errors.exception_type_from_error_code(why.error_code)
+    return why if task in why.message else kind(None, None, f"The task {task} is lost: {why.message}")
 
 
 def _aborted(error: BaseException) -> errors.OpError:
@@ -241,6 +236,12 @@ _NO_TASKS: frozenset[str] = frozenset()
 
 
 # -- the worker's side ----------------------------------------------------------------------------------------------------
+class Cancel(NamedTuple):
+    """Cancel what runs here of a step."""
+    step: str
+    error: errors.OpError
+
+
 Master = tuple[str, int] | None      # task and incarnation of a step's master; None where that is this task
 
 
@@ -273,35 +274,35 @@ class WorkerSteps:
         early = self._early.pop(step, None)
         return early[1] if early is not None else ()
 
-    def tensor(self, step: str, keys: Sequence[Any], values: Sequence[Any]) -> Actions:
+    def tensor(self, step: str, keys: Sequence[Any], values: Sequence[Any]) -> Sequence[Deliver]:
         """Another task has sent values. Those of a step that has not begun are kept; of one that is over, dropped."""
         if step in self._running:
-            return NOTHING if step in self._aborted else (Deliver(keys, values),)
+            return () if step in self._aborted else (Deliver(keys, values),)
         if step not in self._over and step not in self._over_before:
             if step not in self._early and len(self._early) >= REMEMBERED:
                 self._forget(next(iter(self._early)))
             self._early.setdefault(step, (self._now, []))[1].append(Deliver(keys, values))
-        return NOTHING
+        return ()
 
-    def abort(self, step: str, error: errors.OpError) -> Actions:
+    def abort(self, step: str, error: errors.OpError) -> Sequence[Cancel]:
         """The step ends here: what runs of it, or what has come for it."""
         if step not in self._running:
             self._forget(step)
-            return NOTHING
+            return ()
         if step in self._aborted:
-            return NOTHING
+            return ()
         self._aborted.add(step)
         return (Cancel(step, error),)
 
-    def abort_all(self, error: errors.OpError) -> Actions:
+    def abort_all(self, error: errors.OpError) -> Sequence[Cancel]:
         """All steps end here."""
         return self._abort_each(self._running, error)
 
-    def master_lost(self, master: Master, error: errors.OpError) -> Actions:
+    def master_lost(self, master: Master, error: errors.OpError) -> Sequence[Cancel]:
         """The steps of a master end with it."""
         return self._abort_each([step for step, its in self._running.items() if its == master], error)
 
-    def _abort_each(self, steps: Iterable[str], error: errors.OpError) -> Actions:
+    def _abort_each(self, steps: Iterable[str], error: errors.OpError) -> Sequence[Cancel]:
         return [action for step in steps for action in self.abort(step, error)]
 
     def end(self, step: str) -> None:

@@ -17,7 +17,7 @@ from penstock._src.cluster.exchange import Exchange, Sent, keys_of, values_of
 from penstock._src.cluster.link import Link, made_error
 from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.step_state import Abort, Actions, CancelOwn, Deliver, EndBy, Finish, MasterStep, StepPlan
-from penstock._src.cluster.task_session import Part
+from penstock._src.cluster.task_engine import Part
 from penstock._src.cluster.tasks import Tasks
 from penstock._src.cluster.wire import Head
 from penstock._src.cluster.worker import WorkerSession
@@ -83,7 +83,7 @@ class _Run:
         self.lock = threading.Lock()                         # around events, which a cancelling thread may bring too
         self.finish: Finish | None = None
         self.end_by: float | None = None                     # when a failed step gives up waiting
-        self.own_ctx = step.here.session.step_context(None)
+        self.own_ctx = step.here.engine.step_context(None)
         self.own_ctx.deadline, self.own_ctx.step_id = ctx.deadline, ctx.step_id
 
     def go(self) -> tuple:
@@ -94,8 +94,7 @@ class _Run:
         for link in links:
             exchange.links[link.peer] = link
         pump = exchange.pump = Pump.again(links, self._handle, self._link_ended)
-        release = self.ctx.cancellation.on_cancel(
-            lambda: (self._feed(self.state.cancelled, self.ctx.cancellation.error), pump.wake()))
+        release = self.ctx.cancellation.on_cancel(functools.partial(self._cancelled, pump))
         try:
             self._start(exchange)
             self._run_own(exchange, pump)
@@ -156,6 +155,10 @@ class _Run:
             if self.metadata is not None and number == self.state.number:
                 self.metadata.MergeFromString(rest.pop(0))
             self._feed(self.state.part_done, link.peer, number, values[:fetched], header.get("keys"), rest)
+
+    def _cancelled(self, pump: Pump) -> None:
+        self._feed(self.state.cancelled, self.ctx.cancellation.error)
+        pump.wake()
 
     def _link_ended(self, link: Link, error: errors.OpError) -> None:
         self._feed(self.state.task_lost, link.peer, error)

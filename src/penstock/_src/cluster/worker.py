@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock._src.base import errors
@@ -18,8 +18,8 @@ from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.peers import Peers
 from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.step_server import QUICK, StepServer
-from penstock._src.cluster.step_state import Actions, Cancel, Master, WorkerSteps
-from penstock._src.cluster.task_session import Part, TaskSession
+from penstock._src.cluster.step_state import Cancel, Master, WorkerSteps
+from penstock._src.cluster.task_engine import Part, TaskEngine
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
 from penstock._src.graph.messages import ConfigProto, GraphDef
@@ -35,13 +35,13 @@ class WorkerSession:
         self.isolated = config.isolate_session_state
         self.resources = ResourceManager() if self.isolated else shared
         self.resources.hub = shared.hub
-        self.session = TaskSession(config, self.resources, devices)
+        self.engine = TaskEngine(config, self.resources, devices)
         self.parts: dict[int, Part] = {}
         self.master, self.format = master, formats.chosen(config)
 
     def close(self) -> None:
         """Ends the session, and drops its private state."""
-        self.session.leave()
+        self.engine.close()
         if self.isolated:
             self.resources.clear()
 
@@ -163,7 +163,7 @@ class Worker:
         session = self.session(header["session"])
         for task in header["peers"]:
             self.peers.reach(task, 10.0)
-        session.parts[header["part"]] = session.session.receive_part(
+        session.parts[header["part"]] = session.engine.receive_part(
             GraphDef.FromString(values[0]), header["fetches"], header["targets"], header["by_tokens"])
         return {}
 
@@ -235,13 +235,13 @@ class Worker:
             actions = self._steps.abort(step, error)
         self._act(actions)
 
-    def _act(self, actions: Actions) -> None:
-        for action in actions:
-            running = self._running.get(action.step) if type(action) is Cancel else None
+    def _act(self, actions: Sequence[Cancel]) -> None:
+        for step, error in actions:
+            running = self._running.get(step)
             if running is not None:
                 ctx, exchange = running
-                ctx.cancellation.cancel(action.error)
-                exchange.abort(action.error)
+                ctx.cancellation.cancel(error)
+                exchange.abort(error)
 
     def sweep(self) -> None:
         """Lets time pass for steps that have not begun; called now and then."""

@@ -187,7 +187,7 @@ class lists:
 class fetches:
     """session/session.py"""
 
-    fetched_as: RuleTable[Callable] = RuleTable()      # (value, tensor, session) -> what a fetch of its output returns
+    fetched_as: RuleTable[Callable] = RuleTable()      # (value, tensor, engine) -> what a fetch of its output returns
 
 
 class columns:

@@ -14,11 +14,11 @@ from penstock._src.graph.node import Tensor
 from penstock._src.kernels import bridge
 
 
-def fed_value(session: Any, tensor: Tensor, value: Any) -> Any:
-    """`value` as the run-time value of `tensor` in a step of `session`."""
+def fed_value(engine: Any, tensor: Tensor, value: Any) -> Any:
+    """`value` as the run-time value of `tensor` in a step of `engine`."""
     dtype = tensor._dtype
     if hasattr(value, "_session_value"):
-        return value._session_value(session, tensor)
+        return value._session_value(engine, tensor)
     if isinstance(value, Tensor) and not hasattr(value, "_value"):
         raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python "
                         "scalars, strings, lists, numpy ndarrays, or TensorHandles. For reference, the tensor object "

@@ -1,51 +1,29 @@
-"""Session: the table of contents of a step.
+"""Session: the user's side of a step.
 
-`Session.run` reads top to bottom: the fetches are mapped to graph elements, the feeds converted, and the program for
-this (fetches, feeds) pair is looked up or made (prune, place, optimize, partition, compile), then run, and its values
-handed back as numpy arrays in the structure that was requested.
+`Session.run` reads top to bottom: the fetches are mapped to graph elements, the feeds converted, an engine (`engine.py`) runs
+the step, and its values are returned in the structure that was requested.
 """
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.base.tracebacks import shorten
-from penstock._src.execute import sharing
-from penstock._src.execute.context import ResourceManager, StepContext
-from penstock._src.execute.failure import typed
-from penstock._src.execute.lanes import Threads
-from penstock._src.execute.trace import Measured, TracedRun
-from penstock._src.graph import context, verify
+from penstock._src.execute.context import ResourceManager
+from penstock._src.graph import context
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.graph.prune import needed
-from penstock._src.kernels import bridge
-from penstock._src.kernels.devices.device_config import use_threads
-from penstock._src.kernels.devices.devices import DeviceSet, local_devices
-from penstock._src.ops import rules
 from penstock._src.session.config import session_config
+from penstock._src.session.engine import Engine, closed
 from penstock._src.session.feeds import fed_value
 from penstock._src.session.fetches import Plan, expand_feed, plan_fetches
-from penstock._src.step.compiler import compile_step
-from penstock._src.step.ir import StepGraph
-from penstock._src.step.optimize.options import options_of
-from penstock._src.step.optimize.pipeline import paused_collector
-from penstock._src.step.partition.split import partition
-from penstock._src.step.place.cost_placer import CostPlacer
-from penstock._src.step.place.placer import Placement, Placer, to_stderr
-from penstock._src.step.runnable import Runnable
-from penstock._src.step.spec import StepEnv, StepSpec
+from penstock._src.session.local import LocalEngine
 
 _stack = threading.local()
-_GROWTHS = 50                       # steps that found the graph grown before it is reported
-_steps = itertools.count(1)
 
 
 def _sessions() -> list:
@@ -79,27 +57,15 @@ class _Default:
         stack.pop()
 
 
-class _Step:
-    """A compiled (fetches, feeds) pair; keeps what its key names alive."""
-
-    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "waits")
-
-    def __init__(self, runnable: Runnable, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
-        self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
-        self.waits = any(op.opdef.blocking for op in placed)
-        self.wraps = [(i, rules.fetches.fetched_as[e._op.opdef]) for i, e in enumerate(elements)
-                      if isinstance(e, Tensor) and e._op.opdef in rules.fetches.fetched_as]
-
-
 _SCHEME = b"grpc://"
 
 
-def _connected(target: bytes, graph: Any, config: Any) -> Any:
-    """The session on the server that a target names."""
+def _connected(target: bytes, graph: Any, config: Any) -> Engine:
+    """An engine for the server that a target names."""
     if not target.startswith(_SCHEME):
         raise _no_such_target(target.decode(errors="replace"))
-    from penstock._src.cluster.remote import RemoteSession
-    return RemoteSession(target.decode(), graph, config)
+    from penstock._src.cluster.remote import RemoteEngine
+    return RemoteEngine(target.decode(), graph, config)
 
 
 def _no_such_target(target: str) -> errors.OpError:
@@ -111,6 +77,8 @@ def _no_such_target(target: str) -> errors.OpError:
 class BaseSession:
     """What Session and InteractiveSession share."""
 
+    _places_whole_graph = True           # whether placement heeds constraints of ops that a step does not need
+
     def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
         if graph is not None and not hasattr(graph, "get_operations"):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
@@ -121,30 +89,10 @@ class BaseSession:
         self._graph = graph if graph is not None else context.current_graph()
         self._target = target.encode() if isinstance(target, str) else target or b""
         self._config = config = session_config(config)
-        self._passes = options_of(config)
         self._closed = False
-        self._resources = ResourceManager()
-        self._programs: dict[tuple, _Step] = {}
         self._plans: dict[Any, Plan] = {}
-        self._running: dict[int, StepContext] = {}
-        self._version = self._graph._version
-        self._lock = threading.Lock()
-        self._partial: dict[str, Any] = {}
-        self._devices = DeviceSet(local_devices(config))
-        soft, log = (config.allow_soft_placement, config.log_device_placement) if config is not None else (False, False)
-        self._period = config.placement_period if config is not None and len(self._devices) > 1 else 0
-        self._placer = (CostPlacer if self._period > 0 else Placer)(self._devices, soft, to_stderr if log else None)
-        self._threads = Threads()
-        self._inter_op = config.inter_op_parallelism_threads if config is not None else 0
-        use_threads(config.intra_op_parallelism_threads if config is not None else 0)
-        self._known = 0                      # how many ops of the graph the placer knows
-        self._steps_run = 0
-        self._newest: Operation | None = None       # the last op of the graph when a step was compiled
-        self._growths = 0
-        self._remote: Any = None             # the session of a server, which does the work of this one
-        if self._target not in (b"", b"local"):
-            self._remote = _connected(self._target, self._graph, config)
-        self._timeout = (config.operation_timeout_in_ms or 0) / 1000 if config is not None else 0
+        self._engine: Engine = _connected(self._target, self._graph, config) if self._target not in (b"", b"local") else \
+            LocalEngine(self._graph, config, whole=self._places_whole_graph)
 
     @property
     def graph(self) -> Any:
@@ -154,11 +102,7 @@ class BaseSession:
     @property
     def graph_def(self) -> Any:
         """The graph as a GraphDef message."""
-        return self._graph.as_graph_def(add_shapes=self._option("infer_shapes"))
-
-    def _option(self, name: str) -> Any:
-        """A field of the configuration's graph_options, or its default."""
-        return getattr(self._config.graph_options, name) if self._config is not None else False
+        return self._graph.as_graph_def(add_shapes=self._config is not None and self._config.graph_options.infer_shapes)
 
     @property
     def sess_str(self) -> bytes:
@@ -167,7 +111,12 @@ class BaseSession:
 
     def list_devices(self) -> list:
         """The devices of this session."""
-        return list(self._devices.all) if self._remote is None else self._remote.list_devices()
+        return self._engine.list_devices()
+
+    @property
+    def _resources(self) -> ResourceManager:
+        """What the session holds in this process."""
+        return self._engine.resources
 
     def as_default(self) -> Any:
         """A context manager that makes this session the default one of the thread (not its graph)."""
@@ -183,15 +132,14 @@ class BaseSession:
         plan = self._plan(fetches)
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
         try:
-            return plan.build(self._run(plan.elements, feeds, values, options, run_metadata))
+            return plan.build(self._engine.run(plan.elements, feeds, values, options, run_metadata))
         except Exception as e:
             shorten(e)
             raise
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("Attempted to use a closed Session. Make a new one; `with tf.Session() as sess:` "
-                               "closes its own at the end.")
+            raise closed()
         if self._graph.version == 0:
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
 
@@ -213,132 +161,12 @@ class BaseSession:
         for key, value in feed_dict.items():
             if type(key) is Tensor and key._op.graph is self._graph:
                 tensors.append(key)
-                values.append(fed_value(self, key, value))
+                values.append(fed_value(self._engine, key, value))
                 continue
             for sub, subvalue in expand_feed(self._graph, key, value):
                 tensors.append(sub)
-                values.append(fed_value(self, sub, subvalue))
+                values.append(fed_value(self._engine, sub, subvalue))
         return tensors, values
-
-    def _run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
-        if self._remote is not None:
-            return self._remote.run(elements, feeds, values, options, metadata)
-        return self._results(*self._step(elements, feeds, values, options, metadata))
-
-    def _step(self, elements: list, feeds: list[Tensor], values: list, options: Any, metadata: Any) -> tuple[_Step, Any]:
-        """Runs a step; returns it with its values as they are inside of it."""
-        key = (*map(id, elements), None, *map(id, feeds))
-        step = self._programs.get(key)
-        if step is None or self._version != self._graph._version:
-            step = self._compile(key, elements, feeds)
-        runnable = step.runnable.pick(values)
-        ctx = self._context(options)
-        token = id(ctx)
-        self._running[token] = ctx
-        if not step.waits:
-            sharing.begin(token, not runnable.unlocked)
-        try:
-            if metadata is not None:
-                raw = self._run_described(step, ctx, values, options, metadata)
-            else:
-                raw = runnable.run(ctx, *values)
-            if ctx.deadline is not None:
-                ctx.remaining()                      # a step that took longer than it was given has failed
-        except BaseException as e:
-            raise self._failure(e, step, runnable) from (e if not isinstance(e, errors.OpError) else e.__cause__)
-        finally:
-            del self._running[token]
-            if not step.waits:
-                sharing.end(token)
-            for call in tuple(ctx.at_end.values()):
-                call()
-        return step, raw
-
-    def running_steps(self) -> list[int]:
-        """The numbers of the steps that run now."""
-        return [ctx.step_id for ctx in list(self._running.values())]
-
-    def _context(self, options: Any) -> StepContext:
-        timeout = options.timeout_in_ms / 1000 if options is not None and options.timeout_in_ms else self._timeout
-        return StepContext(self._resources, self, timeout or None, next(_steps), self._devices)
-
-    def _results(self, step: _Step, raw: tuple) -> list:
-        out: list = []
-        raw_list = list(raw)
-        del raw
-        for slot in step.slots:
-            if slot < 0:
-                out.append(None)
-                continue
-            value, raw_list[slot] = raw_list[slot], None
-            if value is None and slot in step.slots[:len(out)]:
-                out.append(np.copy(out[step.slots.index(slot)]) if isinstance(out[step.slots.index(slot)], np.ndarray)
-                           else out[step.slots.index(slot)])
-                continue
-            out.append(bridge.fetched(value))
-        for i, wrap in step.wraps:
-            out[i] = wrap(out[i], step.elements[i], self)
-        return out
-
-    def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> _Step:
-        """Prune, place, optimize, partition and compile; the result is kept for the next run of the same fetches and feeds."""
-        with self._lock:
-            if self._version != self._graph._version:
-                self._programs.clear()
-                self._version = self._graph._version
-        self._watch_growth()
-        with paused_collector():
-            step = self._programs[key] = self._compiled(elements, feeds)
-        return step
-
-    def _watch_growth(self) -> None:
-        """Says once, with the line, that a loop adds operations between its steps: each makes the next step slower."""
-        newest = self._graph._ops[-1] if self._graph._ops else None
-        if newest is self._newest or self._growths >= _GROWTHS:
-            return
-        self._newest = newest
-        self._growths += 1
-        if self._growths == _GROWTHS and newest is not None:
-            logging.getLogger("penstock").warning(
-                "The graph has grown between steps %d times: %r was added at %s. Build the graph before the loop, and call "
-                "tf.get_default_graph().finalize() there to find such places.", _GROWTHS, newest.name,
-                newest.made_at or "an unknown place")
-
-    def _compiled(self, elements: list, feeds: list[Tensor]) -> _Step:
-        ids = {id(t) for t in feeds}
-        fetched = list({id(e): e for e in elements if isinstance(e, Tensor)}.values())
-        slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
-        targets = [e for e in elements if isinstance(e, Operation)]
-        ops = needed(fetched, targets, ids)
-        placed = self._place(ops)
-        verify.placed(ops, placed)
-        ctx = StepContext(self._resources, self, devices=self._devices)
-        runnable = compile_step(StepSpec(ops, fetched, targets, feeds, placed if len(self._devices) > 1 else None),
-                                StepEnv(ctx, self._passes, self._threads, self._inter_op, whole=True))
-        step = _Step(runnable, elements, feeds, slots, placed)
-        if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops):
-            step.runnable = Measured(runnable, self._period, lambda ctx, values: self._measure(step, ctx, values))
-        return step
-
-    def _measure(self, step: _Step, ctx: StepContext, values: list) -> tuple:
-        """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed again."""
-        from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
-        run, raw = self._traced(step, ctx, values)
-        message = CostGraphDef()
-        run.cost_graph(message)
-        with self._lock:
-            self._placer.learn(message)
-            self._programs.clear()
-        return raw
-
-    def _place(self, ops: list[Operation]) -> Placement:
-        """Devices for the ops of a step. Constraints come from the whole graph, or with place_pruned_graph from the step."""
-        whole = not self._option("place_pruned_graph") and not isinstance(self, InteractiveSession)
-        new = self._graph._ops[self._known:] if whole else ops
-        with self._lock:
-            self._placer.extend(new)
-            self._known += len(new) if whole else 0
-            return self._placer.place(ops)
 
     def explain_placement(self) -> str:
         """Where each op of the graph goes, why, and which op forced it.
@@ -347,56 +175,7 @@ class BaseSession:
         v: (VariableV2): /job:localhost/replica:0/task:0/device:CPU:0  # has no GPU kernel of int32
         """
         self._check_open()
-        with self._lock:
-            return self._placer.anew().explain(self._graph.get_operations())
-
-    def _failure(self, error: BaseException, step: _Step, runnable: Any) -> BaseException:
-        op = runnable.failing_op(error.__traceback__) or self._unread(error, step)
-        return typed(error, op, self._device_of(op) if op is not None else "")
-
-    @staticmethod
-    def _unread(error: BaseException, step: _Step) -> Operation | None:
-        """The fetched variable whose value was not there when the program handed it out."""
-        refs = [e.op for e in step.elements if isinstance(e, Tensor) and e.dtype._is_ref_dtype]
-        words = error.message.split() if isinstance(error, errors.FailedPreconditionError) else ()
-        return next((op for op in refs if op.name in words), None)
-
-    def _device_of(self, op: Operation) -> str:
-        """Where an op of a step is, for reports."""
-        op = op._origin or op
-        if op.graph is not self._graph:
-            return op.device
-        with self._lock:
-            return self._placer.place([op])[op].name
-
-    def _run_described(self, step: _Step, ctx: StepContext, values: list, options: Any, metadata: Any) -> tuple:
-        """Runs a step and fills RunMetadata with what was requested: partitions, times, costs."""
-        metadata.Clear()
-        self._steps_run += 1
-        if options is not None and options.output_partition_graphs:
-            self._describe_partitions(step, metadata)
-        every = self._option("build_cost_model")
-        costs = bool(every) and self._steps_run % every == 0
-        traced = options is not None and options.trace_level
-        if not (costs or traced):
-            return step.runnable.run(ctx, *values)
-        run, raw = self._traced(step, ctx, values)
-        if traced:
-            run.step_stats(metadata.step_stats)
-        if costs:
-            run.cost_graph(metadata.cost_graph)
-        return raw
-
-    def _traced(self, step: _Step, ctx: StepContext, values: list) -> tuple[TracedRun, tuple]:
-        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        run = TracedRun(list(step.placed), fetched, step.feeds, ctx, step.placed)
-        return run, run.run(ctx, values)
-
-    def _describe_partitions(self, step: _Step, metadata: Any) -> None:
-        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        made = StepGraph(list(step.placed), fetched, [], step.feeds, step.placed)
-        for part in partition(made.ops, made.placed or {}, made.fetches, made.feeds):
-            metadata.partition_graphs.add().CopyFrom(part.graph.as_graph_def())
+        return self._engine.explain_placement()
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """The program that runs `fetches` with the keys of `feed_dict` fed, as text; nothing is run.
@@ -410,8 +189,7 @@ class BaseSession:
         """
         plan = plan_fetches(self._graph, fetches)
         feeds = [self._graph.as_graph_element(k, allow_operation=False) for k in feed_dict or ()]
-        step = self._compile((*map(id, plan.elements), None, *map(id, feeds)), plan.elements, feeds)
-        return step.runnable.explained(feeds, self._device_of if len(self._devices) > 1 else lambda op: "")
+        return self._engine.explain(plan.elements, feeds)
 
     # -- other ways to run --------------------------------------------------------------------------------------
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable:
@@ -428,9 +206,9 @@ class BaseSession:
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) != len(feeds):
                 raise TypeError(f"this callable takes {len(feeds)} feed values, got {len(args)}")
-            values = [fed_value(self, t, v) for t, v in zip(feeds, args, strict=True)]
+            values = [fed_value(self._engine, t, v) for t, v in zip(feeds, args, strict=True)]
             self._check_open()
-            return plan.build(self._run(plan.elements, feeds, values, kwargs.get("options"), kwargs.get("run_metadata")))
+            return plan.build(self._engine.run(plan.elements, feeds, values, kwargs.get("options"), kwargs.get("run_metadata")))
         return call
 
     def _make_callable_from_options(self, options: Any) -> Callable:
@@ -449,30 +227,14 @@ class BaseSession:
                 if not self._graph.is_feedable(t):
                     raise ValueError(f"Tensor {t} may not be fed.")
                 feed_tensors.append(t)
-        if self._remote is not None:
-            return self._remote.partial_run_setup(plan.elements, feed_tensors)
-        handle = f"partial_run_{next(_steps)}"
-        self._partial[handle] = self._new_partial(plan.elements, feed_tensors)
-        return handle
-
-    def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:
-        from penstock._src.execute.partial import PartialRun
-        return PartialRun(elements, feeds, self._context(None), self._place if self._devices.mixed else None)
+        return self._engine.partial_run_setup(plan.elements, feed_tensors)
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Continues with a step that partial_run_setup prepared."""
         self._check_open()
         plan = plan_fetches(self._graph, fetches)
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
-        if self._remote is not None:
-            return plan.build(self._remote.partial_run(handle, plan.elements, feeds, values))
-        state = self._partial.get(handle)
-        if state is None:
-            raise errors.InvalidArgumentError(
-                None, None, "Must run 'setup' before performing partial runs!")
-        raw = state.run(plan.elements, feeds, values)
-        return plan.build([None if isinstance(e, Operation) else bridge.fetched(v)
-                           for e, v in zip(plan.elements, raw, strict=True)])
+        return plan.build(self._engine.partial_run(handle, plan.elements, feeds, values))
 
     # -- the end ----------------------------------------------------------------------------------------------------
     def close(self) -> None:
@@ -480,17 +242,8 @@ class BaseSession:
         if self._closed:
             return
         self._closed = True
-        if self._remote is not None:
-            self._remote.close()
-        for ctx in list(self._running.values()):
-            ctx.cancellation.cancel(errors.CancelledError(None, None, "Session was closed."))
-        for state in self._partial.values():
-            state.ctx.cancellation.cancel()
-        self._threads.close()
-        self._programs.clear()
+        self._engine.close()
         self._plans.clear()
-        self._partial.clear()
-        self._resources.clear()
 
 
 @export(v1=["Session"])
@@ -544,6 +297,7 @@ class InteractiveSession(BaseSession):
     """A session that makes itself (and its graph) the default until it is closed, for shells and notebooks."""
 
     _active_session_count = 0
+    _places_whole_graph = False
 
     def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
         super().__init__(target, graph, config)

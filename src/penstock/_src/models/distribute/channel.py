@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.cluster.remote import RemoteEngine
 from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library
@@ -26,7 +27,7 @@ from penstock._src.graph.scopes import device as device_scope
 from penstock._src.models.distribute.inlined import Body, is_call, used_inputs
 from penstock._src.ops.core import placeholder
 from penstock._src.ops.registry import OpDef, get
-from penstock._src.session.session import Session
+from penstock._src.session.config import session_config
 
 _HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
 _MOST_STEPS = 4096                  # kinds of calls after which the session starts again
@@ -52,16 +53,17 @@ class Channel:
         self._lock = threading.RLock()
         self.gone: collections.deque = collections.deque()       # resources whose handles have died
         self.copies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # of tables of this process (table_copies.py)
-        self._session: Any = None
+        self._engine: Any = None
         self._begin()
 
     def _begin(self) -> None:
         """A session with an empty graph."""
-        if self._session is not None:
-            self._session.close()
-        self._graph, self._steps = Graph(), {}
-        self._session = Session(self._target, graph=self._graph, config=self._config)
-        found = self._session.list_devices()
+        if self._engine is not None:
+            self._engine.close()
+        self._graph = Graph()
+        self._steps: dict[Any, tuple] = {}
+        self._engine = RemoteEngine(self._target, self._graph, session_config(self._config))
+        found = self._engine.list_devices()
         self.devices = [d for d in found if not d.name.startswith(self._own)]
         self.host = next(d for d in found if d.name.startswith(self._own))
 
@@ -97,15 +99,14 @@ class Channel:
             if len(self._steps) >= _MOST_STEPS:
                 self._begin()
             found = self._steps[key] = self._build(opdef, values, types, attrs, where)
-            self._session._remote._extend()
+            self._engine.extend()
         return found
 
     def _results(self, step: tuple, values: list) -> list:
         """Runs a step; its results stay as they are inside of it."""
         fetches, targets, feeds, fed = step
-        header = {"fetches": [*(t.name for t in fetches), *(op.name for op in targets)], "feeds": [t.name for t in feeds],
-                  "options": False, "metadata": False}
-        return self._session._remote._call("run", header, [values[i] for i in fed])[1][:len(fetches)]
+        wanted = [*(t.name for t in fetches), *(op.name for op in targets)]
+        return self._engine.run_raw(wanted, [t.name for t in feeds], [values[i] for i in fed])[:len(fetches)]
 
     # -- building -----------------------------------------------------------------------------------------------------
     def _build(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any],
@@ -167,21 +168,21 @@ class Channel:
                 with self._graph.as_default():
                     targets, feeds, fed = build(self)
                 found = self._steps[key] = ([], targets, feeds, fed)
-                self._session._remote._extend()
+                self._engine.extend()
         self._results(found, values)
 
     # -- living -------------------------------------------------------------------------------------------------------
     def lost(self) -> list[str]:
         """The tasks that are lost."""
-        return self._session._remote._call("lost", {}, [])[0]["lost"]
+        return self._engine.lost()
 
     def cancel(self, why: str) -> None:
         """Ends what runs."""
-        self._session._remote._call("cancel", {"why": why}, [])
+        self._engine.cancel(errors.CancelledError(None, None, why))
 
     def close(self) -> None:
         """Ends the session."""
-        self._session.close()
+        self._engine.close()
 
 
 def task_of(device: Any) -> str:

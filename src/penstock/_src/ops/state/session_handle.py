@@ -92,9 +92,9 @@ def _delete_tensor_kernel(handle, *, ctx, node):
 class TensorHandle:
     """A value that stays in its session; feed it where the value is wanted, or `eval` it."""
 
-    def __init__(self, handle: Any, dtype: Any, session: Any):
+    def __init__(self, handle: Any, dtype: Any, engine: Any):
         self._handle = handle.decode() if isinstance(handle, bytes) else str(handle)
-        self._dtype, self._session, self._owned = dtype, session, True
+        self._dtype, self._engine, self._owned = dtype, engine, True
 
     handle = property(lambda self: self._handle, doc="The name under which the session keeps the value.")
 
@@ -103,7 +103,7 @@ class TensorHandle:
 
     def __del__(self) -> None:
         if self._owned:
-            self._session._resources.remove(_CONTAINER, self._handle, Kept)
+            self._engine.resources.remove(_CONTAINER, self._handle, Kept)
 
     def _check_owned(self) -> None:
         if not self._owned:
@@ -112,23 +112,23 @@ class TensorHandle:
     def eval(self) -> Any:
         """The value as an array."""
         self._check_owned()
-        self._session._check_open()
-        return bridge.fetched(self._session_value(self._session, None))
+        self._engine.check_open()
+        return bridge.fetched(self._session_value(self._engine, None))
 
     def delete(self) -> None:
         """Lets the value go now."""
         self._check_owned()
         self._owned = False
-        self._session._resources.remove(_CONTAINER, self._handle, Kept)
+        self._engine.resources.remove(_CONTAINER, self._handle, Kept)
 
     def get_raw_handle(self) -> str:
         """The name of the value, which from now on stays until delete_session_tensor."""
         self._owned = False
         return self._handle
 
-    def _session_value(self, session: Any, tensor: Tensor | None) -> Any:
+    def _session_value(self, engine: Any, tensor: Tensor | None) -> Any:
         """The run-time value, to be fed for `tensor`."""
-        kept = session._resources.lookup(_CONTAINER, self._handle, Kept)
+        kept = engine.resources.lookup(_CONTAINER, self._handle, Kept)
         if kept is None:
             raise errors.invalid(f"The tensor with handle '{self._handle}' is not in the session store.")
         if tensor is not None:
@@ -139,7 +139,7 @@ class TensorHandle:
         return kept.value
 
 
-rules.fetches.fetched_as[get_handle] = lambda value, tensor, session: TensorHandle(value, tensor._op.attrs["T"], session)
+rules.fetches.fetched_as[get_handle] = lambda value, tensor, engine: TensorHandle(value, tensor._op.attrs["T"], engine)
 
 
 @export(v1=["get_session_handle"])

@@ -1,26 +1,25 @@
-"""A session over the devices and resources of one task, which also compiles the part of a step that a master assigns it."""
+"""The devices and resources of one task, for a session of a master: compiles the parts of steps that the master assigns."""
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.execute import waiting
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.failure import typed
+from penstock._src.execute.lanes import Threads
 from penstock._src.execute.trace import TracedRun
 from penstock._src.graph.graph import Graph
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OPS
-from penstock._src.session.session import Session
 from penstock._src.step.compiler import compile_step
+from penstock._src.step.optimize.options import options_of
 from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.partition.split import Partition, received
-from penstock._src.step.place.cost_placer import CostPlacer
-from penstock._src.step.place.placer import Placer, to_stderr
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
 
@@ -39,8 +38,8 @@ class Part:
     """What a task runs of a step that other tasks take part in."""
 
     def __init__(self, runnable: Runnable, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor],
-                 session: TaskSession):
-        self.runnable, self._ops, self._fetches, self._feeds, self._session = runnable, ops, fetches, feeds, session
+                 engine: TaskEngine):
+        self.runnable, self._ops, self._fetches, self._feeds, self._engine = runnable, ops, fetches, feeds, engine
         self.feeds = len(feeds)
         self.on_one_thread = runnable.on_one_thread and not any(op.opdef.calls for op in ops)
         self.blocks = any(op.opdef.blocking for op in ops)
@@ -63,7 +62,7 @@ class Part:
 
     def run_traced(self, ctx: StepContext, values: Any, metadata: Any) -> tuple:
         """One step op by op, with times and costs for RunMetadata."""
-        by_name = self._session._devices.by_name
+        by_name = self._engine.devices.by_name
         run = TracedRun(self._ops, self._fetches, self._feeds, ctx, {op: by_name[op._device] for op in self._ops})
         results = run.run(ctx, list(values))
         run.step_stats(metadata.step_stats)
@@ -88,21 +87,24 @@ def _joined(ops: list[Operation]) -> tuple[frozenset[str], bool]:
     return frozenset(edges), first
 
 
-class TaskSession(Session):
-    """A session over the devices and resources of a task, or of all the tasks that it can place ops on."""
+class TaskEngine:
+    """What a session of a master has of one task: its devices and resources, and the parts that run there."""
 
-    def __init__(self, config: Any, resources: ResourceManager, devices: DeviceSet, graph: Graph | None = None):
-        super().__init__("", graph or Graph(), config)
-        self._resources = resources
-        self._devices = devices
-        log = to_stderr if config.log_device_placement else None
-        self._period = config.placement_period if len(devices) > 1 else 0
-        self._placer = (CostPlacer if self._period > 0 else Placer)(devices, config.allow_soft_placement, log)
-        self._receiving = threading.Lock()
+    def __init__(self, config: Any, resources: ResourceManager, devices: DeviceSet):
+        self.resources, self.devices = resources, devices
+        self._passes = options_of(config)
+        self._threads = Threads()
+        self._inter_op = config.inter_op_parallelism_threads
+        use_threads(config.intra_op_parallelism_threads)
 
     def step_context(self, timeout: float | None) -> StepContext:
         """The context of a step."""
-        return StepContext(self._resources, self, timeout, devices=self._devices)
+        return StepContext(self.resources, self, timeout, devices=self.devices)
+
+    @staticmethod
+    def running_steps() -> list[int]:
+        """Steps are counted by their master."""
+        return []
 
     # -- parts of steps across tasks ----------------------------------------------------------------------------------
     def receive_part(self, message: Any, fetches: list, targets: list[str], by_tokens: bool, trusted: bool = False) -> Part:
@@ -114,7 +116,7 @@ class TaskSession(Session):
             graph = Graph()
             with graph.as_default():
                 import_graph_def(message, name="", validate_colocation_constraints=False)
-            part = received(graph, self._devices.host, [(int(i), str(name)) for i, name in fetches])
+            part = received(graph, self.devices.host, [(int(i), str(name)) for i, name in fetches])
             return self.compile_part(part, [graph.get_operation_by_name(n) for n in targets], by_tokens)
 
     def compile_part(self, part: Partition, targets: list[Operation], by_tokens: bool) -> Part:
@@ -124,7 +126,7 @@ class TaskSession(Session):
         fetches = [t for _, t in sorted(part.fetches, key=lambda f: f[0])]
         ops = [op for op in part.ops if op.opdef.transfer != "arg"]
         keep = [*targets, *(op for op in ops if op.opdef.transfer == "send")]
-        if len(self._devices) > 1:
+        if len(self.devices) > 1:
             placed = {op: self._device_named(op) for op in ops}
         else:
             placed = None
@@ -133,12 +135,11 @@ class TaskSession(Session):
         return Part(run, ops, fetches, feeds, self)
 
     def _device_named(self, op: Operation) -> Any:
-        found = self._devices.by_name.get(op._device)
+        found = self.devices.by_name.get(op._device)
         if found is None:
-            raise errors.invalid(f"{op.name} was placed on {op._device}, which is not here. There are: {self._devices.names}.")
+            raise errors.invalid(f"{op.name} was placed on {op._device}, which is not here. There are: {self.devices.names}.")
         return found
 
-    def leave(self) -> None:
-        """Ends the session and leaves its resources to others."""
-        self._resources = ResourceManager()
-        self.close()
+    def close(self) -> None:
+        """Ends the threads of the parts; the resources belong to the task."""
+        self._threads.close()
