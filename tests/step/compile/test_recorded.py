@@ -212,3 +212,58 @@ def test_the_recording_can_be_read():
     assert ".add_product(" in found.alone.source and ".add_all([" in found.shared.source
     script = next(v for k, v in found.alone.scope.items() if k.startswith("script"))
     assert "aten::addmm" in str(script.graph)
+
+
+class Table:
+    """Rows of a table are looked up, counted and added to; a large elementwise part runs as a kernel in C."""
+
+    def __init__(self, config=None):
+        with tf.Graph().as_default():
+            self.ids, self.scale = tf.placeholder(tf.int64, [6]), tf.placeholder(tf.float32, [])
+            table = tf.Variable(np.arange(30, dtype=np.float32).reshape(10, 3), use_resource=True)
+            rows = tf.gather(table, self.ids)
+            spread = tf.scatter_nd(self.ids[:, None], rows * self.scale, [10, 3])
+            total = tf.math.unsorted_segment_sum(rows, self.ids % 4, 4)
+            self.out = [spread, total, tf.where(total > 20.0, total, tf.fill([4, 3], np.inf)), tf.reduce_max(rows - np.inf)]
+            self.add = tf.raw_ops.ResourceScatterAdd(resource=table.handle, indices=self.ids, updates=rows * 0.01)
+            self.sess = tf.Session(config=config)
+            self.sess.run(tf.global_variables_initializer())
+
+    def step(self, ids, scale=2.0):
+        return self.sess.run([*self.out, self.add], {self.ids: ids, self.scale: scale})[:4]
+
+
+def test_indices_are_checked_by_recordings():
+    one, other = Table(), Table(OFF)
+    for i in range(8):
+        ids = np.random.RandomState(i).randint(0, 10, 6)
+        for a, b in zip(one.step(ids, float(i)), other.step(ids, float(i)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert recordings(one.sess)
+    for bad in (10, -1):
+        with pytest.raises(errors.InvalidArgumentError, match=rf"= {bad} is not in \[0, 10\)"):
+            one.step([0, 1, 2, bad, 3, 4])
+    np.testing.assert_allclose(one.step(range(6))[0], other.step(range(6))[0], rtol=1e-6)
+
+
+def test_kernels_that_look_at_values_are_called_between_scripts(monkeypatch):
+    """Sorting out what a kernel in Python reads stays as it is; what is around it is recorded."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [4, 4])
+        w = tf.Variable(np.eye(4, dtype=np.float32), use_resource=True)
+        h = tf.tanh(x @ w)
+        parts = tf.raw_ops.DynamicStitch(indices=[[0, 2], [1, 3]], data=[h[:2] + 1.0, h[2:] * 2.0])
+        kept = tf.linalg.inv(parts + 10.0 * tf.eye(4))
+        loss = tf.reduce_sum(kept * h) + tf.reduce_sum(tf.sigmoid(parts))
+        train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+        sess.run(tf.global_variables_initializer())
+        plain = []
+        feeds = [np.random.RandomState(i).randn(4, 4) for i in range(10)]
+        found = [sess.run([loss, train], {x: f})[0] for f in feeds]
+        assert recordings(sess)
+        monkeypatch.setattr(recorded, "_AFTER", 1000)
+        sess.run(tf.global_variables_initializer())
+        with tf.Session(config=OFF) as other:
+            other.run(tf.global_variables_initializer())
+            plain = [other.run([loss, train], {x: f})[0] for f in feeds]
+    np.testing.assert_allclose(found, plain, rtol=1e-5)

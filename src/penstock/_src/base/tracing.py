@@ -1,6 +1,7 @@
-"""What this thread traces: a step that becomes a graph of ATen calls (step/tiers), or is captured as a CUDA graph.
+"""What this thread traces: a step that becomes a graph of ATen calls (step/tiers), is captured as a CUDA graph, or is recorded
+(step/compile/recorder.py).
 
-Kernels ask `lowering` where they have a form that only runs on real memory.
+Kernels ask `lowering` where they have a form that only runs on real memory, and `recording` where they would look at values.
 """
 from __future__ import annotations
 
@@ -19,6 +20,18 @@ def set_draws(value: Any) -> Any:
     """Begins or ends a trace; returns the previous state."""
     before = draws()
     _local.draws = value
+    return before
+
+
+def recording() -> bool:
+    """Whether a run of a step is recorded: kernels see no values then."""
+    return getattr(_local, "recording", False)
+
+
+def set_recording(value: bool) -> bool:
+    """Begins or ends a recording; returns the previous state."""
+    before = recording()
+    _local.recording = value
     return before
 
 

@@ -20,6 +20,11 @@ FEW = 8                # elements below which Python inspects indices faster tha
 
 def first_bad(index: torch.Tensor, size: int) -> int | None:
     """The flat position of the first index outside [0, size), or None."""
+    if tracing.recording():                # checked whenever the recording runs; where it fails, the program runs and says why
+        if index.numel():
+            low, high = torch.aminmax(index)
+            torch._assert_async((low >= 0) & (high < size))
+        return None
     if index.numel() <= FEW:
         return next((p for p, i in enumerate(index.reshape(-1).tolist()) if not 0 <= i < size), None)
     low, high = torch.aminmax(index)
@@ -81,20 +86,25 @@ def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 
         return _gather_masked(params, indices.to(params.device), axis, batch_dims).reshape(shape)
     if tracing.lowering():
         indices = torch.where(indices < 0, dims[axis], indices)      # compiled code counts negative ones from the end
+    elif batch_dims == 0 and arrays.is_torch(params) and params.numel():
+        return rows(params, indices, axis)
     else:
         check(indices, dims[axis])
     return _gathered(params, indices, axis, batch_dims).reshape(shape)
 
 
-def rows(params: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """Slices of `params` along its first axis. On the host torch compares each index anyway, and is asked alone."""
-    if params.is_cpu and indices.dim() == 1 and params.dim() and params.numel():
+def rows(params: torch.Tensor, indices: torch.Tensor, axis: int = 0) -> torch.Tensor:
+    """Slices of `params` along an axis. On the host torch compares each index anyway, and is asked alone."""
+    if params.is_cpu and params.dim() and params.numel():
         try:
-            return params.index_select(0, indices)
+            if indices.dim() == 1:
+                return arrays.take(params, indices, axis)
+            shape = params.shape[:axis] + indices.shape + params.shape[axis + 1:]
+            return arrays.take(params, indices.reshape(-1), axis).reshape(shape)
         except IndexError:
-            check(indices, params.shape[0])
+            check(indices, params.shape[axis])
             raise
-    return gather(params, indices)
+    return gather(params, indices, axis)
 
 
 def _gathered(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) -> Any:
@@ -129,10 +139,14 @@ def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param sha
         raise errors.invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(dims)}")
     rows = indices.reshape(math.prod(indices.shape[:-1]), depth).long()
     lead = list(dims[:depth])
+    if depth == 1 and first_bad(rows, lead[0]) is None:
+        return rows.reshape(-1)
     if rows.numel():
         limit = torch.tensor(lead, dtype=torch.int64, device=rows.device)
         bad = ((rows < 0) | (rows >= limit)).any(1)
-        if bool(bad.any()):
+        if tracing.recording():
+            torch._assert_async(bad.any().logical_not())
+        elif bool(bad.any()):
             at = int(bad.nonzero()[0])
             raise errors.invalid(f"indices{position(at, indices.shape[:-1])} = "
                                  f"[{', '.join(map(str, rows[at].tolist()))}] does not index into {what} "

@@ -43,8 +43,9 @@ class Program(Runnable):
 
     on_one_thread = True
 
-    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node]):
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: Container[str] = ()):
         self.source, self.lines, self.scope = source, lines, scope
+        self.opaque = opaque                                  # kernels that a recording may call as they are
         self.filename = f"{FILENAME}{next(_counter)}>"
         scope["PROGRAM"] = source                             # for reports of errors
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
@@ -119,6 +120,7 @@ class Writer:
         self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
+        self.opaque: set[str] = set()              # kernels that compute results of known shapes from their inputs alone
         self.depth = 1                             # how far statements are indented
         self.parameters = "ctx"                    # of a program, before the feeds
 
@@ -143,7 +145,7 @@ class Writer:
         return self._program(source)
 
     def _program(self, source: str) -> Program:
-        return Program(source, self.scope, self.lines)
+        return Program(source, self.scope, self.lines, self.opaque)
 
     def _find_last_uses(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> None:
         for i, op in enumerate(ops):
@@ -181,6 +183,8 @@ class Writer:
             self.scope[k] = bound
             if kernel.wants_ctx and prepared is None:
                 args.append("ctx=ctx")
+            elif not opdef.stateful and all(t.dims is not None and None not in t.dims for t in op.outputs):
+                self.opaque.add(k)
             call = f"{k}({', '.join(args)})"
         outputs = self._outputs(op, index)
         self._line(f"{outputs} = {call}" if outputs else call, op)

@@ -26,13 +26,15 @@ from typing import Any
 import torch
 
 from penstock._src.step.compile.program import Program
-from penstock._src.step.compile.recorder import Changes, Recorder, Refused, Traced, inner
+from penstock._src.step.compile.recorder import Changes, Event, Recorder, Refused, Traced, inner
 from penstock._src.step.compile.replay import Replay, product_first
 from penstock._src.step.ir import Node, Value
 
 _AFTER = 32                  # runs of a program before it is recorded
 _FEWEST = 8                  # statements of a program that is worth it
-_LONGEST = 0.005             # seconds of work in a step that is worth it
+_LONGEST = 0.005             # seconds of work in a step that is worth it, or
+_LONGEST_EACH = 1e-4         # seconds of each statement
+_MOST_OPAQUE = 0.3           # of the statements: each of them ends a script
 _LARGEST = 64 << 20          # bytes of variables: they are copied for the trial
 _AGAIN = 8                   # runs before it is recorded again, after a constant of the recording has changed
 _MOST_CHANGES = 4            # of one variable, until it is no constant any more
@@ -148,7 +150,8 @@ class Recorded(Program):
         results = self.program.run(ctx, *feeds)
         took = time.thread_time() - began
         shapes = self._shapes(feeds)
-        if None in shapes or took > _LONGEST or sum(v.read().nbytes for v in self._variables.values()) > _LARGEST:
+        longest = max(_LONGEST, _LONGEST_EACH * len(self.lines))
+        if None in shapes or took > longest or sum(v.read().nbytes for v in self._variables.values()) > _LARGEST:
             return results
         try:
             self._holds_for = shapes                 # before the recording is published: other threads look at both
@@ -175,12 +178,16 @@ class Recorded(Program):
         instead = {name: v.stand_in(recorder, name, name in fixed) for name, v in self._variables.items()}
         try:
             plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
+            kernels = {name: plain[name] for name in self.program.opaque}
+            plain |= {name: recorder.opaque(name, kernel) for name, kernel in kernels.items()}
             step = _bound(self.program, {**plain, **instead})
             traced = [Traced(f) for f in feeds]
             with recorder:
                 results = step(ctx, *traced)
             separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
-            replays = [Replay(items, traced, results, self._variables, alone).program()
+            if sum(isinstance(i, Event) and i.kind == "kernel" for i in recorder.items) > _MOST_OPAQUE * len(self.lines):
+                raise Refused("many kernels read values on the host")
+            replays = [Replay(items, traced, results, kernels | self._variables, alone).program()
                        for items, alone in ((recorder.items, True), (separate, False))]
             for replay in replays:
                 copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}

@@ -10,11 +10,13 @@ What becomes of a recording: step/compile/recorded.py.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from penstock._src.base import tracing
 
 
 class Refused(Exception):
@@ -37,11 +39,11 @@ class Call(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that is done to a variable."""
-    kind: str                       # "lock", "unlock", or a method
-    variable: str                   # its name in the program
-    args: tuple = ()                # of the method
-    value: Any = None               # what the method returns
+    """Something that is done to a variable, or a kernel that is called as it is."""
+    kind: str                       # "lock", "unlock", a method, or "kernel"
+    variable: str                   # the name of the variable or the kernel in the program
+    args: tuple = ()                # of the method or the kernel
+    value: Any = None               # what the method returns; of a kernel, a list
 
 
 class Traced(torch.Tensor):
@@ -85,6 +87,14 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.items: list[Call | Event] = []
 
+    def __enter__(self) -> Recorder:
+        self._before = tracing.set_recording(True)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        tracing.set_recording(self._before)
+        super().__exit__(*error)
+
     def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None,
                  fixed: bool = False) -> Any:
         """Notes what was done to a variable; returns what stands for the value that it gave. A `fixed` one is only read."""
@@ -92,6 +102,32 @@ class Recorder(TorchDispatchMode):
             raise Changes(variable)
         made = None if value is None else Traced(value)
         self.items.append(Event(kind, variable, args, made))
+        return made
+
+    def opaque(self, name: str, kernel: Callable) -> Callable:
+        """A kernel that is recorded by its calls of ATen, or else, if that is refused, as one call of itself."""
+        def call(*args: Any) -> Any:
+            before = len(self.items)
+            try:
+                return kernel(*args)
+            except Refused:
+                del self.items[before:]
+                return self._called(name, kernel, args)
+        return call
+
+    def _called(self, name: str, kernel: Callable, args: tuple) -> Any:
+        before = tracing.set_recording(False)
+        try:
+            with _disable_current_modes():
+                result = kernel(*inner(args))
+        finally:
+            tracing.set_recording(before)
+        several = isinstance(result, (list, tuple))
+        if not several and not isinstance(result, torch.Tensor) or \
+                several and not (result and all(isinstance(t, torch.Tensor) for t in result)):
+            raise Refused("a kernel reads values on the host, and returns other things than tensors")
+        made: Any = [Traced(t) for t in result] if several else Traced(result)
+        self.items.append(Event("kernel", name, args, made))
         return made
 
     @staticmethod

@@ -75,6 +75,11 @@ class Replay:
             self.depth -= 1
             if self.body[-1].endswith(".lock:"):
                 self.body.pop()
+        elif event.kind == "kernel":
+            made = list(tensors([event.value]))
+            left = ", ".join(map(self._new, made)) + ("," if isinstance(event.value, list) else "")
+            self._line(f"{left} = {event.variable}({', '.join(map(self._value, event.args))})")
+            return made
         else:
             call = f"{event.variable}.{event.kind}({', '.join(map(self._value, event.args))})"
             if event.value is None:
@@ -241,12 +246,12 @@ class _Blocks:
                 at = next(i for i in range(len(self.all) - 1, -1, -1) if self.all[i] is self.home)
                 self.all.insert(at, event)
                 return
-        elif event.kind not in ("lock", "unlock"):
+        elif event.kind not in ("lock", "unlock", "kernel"):
             self.touched.add(event.variable)
         self.all.append(event)
         self.taken |= set(map(memory, tensors(event.args)))
         if event.value is not None:
-            self.late.add(id(event.value))
+            self.late.update(map(id, tensors([event.value])))
 
 
 class Locks:

@@ -126,7 +126,15 @@ class Text:
             items = [self._argument(v, _element(kind)) for v in value]
             element = "Tensor?" if any(v is None for v in value) else _element(kind)
             return self._line(f"{element}[]", f"prim::ListConstruct({', '.join(items)})")
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._not_finite(value)
         return "%" + self._constant(*_literal(value, kind))
+
+    def _not_finite(self, value: float) -> str:
+        """Infinities and NaN, which have no literals: the result of a computation."""
+        large = "%" + self._constant(*_literal(math.copysign(1e308, value), "float"))
+        infinite = self._line("float", f"aten::mul({large}, %{self._constant(*_literal(10.0, 'float'))})")
+        return self._line("float", f"aten::sub({infinite}, {infinite})") if math.isnan(value) else infinite
 
     def _constant(self, kind: str, value: str) -> str:
         return self.constants.setdefault((kind, value), f"c{len(self.constants)}_")
@@ -146,8 +154,6 @@ def _literal(value: Any, kind: str) -> tuple[str, str]:
         return "bool", f"[value={int(value)}]"
     if isinstance(value, (int, float)):
         if isinstance(value, float) or "float" in kind:
-            if not math.isfinite(value):
-                raise Refused("a number is not finite")
             return "float", f"[value={float(value)!r}]"
         return "int", f"[value={value}]"
     if isinstance(value, str):
