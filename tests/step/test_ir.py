@@ -25,7 +25,8 @@ def test_import_leaves_the_graph_alone(graph):
     node = step.fetches[0].op
     node.attrs = {}
     node.inputs[0].dims = (2, 3)
-    node.inputs[0], node.device = node.inputs[1], "/gpu:0"
+    node.set_input(0, node.inputs[1])
+    node.device = "/gpu:0"
     assert graph.as_graph_def() == before and x.shape.as_list() == [2, None] and y.op.inputs[0] is x and y.op.device == ""
     assert node.origin is y.op and node.node_def == y.op.node_def
 
@@ -50,7 +51,7 @@ def test_a_fed_op_that_does_not_run_has_no_inputs(graph):
     x = tf.constant([1.0], name="x")
     middle = tf.square(x, name="middle")
     step = imported([tf.negative(middle)], [middle])
-    assert [op.type for op in step.ops] == ["Neg"] and step.feeds[0].op.inputs == [] and step.feeds[0] is step.ops[0].inputs[0]
+    assert [op.type for op in step.ops] == ["Neg"] and step.feeds[0].op.inputs == () and step.feeds[0] is step.ops[0].inputs[0]
 
 
 def test_verify_names_what_is_broken(graph):
@@ -62,11 +63,11 @@ def test_verify_names_what_is_broken(graph):
     with pytest.raises(AssertionError, match="After swap: b runs before its input a:0"):
         ir.verify(step, "swap")
     step = imported([b])
-    step.ops[1].inputs[0] = ir.Value(step.ops[0], 1, a.dtype, ())
+    step.ops[1].set_input(0, ir.Value(step.ops[0], 1, a.dtype, ()))
     with pytest.raises(AssertionError, match="b takes a:1, which its node does not return"):
         ir.verify(step)
     step = imported([b])
-    step.ops.pop()
+    step.ops = step.ops[:1]
     with pytest.raises(AssertionError, match="b:0 is fetched, and its node does not run"):
         ir.verify(step)
     step = imported([b], targets=[b.op])
@@ -89,3 +90,26 @@ def test_errors_name_operations_of_the_graph(graph):
     with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError) as caught:
         sess.run(bad, {"x:0": [1.0]})
     assert caught.value.op is bad.op
+
+
+def test_users_are_kept_current(graph):
+    a, b = tf.constant(1.0, name="a"), tf.constant(2.0, name="b")
+    c = tf.add(a, a, name="c")
+    d = tf.multiply(c, b, name="d")
+    step = imported([d])
+    nodes = {op.name: op for op in step.ops}
+    value = {name: op.outputs[0] for name, op in nodes.items()}
+    assert value["a"].users == [nodes["c"], nodes["c"]] and value["c"].users == [nodes["d"]]
+    made = step.make("Neg", [value["c"]], {"T": c.dtype}, nodes["c"], [()])
+    assert value["c"].users == [nodes["d"]]                       # it is not in the step yet
+    step.ops = [*step.ops, made]
+    assert value["c"].users == [nodes["d"], made]
+    nodes["d"].set_input(0, made.outputs[0])
+    assert value["c"].users == [made] and made.outputs[0].users == [nodes["d"]]
+    nodes["d"].substitute({id(made.outputs[0]): value["a"]})
+    step.prune()
+    assert [op.name for op in step.ops] == ["a", "b", "d"] and value["a"].users == [nodes["d"]] and not value["c"].users
+    ir.verify(step)
+    value["a"].users.append(made)
+    with pytest.raises(AssertionError, match="the users of a:0 are not current"):
+        ir.verify(step)

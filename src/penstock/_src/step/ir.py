@@ -5,12 +5,17 @@ is fetched, run for its effect, and fed. The user's graph is imported, never tou
 stands for (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin of the node
 that it replaces.
 
+A value knows its users: the nodes of the step that take it, once for each input. `Node.set_inputs` and the setter of
+`StepGraph.ops` keep them current: a node becomes a user when it enters a step, not when it is made.
+
 `print(step)` shows a step as text, one line per node. `verify` checks the invariants; tests run it after every pass.
 The only inputs that may come later in the order than their users are those that go round a loop (`back_edge`).
 """
 from __future__ import annotations
 
+import collections
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -37,10 +42,11 @@ class GraphView:
 class Value(Edge):
     """A result of a node: which one, its type, and its shape as far as it is known in this step."""
 
-    __slots__ = ("op", "value_index", "dtype", "dims")
+    __slots__ = ("op", "value_index", "dtype", "dims", "users")
 
     def __init__(self, op: Node, value_index: int, dtype: Any, dims: tuple | None = None):
         self.op, self.value_index, self.dtype, self.dims = op, value_index, dtype, dims
+        self.users: list[Node] = []
 
     graph = property(lambda self: self.op.graph, doc="The graph of its node.")
     name = property(lambda self: f"{self.op.name}:{self.value_index}", doc="The name of the node, and which result this is.")
@@ -55,13 +61,14 @@ class Node:
     """An op of a step. `counts` are the lengths of its list inputs, as in the user's Operation."""
 
     __slots__ = ("opdef", "name", "inputs", "attrs", "counts", "control_inputs", "device", "graph", "outputs", "origin",
-                 "number")
+                 "number", "live")
 
     def __init__(self, opdef: OpDef, name: str, attrs: dict[str, Any], counts: tuple, device: str, graph: Any,
                  origin: Operation):
         self.opdef, self.name, self.attrs, self.counts, self.device = opdef, name, attrs, counts, device
         self.graph, self.origin = graph, origin
-        self.inputs: list[Value] = []
+        self.inputs: tuple[Value, ...] = ()
+        self.live = False                             # whether it is in a step, and counts as a user of its inputs
         self.control_inputs: list[Node] = []
         self.outputs: list[Value] = []
         self.number = next(_numbers)
@@ -73,6 +80,27 @@ class Node:
     _extra = property(lambda self: self.origin._extra, doc="Attributes of its origin outside of the declaration.")
     _control_flow_context = property(lambda self: self.origin._control_flow_context, doc="That of its origin.")
     get_attr = Operation.get_attr
+
+    def set_inputs(self, inputs: Iterable[Value]) -> None:
+        """Lets the node take other inputs."""
+        if self.live:
+            for t in self.inputs:
+                t.users.remove(self)
+        self.inputs = tuple(inputs)
+        if self.live:
+            for t in self.inputs:
+                t.users.append(self)
+
+    def set_input(self, i: int, value: Value) -> None:
+        """Lets the node take another value as input i."""
+        self.set_inputs((*self.inputs[:i], value, *self.inputs[i + 1:]))
+
+    def substitute(self, by: dict[int, Value]) -> None:
+        """Puts other values in place of some inputs; `by` has them by the ids of the old ones."""
+        for t in self.inputs:
+            if id(t) in by:
+                self.set_inputs([by.get(id(t), t) for t in self.inputs])
+                return
 
     def _get_control_flow_context(self) -> Any:
         return self.origin._control_flow_context
@@ -100,21 +128,24 @@ class StepGraph:
         made: dict[int, Value] = {}
         views: dict[int, GraphView] = {}
         nodes: dict[Operation, Node] = {}
-        self.ops: list[Node] = []
+        imported: list[Node] = []
         for op in ops:
             node = nodes[op] = _import(op, views, made)
             if held is not None and op in held:
                 node.opdef, node.attrs = _known(op, held[op])
                 if isinstance(held[op], torch.Tensor):
                     node.outputs[0].dims = tuple(held[op].shape)
-            self.ops.append(node)
+            imported.append(node)
         for t in feeds:
             if id(t) not in made:                    # its op does not run
                 _import(t._op, views, made)
         for op, node in nodes.items():
-            node.inputs = [made[id(t)] for t in op._inputs]
+            node.inputs = tuple([made[id(t)] for t in op._inputs])
             if op._control_inputs:
                 node.control_inputs = [nodes[c] for c in op._control_inputs if c in nodes]
+        self._ops: list[Node] = []
+        self._live: set[Node] = set()
+        self.ops = imported
         self.fetches = [made[id(t)] for t in fetches]
         self.targets = [nodes[op] for op in targets]
         self.feeds = [made[id(t)] for t in feeds]
@@ -122,6 +153,25 @@ class StepGraph:
         self.has_control_flow = any(op.opdef.control_flow for op in ops)
         self._where = placed
         self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
+
+    @property
+    def ops(self) -> list[Node]:
+        """The nodes, in an order in which they can run."""
+        return self._ops
+
+    @ops.setter
+    def ops(self, ops: list[Node]) -> None:
+        now = set(ops)
+        for node in self._live - now:
+            for t in node.inputs:
+                t.users.remove(node)
+            node.live = False
+        for node in ops:
+            if not node.live:
+                node.live = True
+                for t in node.inputs:
+                    t.users.append(node)
+        self._ops, self._live = ops, now
 
     @property
     def places(self) -> dict[Operation, Any]:
@@ -146,12 +196,11 @@ class StepGraph:
         return a.device == b.device if self._where is None else self._where[a.origin] is self._where[b.origin]
 
     def users(self) -> dict[int, list[Node]]:
-        """The ops that take each tensor, by the tensor's id."""
-        users: dict[int, list[Node]] = {}
-        for op in self.ops:
-            for t in op.inputs:
-                users.setdefault(id(t), []).append(op)
-        return users
+        """A snapshot of the users of each value, by its id and in the order of the step, for passes that change inputs while
+        they look."""
+        place = {op: i for i, op in enumerate(self.ops)}
+        values = itertools.chain(self.feeds, *(op.outputs for op in self.ops))
+        return {id(t): sorted(t.users, key=place.__getitem__) for t in values if t.users}
 
     def kept(self) -> set[Node]:
         """The ops that were requested: a pass may not drop them."""
@@ -167,10 +216,7 @@ class StepGraph:
                 t = by[id(t)]
             by[old] = t
         for op in self.ops:
-            inputs = op.inputs
-            for i, t in enumerate(inputs):
-                if id(t) in by:
-                    inputs[i] = by[id(t)]
+            op.substitute(by)
         self.fetches = [by.get(id(t), t) for t in self.fetches]
 
     def prune(self) -> None:
@@ -197,7 +243,7 @@ class StepGraph:
         """
         opdef = get(opdef) if isinstance(opdef, str) else opdef
         node = Node(opdef, like.name, attrs, (), like.device, like.graph, like.origin)
-        node.inputs = inputs
+        node.inputs = tuple(inputs)
         node.control_inputs = list(like.control_inputs if control is None else control)
         dtypes = [t.dtype for t in like.outputs] if dtypes is None else dtypes
         node.outputs = [Value(node, i, t, d) for i, (t, d) in enumerate(zip(dtypes, dims, strict=True))]
@@ -235,6 +281,7 @@ def is_const(t: Value) -> bool:
 def verify(step: StepGraph, after: str = "") -> None:
     """Checks the invariants that passes keep; AssertionError names the pass, and the node that breaks one."""
     seen: set[Node] = set()
+    uses: dict[Value, list[Node]] = {}
 
     def require(holds: bool, what: str) -> None:
         if not holds:
@@ -251,6 +298,10 @@ def verify(step: StepGraph, after: str = "") -> None:
         require(all(t.op is op and t.value_index == i for i, t in enumerate(op.outputs)),
                 f"{op.name} returns a value of another node")
         seen.add(op)
+        for t in op.inputs:
+            uses.setdefault(t, []).append(op)
+    for t in {*step.feeds, *uses, *(t for op in step.ops for t in op.outputs)}:
+        require(collections.Counter(t.users) == collections.Counter(uses.get(t, ())), f"the users of {t.name} are not current")
     for t in step.fetches:
         require(id(t) in step.fed or t.op in seen, f"{t.name} is fetched, and its node does not run")
     for op in step.targets:

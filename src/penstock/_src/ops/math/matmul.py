@@ -191,7 +191,7 @@ def _by_rows(product, loop, begin, end):
     if not product.attrs["transpose_b"] or not loop.stays(b) or b._dims is None or None in b._dims or not b._dtype.is_floating:
         return False
     end = b._dims[0] if end is None else end
-    product._inputs[1] = loop.once("_Turned", b, {"T": b._dtype, "begin": begin, "end": end}, (b._dims[1], end - begin))
+    product.set_input(1, loop.once("_Turned", b, {"T": b._dtype, "begin": begin, "end": end}, (b._dims[1], end - begin)))
     product.attrs = {**product.attrs, "transpose_b": False}
     out = product.outputs[0]
     out._dims = (out._dims[0], end - begin)
@@ -227,7 +227,7 @@ def _split_in_loop(op, loop):
             loop.instead(user.outputs[0], part)
     if shift.any():
         bias = add._inputs[at]
-        add._inputs[at] = loop.once("AddV2", bias, {"T": bias._dtype}, bias._dims, shift)
+        add.set_input(at, loop.once("AddV2", bias, {"T": bias._dtype}, bias._dims, shift))
 
 
 @rules.loops.improve(get("SplitV"))

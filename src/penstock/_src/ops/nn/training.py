@@ -84,7 +84,7 @@ def _take_short_gradient(at: int, op: Any, f: Any) -> None:
     cast = f.only(op._inputs[at], op)
     if cast is not None and not f.on_host(op) and cast.opdef is get("Cast") and \
             cast.attrs["SrcT"] in (dtypes.bfloat16, dtypes.float16) and op.attrs["T"] == dtypes.float32:
-        op._inputs[at] = cast._inputs[0]
+        op.set_input(at, cast._inputs[0])
 
 
 def _wanting(fn: Callable, *keywords: str) -> Callable:

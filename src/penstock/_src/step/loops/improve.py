@@ -408,7 +408,8 @@ class Gradient:
         inputs[at] = a
         made = self.step.make(op.opdef, inputs, op.attrs, op, [a.dims], None, [])
         self.ahead[id(made.outputs[0])] = made
-        op.opdef, op.attrs, op.inputs = product.opdef, product.attrs, [g, made.outputs[0]]
+        op.opdef, op.attrs = product.opdef, product.attrs
+        op.set_inputs([g, made.outputs[0]])
 
     def _product(self, t: Value, user: Node) -> tuple[Value, Value, Node] | None:
         """What `t` is a product of, if only `user` takes it: a value of the loop, a saved one of the same shape; and its op."""
@@ -439,7 +440,8 @@ class Gradient:
             joined.append(made)
         self.ahead[id(joined[1].outputs[0])] = joined[1]
         product = found[0][2]                               # type: ignore[index]
-        op.opdef, op.attrs, op.counts, op.inputs = product.opdef, product.attrs, (), [j.outputs[0] for j in joined]
+        op.opdef, op.attrs, op.counts = product.opdef, product.attrs, ()
+        op.set_inputs([j.outputs[0] for j in joined])
 
     # -- the loop reads rows --------------------------------------------------------------------------------------------
     def _read_rows(self, order: list[Node]) -> None:
@@ -449,12 +451,12 @@ class Gradient:
             for i, t in enumerate(op.inputs):
                 source = self.ahead.get(id(_behind(t)))
                 if source is not None and source not in self.pushes and not _passes_on(op):
-                    op.inputs[i] = self._row(_behind(t))
+                    op.set_input(i, self._row(_behind(t)))
         gone = [pop for pop in self.pushes if id(pop.outputs[0]) in self.outer]
         for op in staying:
             for i, t in enumerate(op.inputs):
                 if self.ahead.get(id(t)) in gone:
-                    op.inputs[i] = self._row(t)
+                    op.set_input(i, self._row(t))
 
     def _is_made_ahead(self, op: Node) -> bool:
         return bool(op.outputs) and id(op.outputs[0]) in self.ahead

@@ -56,7 +56,7 @@ def take_constants(step: StepGraph) -> set[int]:
             pops.setdefault(stack, []).append(op)
         elif rules.loops.saves.get(op.opdef) == "push":
             pushes.setdefault(stack, []).append(op)
-    kept, users = step.kept(), step.users()
+    kept = step.kept()
     by: dict[int, Value] = {}
     instead: dict[Node, list[Node]] = {}             # of an op that goes: what those wait for that waited for it
     for stack, takers in pops.items():
@@ -68,7 +68,7 @@ def take_constants(step: StepGraph) -> set[int]:
             made = by[id(pop.outputs[0])] = constant(step, value, pop.outputs[0], _waits(pop, step))
             instead[pop] = [made.op]
         push = putters[0]
-        if push not in kept and not users.get(id(push.outputs[0])) and push.inputs[0].op.opdef.control_flow == "enter":
+        if push not in kept and not push.outputs[0].users and push.inputs[0].op.opdef.control_flow == "enter":
             instead[push] = [push.inputs[1].op, *push.control_inputs]
     if by:
         step.ops += [t.op for t in by.values()]
@@ -113,10 +113,10 @@ def _join(maker: Node, taker: Node, pairs: list[tuple[Node, Node]],
     for i, t in enumerate(kept):
         t.value_index = i
     maker.outputs = [*kept, whole]
-    push.inputs[1] = whole
+    push.set_input(1, whole)
     push.outputs[0].dims = pop.outputs[0].dims = dims
     taker.attrs = {**taker.attrs, "plan": taker.attrs["plan"].with_one_value(values), "N": len(taker.inputs) - len(pairs) + 1}
-    taker.inputs = [*(t for i, t in enumerate(taker.inputs) if i not in values), pop.outputs[0]]
+    taker.set_inputs([*(t for i, t in enumerate(taker.inputs) if i not in values), pop.outputs[0]])
     taker.counts = (len(taker.inputs),)
     instead.update({other: push for other, _ in others})
 

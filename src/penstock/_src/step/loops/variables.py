@@ -20,7 +20,7 @@ def narrow_loops(step: StepGraph) -> None:
     """Removes unused loop variables, and their outputs from the loop's functions."""
     for op in reversed(step.ops):
         if op.opdef in rules.inlining.loop and len(op.outputs) > 1:
-            used = {id(t) for other in step.ops for t in other.inputs} | {id(t) for t in step.fetches} | step.fed
+            used = {id(t) for t in op.outputs if t.users} | {id(t) for t in step.fetches} | step.fed
             test, body = (as_function(op.attrs[name], op.graph) for name in rules.inlining.loop[op.opdef])
             keep = _needed_variables(_Sources(test, step.placed), _Sources(body, step.placed),
                                      [i for i, t in enumerate(op.outputs) if id(t) in used])
@@ -88,7 +88,8 @@ def _narrow(op: Node, test: GraphFunction, body: GraphFunction, keep: list[int])
     shapes = op.attrs["output_shapes"]
     op.attrs = {**op.attrs, cond_name: test.of_variables(keep), body_name: body.of_variables(keep),
                 "T": [op.attrs["T"][i] for i in keep], "output_shapes": [shapes[i] for i in keep] if shapes else shapes}
-    op.inputs, op.outputs = [op.inputs[i] for i in keep], [op.outputs[i] for i in keep]
+    op.set_inputs([op.inputs[i] for i in keep])
+    op.outputs = [op.outputs[i] for i in keep]
     op.counts = (len(keep),)
     for i, t in enumerate(op.outputs):
         t.value_index = i

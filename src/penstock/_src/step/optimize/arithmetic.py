@@ -25,13 +25,10 @@ def simplify_arithmetic(step: StepGraph) -> None:
     made: list[Node] = []
     changed = False
     for op in step.ops:
-        inputs = op.inputs
         if by:
-            for i, t in enumerate(inputs):
-                if id(t) in by:
-                    inputs[i] = by[id(t)]
+            op.substitute(by)
         opdef = op.opdef
-        if inputs and not op.control_inputs and op not in kept and opdef.foldable and id(op.outputs[0]) not in step.fed:
+        if op.inputs and not op.control_inputs and op not in kept and opdef.foldable and id(op.outputs[0]) not in step.fed:
             while (opdef in rules.reshapes or opdef in rules.permutes) and _shorten(op, step, made):
                 changed = True
             same = _same_as(op, step)
@@ -81,7 +78,7 @@ def _shorten(op: Node, step: StepGraph, made: list[Node]) -> bool:
         value = _const(op.inputs[1], step)
         if value is None or value.ndim != 1 or 0 in value:
             return False
-        op.inputs[0] = before.inputs[0]
+        op.set_input(0, before.inputs[0])
         return True
     if op.opdef in rules.permutes and before.opdef is op.opdef:
         first, second = _const(before.inputs[1], step), _const(op.inputs[1], step)
@@ -89,7 +86,7 @@ def _shorten(op: Node, step: StepGraph, made: list[Node]) -> bool:
             return False
         both = constant(step, first[second], op.inputs[1], [])
         made.append(both.op)
-        op.inputs[0], op.inputs[1] = before.inputs[0], both
+        op.set_inputs([before.inputs[0], both])
         return True
     return False
 

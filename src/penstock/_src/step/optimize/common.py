@@ -16,14 +16,11 @@ def merge_common(step: StepGraph) -> None:
     by: dict[int, Value] = {}
     kept = step.kept()
     for op in step.ops:
-        inputs = op.inputs
         if by:
-            for i, t in enumerate(inputs):
-                if id(t) in by:
-                    inputs[i] = by[id(t)]
+            op.substitute(by)
         if not op.opdef.foldable or op in kept or not op.outputs:
             continue
-        key = (op.opdef, *map(id, inputs)) if inputs else _constant_key(op)
+        key = (op.opdef, *map(id, op.inputs)) if op.inputs else _constant_key(op)
         likely = known.setdefault(key, [])
         twin = next((o for o in likely if step.together(o, op) and _same(o, op)), None)
         if twin is None:

@@ -25,11 +25,9 @@ def fold_constants(step: StepGraph) -> None:
     kept = step.kept()
     ops: list[Node] = []
     for op in step.ops:
-        inputs = op.inputs
-        for i, t in enumerate(inputs):
-            if id(t) in by:
-                inputs[i] = by[id(t)]
-        if inputs and op.opdef.foldable and op not in kept and _known(op, step):
+        if by:
+            op.substitute(by)
+        if op.inputs and op.opdef.foldable and op not in kept and _known(op, step):
             for t, c in _folded(op, step):
                 by[id(t)] = c
                 ops.append(c.op)

@@ -33,7 +33,6 @@ def join_small(step: StepGraph) -> None:
     if step.placed is not None or step.has_control_flow or _EVERY_OP or \
             sum(1 for op in step.ops if op.opdef in rules.small.text) < _LEAST:
         return
-    users = step.users()
     waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
     region: list[Node] = []
     inside: set[Node] = set()
@@ -42,7 +41,7 @@ def join_small(step: StepGraph) -> None:
 
     def close() -> None:
         if region:
-            made = _joined(region, inside, users, step, by)
+            made = _joined(region, inside, step, by)
             out.extend(region if made is None else [made])
             region.clear()
             inside.clear()
@@ -76,16 +75,16 @@ def _few(dims: tuple | None) -> bool:
     return dims is not None and None not in dims and math.prod(dims) <= _LARGEST
 
 
-def _joined(region: list[Node], inside: set[Node], users: dict[int, list[Node]], step: StepGraph,
+def _joined(region: list[Node], inside: set[Node], step: StepGraph,
             by: dict[int, Value]) -> Node | None:
     """One op for those of a region, if that is less work."""
     fetched = {id(t) for t in step.fetches}
     given = list({id(t): t for op in region for t in op.inputs if t.op not in inside and not _constant(t, step)}.values())
     wanted = [t for op in region for t in op.outputs
-              if id(t) in fetched or any(u not in inside for u in users.get(id(t), ()))]
+              if id(t) in fetched or any(u not in inside for u in t.users)]
     if len(region) < _LEAST + len(given) + len(wanted) or not given:
         return None
-    writer = _Function(region, given, wanted, users, step)
+    writer = _Function(region, given, wanted, step)
     last = region[-1]
     made = step.make("_Small", given, {"N": len(given), "M": len(wanted), "T": last.outputs[0].dtype,
                                        "run": writer.function()}, last, [t.dims for t in wanted],
@@ -104,10 +103,10 @@ class _Function:
     """Writes the function of a region."""
 
     def __init__(self, region: list[Node], given: list[Value], wanted: list[Value],
-                 users: dict[int, list[Node]], step: StepGraph):
+                 step: StepGraph):
         self.region, self.given, self.wanted, self.step = region, given, wanted, step
         self.kept = {id(t) for t in wanted}
-        self.uses = {id(t): len(users.get(id(t), ())) for op in region for t in op.outputs}
+        self.uses = {id(t): len(t.users) for op in region for t in op.outputs}
         self.scope: dict[str, Any] = {"array": _array, "tensor": _tensor, "quietly": np.errstate, "add_rows": np.add.reduce}
         self.names: dict[int, str] = {}
         self.own: set[str] = set()                  # arrays without other references, which may be overwritten

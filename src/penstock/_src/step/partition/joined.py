@@ -37,7 +37,7 @@ def join(step: Any, placed: dict[Node, Device], host: Device) -> dict[Node, Devi
                 where[made] = device
                 out.append(made)
                 copy = copies[(id(t), device)] = made.outputs[0]
-            op.inputs[i] = copy
+            op.set_input(i, copy)
         out.append(op)
     step.ops = out
     return where
