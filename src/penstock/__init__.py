@@ -259,7 +259,7 @@ _attach(__name__, "v2", "", {
     "unique_with_counts": "ops.array.unique",
     "unravel_index": "ops.math.search",
     "unstack": "ops.array.concat",
-    "variable_creator_scope": "state.variables.variable",
+    "variable_creator_scope": "graph.scopes",
     "variant": "base.dtypes",
     "vectorized_map": "ops.control.vectorized",
     "where": "ops.array.select",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.execute.failure import kind
+from penstock._src.graph.failure import kind
 from penstock._src.ops.registry import OPS
 from tests.registry.load import all_samples
 from tests.registry.running import eager

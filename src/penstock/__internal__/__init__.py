@@ -5,7 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "__internal__.", {
     "CompositeTensor": "graph.composite_tensor",
     "ConcreteFunction": "eager.function",
-    "EagerTensor": "eager.tensor",
+    "EagerTensor": "graph.eager_tensor",
     "FuncGraph": "graph.func_graph",
     "Function": "eager.function",
     "SymbolicTensor": "graph.node",

@@ -9,7 +9,8 @@ import os
 CORE = (
     "base.text", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "kernels.devices.device_spec",
-    "session.session", "eager.tape", "eager.forward", "eager.function", "eager.wrap_function", "kernels.devices.device_config",
+    "session.session", "step.bodies", "eager.execute", "eager.tape", "eager.forward", "eager.function", "eager.wrap_function",
+    "kernels.devices.device_config",
     "ops.families", "state.variables", "base.tf_logging", "library.ragged", "state.module",
 )
 
@@ -17,7 +18,7 @@ CORE = (
 def load() -> None:
     """Loads the core, without garbage collection: walking over torch's many objects would take longer than the loading."""
     # What torch's libraries read when they are loaded, unless the user has chosen: threads that wait for each other spin for
-    # some milliseconds, longer than the time between two kernels of a step. execute/waiting.py limits that to idle machines.
+    # some milliseconds, longer than the time between two kernels of a step. kernels/waiting.py limits that to idle machines.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "100000")
     collects = gc.isenabled()

@@ -4,14 +4,14 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import errors
-from penstock._src.execute import waiting
 from penstock._src.execute.context import ResourceManager, StepContext
-from penstock._src.execute.failure import typed
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.trace import TracedRun
+from penstock._src.graph.failure import typed
 from penstock._src.graph.graph import Graph
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.kernels import waiting
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops import rules

@@ -10,7 +10,7 @@ import torch.utils.dlpack
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.eager.tensor import EagerTensor
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.node import Tensor
 
 

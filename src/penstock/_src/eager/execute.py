@@ -5,14 +5,15 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.eager import placement
-from penstock._src.eager.tape import record
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.execute.context import eager_context
-from penstock._src.execute.failure import kind, reason
 from penstock._src.graph import context
 from penstock._src.graph.build import ShapeContext, apply, group_inputs, output_types, resolve, structure
 from penstock._src.graph.convert import convert
-from penstock._src.graph.node import _public_attr
+from penstock._src.graph.eager_op import EagerOp
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.engine import engine
+from penstock._src.graph.failure import kind, reason
+from penstock._src.graph.tape import record
 from penstock._src.kernels.devices.device_config import settings
 from penstock._src.ops.registry import OpDef
 
@@ -21,37 +22,6 @@ def _to_tensor(value: Any, dtype: Any, arg: Any, preferred: Any) -> Any:
     if type(value) is EagerTensor and (dtype is None or value._dtype is dtype):
         return value
     return convert(value, dtype, arg.name, as_ref=arg.is_ref, preferred_dtype=preferred)
-
-
-class EagerOp:
-    """What a gradient function sees of an op that was executed: type, inputs, outputs, attributes."""
-
-    __slots__ = ("opdef", "_inputs", "outputs", "attrs", "_counts", "_extra", "name", "device", "graph",
-                 "_skip_input_indices")
-
-    def __init__(self, opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple):
-        self.opdef, self._inputs, self.outputs, self.attrs, self._counts = opdef, inputs, outputs, attrs, counts
-        self._extra: dict[str, Any] = {}
-        self.name, self.device, self.graph = opdef.name, "", None
-
-    @property
-    def type(self) -> str:
-        return self.opdef.name
-
-    @property
-    def inputs(self) -> tuple:
-        return tuple(self._inputs)
-
-    control_inputs: tuple = ()
-    node_def = None
-
-    def get_attr(self, name: str) -> Any:
-        if name not in self.attrs:
-            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
-        return _public_attr(self.opdef.attrs[name].kind, self.attrs[name], self)  # type: ignore[arg-type]
-
-    def _get_control_flow_context(self) -> None:
-        return None
 
 
 def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) -> Any:
@@ -67,8 +37,8 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         values: list = [t._value for t in inputs]
     except AttributeError:
         return _symbolically(opdef, inputs, args, given, name)
-    if placement.elsewhere is not None:
-        outputs = placement.elsewhere(opdef, inputs, attrs, counts)
+    if engine.elsewhere is not None:
+        outputs = engine.elsewhere(opdef, inputs, attrs, counts)
         if outputs is not None:
             return _recorded(opdef, inputs, outputs, attrs, counts)
     if counts:
@@ -164,3 +134,6 @@ def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple
     except Exception:
         return None
     return None
+
+
+engine.execute = execute

@@ -18,19 +18,22 @@ from typing import Any
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.tracebacks import shorten
-from penstock._src.eager import placement
 from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
 from penstock._src.eager.function_type import FunctionType
-from penstock._src.eager.tape import variable_accessed
-from penstock._src.eager.tensor import EagerTensor
+from penstock._src.eager.lift import evaluated, lifted
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.engine import engine
 from penstock._src.graph.func_graph import FuncGraph, trace
 from penstock._src.graph.functions import GraphFunction, add_to_library, function_name
 from penstock._src.graph.node import Tensor
-from penstock._src.graph.scopes import init_scope
+from penstock._src.graph.scopes import init_scope, variable_creator_scope
+from penstock._src.graph.tape import variable_accessed
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
+from penstock._src.ops.control.functional import call
+from penstock._src.ops.control.functional_control import rebuild
 from penstock._src.step.called import Bound
 
 _MOST_QUICK = 256                       # combinations of types and shapes that a function finds at once
@@ -152,14 +155,13 @@ class ConcreteFunction:
         """Calls the function with exactly the tensors that its arguments stand for."""
         for observe in OBSERVERS:
             observe(self)
-        if not context.state.tapes and placement.elsewhere is None and context.executing_eagerly():
+        if not context.state.tapes and engine.elsewhere is None and context.executing_eagerly():
             ready = self._ready
             ctx = eager_context()
             if ready is None or not ready.fits(ctx, self.captured_inputs):
                 ready = self._ready = _Ready(self, ctx)
             if ready.bound is not None and all([type(t) is EagerTensor for t in tensors]):
                 return ready.pack(ready.run(ctx, tensors))
-        from penstock._src.ops.control.functional import call
         if context.state.tapes:
             for v in self.graph.variables:
                 variable_accessed(v)
@@ -206,7 +208,6 @@ def _packing(like: Any) -> Callable[[list], Any]:
         return lambda outputs: outputs[0]
     if kind in (list, tuple) and all(type(t) is Tensor for t in like):
         return kind
-    from penstock._src.ops.control.functional_control import rebuild
     return functools.partial(rebuild, like)
 
 
@@ -418,7 +419,6 @@ class Function:
 
     def _traced_once(self, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list, named: bool,
                      creator: Callable) -> ConcreteFunction:
-        from penstock._src.state.variables.variable import variable_creator_scope
         graph = FuncGraph(self._name)
         graph.jit = graph.jit or bool(self._jit_compile)
         graph.attributes = self._attributes
@@ -438,8 +438,10 @@ class Function:
             if isinstance(creator, _Creator):
                 creator.graph = graph
 
+            from penstock._src.eager.autograph.convert import converted  # loaded by the first trace
+
             def call(*a: Any, **k: Any) -> Any:
-                with variable_creator_scope(creator), context.autograph(self._autograph):
+                with variable_creator_scope(creator), context.autograph(converted if self._autograph else None):
                     return context.traced_as(self._python_function)(*a, **k)
             trace(graph, call, call_args, call_kwargs)
         _check_unchanged(call_args, call_kwargs, own)
@@ -610,7 +612,6 @@ class _Creator:
 
     def _lifted(self, value: Tensor) -> Any:
         """The initial value, computed now (eager), or copied into the graph around."""
-        from penstock._src.graph.lift import evaluated, lifted
         with init_scope():
             eager, outer = context.executing_eagerly(), context.current_graph()
         if eager:

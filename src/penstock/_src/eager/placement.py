@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock._src.base import dtypes, errors
 from penstock._src.graph import context
+from penstock._src.graph.engine import engine
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.device_config import eager_devices, get_soft_device_placement, settings
 from penstock._src.kernels.devices.device_spec import parts_of
@@ -18,9 +19,6 @@ from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops.registry import OpDef
 from penstock._src.step.compile.adapt import loosely
 
-# What runs calls on other tasks, if this process is connected to some (models/distribute/connect.py): (op, inputs, attrs,
-# counts) to eager tensors, or None where the call is for this process.
-elsewhere: Callable[[OpDef, list, dict[str, Any], tuple], list | None] | None = None
 _HOST = (dtypes.int32, dtypes.string)
 
 
@@ -33,7 +31,7 @@ def choose(opdef: OpDef, attrs: dict[str, Any], inputs: list) -> Device:
     """The device for one call of an op."""
     devices = eager_devices()
     asked = context.state.device or ""
-    if asked and elsewhere is not None and not devices.fitting((*parts_of(asked)[:3], None, None)):
+    if asked and engine.elsewhere is not None and not devices.fitting((*parts_of(asked)[:3], None, None)):
         asked = ""                                  # of another task, where this call cannot go
     types = opdef.device_types(attrs)
     if not asked:

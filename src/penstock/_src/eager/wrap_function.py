@@ -11,13 +11,14 @@ from typing import Any
 from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.eager.function import ConcreteFunction
+from penstock._src.eager.lift import evaluated, lifted
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.func_graph import FuncGraph, trace
 from penstock._src.graph.functions import function_name
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
-from penstock._src.graph.scopes import init_scope, name_scope
+from penstock._src.graph.scopes import init_scope, name_scope, variable_creator_scope
 from penstock._src.graph.type_spec import TypeSpec
 
 
@@ -45,7 +46,6 @@ class _Variables:
         return made
 
     def _lifted(self, value: Tensor) -> Any:
-        from penstock._src.graph.lift import evaluated, lifted
         with init_scope():
             eager, outer = context.executing_eagerly(), context.current_graph()
         return evaluated(value, self.graph, []) if eager else lambda: lifted(value, outer)
@@ -145,7 +145,6 @@ def wrap_function(fn: Callable, signature: Any, name: str | None = None) -> Wrap
 
     >>> double = tf.wrap_function(lambda x: x * tf.Variable(2.), [tf.TensorSpec([], tf.float32)])
     """
-    from penstock._src.state.variables.variable import variable_creator_scope
     graph = FuncGraph("wrapped_function" if name is None else f"wrapped_function_{name}", collections={})
     variables = _Variables(graph)
     own: list[Tensor] = []

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.graph.engine import engine
 from penstock._src.kernels.devices.device_config import eager_devices
 
 
@@ -184,3 +185,6 @@ def eager_context() -> StepContext:
         _eager = StepContext(ResourceManager())
     _eager.devices = eager_devices()
     return _eager
+
+
+engine.eager_context = eager_context

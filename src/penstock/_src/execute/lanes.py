@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.execute.dataflow import Executor
-from penstock._src.execute.failure import typed
 from penstock._src.execute.rendezvous import LocalRendezvous
+from penstock._src.graph.failure import typed
 from penstock._src.step.compile.program import compile_lane, wait_for_each_other
 from penstock._src.step.ir import Node, StepGraph
 from penstock._src.step.partition.split import Partition

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import errors
-from penstock._src.execute.failure import typed
 from penstock._src.graph.build import group_inputs
+from penstock._src.graph.failure import typed
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.compile.adapt import loosely
 from penstock._src.step.compile.program import kernel_of

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from penstock._src.execute.dataflow import CONSTANT, NORMAL, Executor
-from penstock._src.execute.failure import typed
+from penstock._src.graph.failure import typed
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.ir import Node, StepGraph
 from penstock._src.step.runnable import Runnable

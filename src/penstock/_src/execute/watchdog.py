@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import waits
-from penstock._src.execute.failure import where
+from penstock._src.graph.failure import where
 from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import operation_at
 

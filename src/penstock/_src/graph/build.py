@@ -18,9 +18,11 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_dims, constant_value
 from penstock._src.graph.convert import convert
+from penstock._src.graph.engine import engine
 from penstock._src.graph.graphdef import attr_from_message, is_attr_message
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import VALID_OP_NAME, graph_from
+from penstock._src.graph.tape import record
 from penstock._src.ops.registry import OpDef, get
 from penstock._src.ops.signature import REQUIRED, Arg, Attr
 
@@ -32,8 +34,7 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
     if context.process.watch is not None and not context.state.watching:
         return _watched(opdef, args, attrs, name)
     if context.executing_eagerly():
-        from penstock._src.eager.execute import execute
-        return execute(opdef, args, attrs, name)
+        return engine.execute(opdef, args, attrs, name)
     graph = context.current_graph()
     if not graph.building_function:
         for a in args:
@@ -82,7 +83,6 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
     with _beside_references(graph, opdef, inputs) if opdef.has_ref_inputs else _NOTHING:
         op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts, infer=infer_shapes)
     if context.state.tapes:
-        from penstock._src.eager.tape import record
         record(op, op._inputs, op.outputs)
     return op
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
@@ -26,7 +26,7 @@ class _ThreadState(threading.local):
         self.device: Any = None         # eager device scope
         self.scope_name: str = ""       # eager name scope
         self.watching = False           # inside of process.watch
-        self.autograph = False          # functions that are traced are rewritten first
+        self.autograph: Any = None      # what rewrites functions before they are traced; None: they are traced as they are
         self.exporting = False          # a SavedModel is being written: distributed variables are what one copy is
         self.strategies: tuple = ()     # tf.distribute: strategies and replicas that are entered, outermost first
 
@@ -137,9 +137,9 @@ def exporting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def autograph(on: bool) -> Iterator[None]:
-    """Whether AutoGraph rewrites the functions that are traced in a block."""
-    old, state.autograph = state.autograph, on
+def autograph(rewrite: Callable[[Any], Any] | None) -> Iterator[None]:
+    """What rewrites the functions that are traced in a block (eager/autograph/convert.py); None: nothing."""
+    old, state.autograph = state.autograph, rewrite
     try:
         yield
     finally:
@@ -148,10 +148,7 @@ def autograph(on: bool) -> Iterator[None]:
 
 def traced_as(f: Any) -> Any:
     """What a function that is about to be traced is traced as: rewritten, where AutoGraph is on."""
-    if not state.autograph:
-        return f
-    from penstock._src.eager.autograph.convert import converted
-    return converted(f)
+    return f if state.autograph is None else state.autograph(f)
 
 
 @export(v1=["enable_eager_execution"])

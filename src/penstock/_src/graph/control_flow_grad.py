@@ -32,6 +32,7 @@ from penstock._src.graph.control_flow_util import (
 )
 from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.gradients import zeros_for
+from penstock._src.graph.handles import handle_dtype
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.while_context import WhileContext, add_back_edge
@@ -325,7 +326,6 @@ def zeros_outside_loop(op: Operation, t: Tensor) -> Tensor:
     pivot = get("Identity")(other)
     graph = context.current_graph()
     if t.dtype == dtypes.resource:
-        from penstock._src.ops.state.state import handle_dtype
         with graph.control_dependencies([pivot]):
             return _zeros(variable_shape(other), handle_dtype(t))
     shape = shape_of(other)

@@ -12,6 +12,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.eager_tensor import from_array
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.tensor_proto import array_of
 from penstock._src.kernels.bridge import to_numpy
@@ -178,7 +179,6 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if eager:
         if dtype is dtypes.uint64 and wanted is None and isinstance(value, (int, list, tuple)):
             raise dtypes.out_of_range(array.max(), "int64")         # graphs make uint64 of it, as TensorFlow's do
-        from penstock._src.eager.tensor import from_array
         return from_array(array, dtype)
     if isinstance(value, np.ndarray) and np.may_share_memory(array, value):
         array = array.copy()                  # the caller may write into it later

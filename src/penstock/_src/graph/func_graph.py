@@ -20,7 +20,9 @@ from penstock._src.graph import context, random_seed
 from penstock._src.graph.convert import const_op, convert
 from penstock._src.graph.gradients import is_trainable
 from penstock._src.graph.graph import DeviceScope, Graph, waited_for
+from penstock._src.graph.handles import handle_dims, handle_dtype
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.tape import record
 from penstock._src.ops.registry import get
 
 _CONSTANT_LIMIT = 128          # elements of an eager tensor that is worth writing into the graph as a constant
@@ -238,7 +240,6 @@ def _worth_writing(tensor: Any) -> bool:
 
 def _record_capture(outer: Any, inner: Tensor) -> None:
     if context.state.tapes:
-        from penstock._src.eager.tape import record
         record(None, [outer], [inner], lambda g: [g])
 
 
@@ -248,7 +249,6 @@ def copy_handle_data(source: Any, target: Any) -> None:
         return
     if hasattr(source, "_value") and not hasattr(source, "_handle_dtype") and not hasattr(source._value, "dims"):
         return                                                 # not a variable
-    from penstock._src.ops.state.state import handle_dims, handle_dtype
     dtype = handle_dtype(source)
     if dtype is not None:
         target._handle_dtype, target._handle_dims = dtype, handle_dims(source)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.engine import engine
+from penstock._src.graph.failure import typed
 from penstock._src.graph.func_graph import FuncGraph, unique_id
 from penstock._src.graph.node import Operation, Tensor
 
@@ -82,25 +84,19 @@ class GraphFunction:
             return self.unfused(ctx)
         found = self._programs.get(ctx.resources)
         if found is None:
-            from penstock._src.step.compiler import compile_step
-            from penstock._src.step.spec import body_of
-            found = self._programs[ctx.resources] = compile_step(*body_of(self, ctx))
+            found = self._programs[ctx.resources] = engine.bodies.program(self, ctx)
         return found
 
     def unfused(self, ctx: Any) -> Runnable:
         """The body as a program that only calls ATen, to be traced."""
         found = self._unfused.get(ctx.resources)
         if found is None:
-            from penstock._src.step.compiler import unfused
-            from penstock._src.step.spec import body_of
-            found = self._unfused[ctx.resources] = unfused(*body_of(self, ctx))
+            found = self._unfused[ctx.resources] = engine.bodies.unfused(self, ctx)
         return found
 
     def optimized(self, ctx: Any, in_loop: bool = False) -> Any:
         """The body as a StepGraph: what has to run, in order, after the optimizer's passes."""
-        from penstock._src.step.compiler import optimized
-        from penstock._src.step.spec import body_of
-        return optimized(*body_of(self, ctx, in_loop))
+        return engine.bodies.optimized(self, ctx, in_loop)
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
         """The program of a loop with this function as its body; None if it cannot be one."""
@@ -108,8 +104,7 @@ class GraphFunction:
             return None
         kept = self._loops.setdefault(ctx.resources, {})
         if test.name not in kept:
-            from penstock._src.step.loops.functional import write_loop
-            kept[test.name] = write_loop(test.optimized(ctx, True), self.optimized(ctx, True), ctx)
+            kept[test.name] = engine.bodies.loop(test, self, ctx)
         return kept[test.name]
 
     def run(self, ctx: Any, values: Any) -> tuple:
@@ -124,8 +119,7 @@ class GraphFunction:
     def call(self, ctx: Any, values: list) -> tuple:
         """Runs the function as its own step, for eager code (step/called.py)."""
         if self._called is None:
-            from penstock._src.step.called import CalledFunction
-            self._called = CalledFunction(self)
+            self._called = engine.bodies.called(self)
         return self._called.run(ctx, values)
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -142,7 +136,6 @@ class GraphFunction:
 
 def raise_typed(error: Exception, *programs: Runnable) -> None:
     """Raises the typed error that names the op of one of the programs which failed; returns if it has its name already."""
-    from penstock._src.execute.failure import typed
     op = next((op for op in (p.failing_op(error.__traceback__) for p in programs) if op is not None), None)
     made = typed(error, op)
     if made is not error:

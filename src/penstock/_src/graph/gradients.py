@@ -17,6 +17,7 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.control_flow_util import is_loop_exit, is_loop_switch
 from penstock._src.graph.convert import convert
+from penstock._src.graph.handles import handle_dtype
 from penstock._src.graph.indexed_slices import IndexedSlices, add_gradients, convert_to_tensor_or_indexed_slices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import GRADIENTS, get
@@ -478,7 +479,6 @@ class _Walk:
 def zeros_for(t: Tensor) -> Any:
     """Zeros shaped like a tensor; for a resource handle, like the variable behind it."""
     if t.dtype == dtypes.resource:
-        from penstock._src.ops.state.state import handle_dtype
         return get("Fill")(get("VariableShape")(t), convert(0, handle_dtype(t)))
     return get("ZerosLike")(t)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock._src.base.api import export
@@ -276,3 +276,22 @@ def reset_default_graph() -> None:
         raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, "
                              "exit the nesting and create a new graph.")
     context.process.default_graph = None
+
+
+@export(v1=["variable_creator_scope"], v2=["variable_creator_scope"])
+@contextlib.contextmanager
+def variable_creator_scope(variable_creator: Callable) -> Iterator[None]:
+    """Lets `variable_creator(next_creator, **kwargs)` make (or change) the variables created inside.
+
+    >>> def untrained(next_creator, **kwargs): return next_creator(**{**kwargs, "trainable": False})
+    >>> with tf.variable_creator_scope(untrained): v = tf.Variable(1.0)
+    """
+    stacks = context.current_graph()._stacks
+    old = stacks.variable_creators
+    mine = stacks.variable_creators = (*old, variable_creator)
+    try:
+        yield
+    finally:
+        if stacks.variable_creators is not mine:
+            raise RuntimeError("Exiting variable_creator_scope without proper nesting.")
+        stacks.variable_creators = old

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base import errors
-from penstock._src.execute import sharing
 from penstock._src.execute.context import ResourceManager, StepContext
-from penstock._src.execute.failure import typed
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.partial import PartialRun
 from penstock._src.execute.trace import Measured, TracedRun
 from penstock._src.graph import verify
+from penstock._src.graph.failure import typed
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
-from penstock._src.kernels import bridge
+from penstock._src.kernels import bridge, sharing
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
 from penstock._src.ops import rules

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base import dtypes
-from penstock._src.execute import sharing
 from penstock._src.graph.functions import GraphFunction, raise_typed
+from penstock._src.kernels import sharing
 from penstock._src.step.compiler import compile_step
 from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.spec import step_of

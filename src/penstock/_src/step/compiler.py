@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from penstock._src.execute import sharing
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.lanes import compile_lanes
 from penstock._src.graph import verify
+from penstock._src.kernels import sharing
 from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.step.compile.hoisted import Hoisted, Split, split
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program

@@ -579,7 +579,7 @@ _attach(__name__, "v1", "", {
     "unsorted_segment_sum": "ops.math.segment",
     "unstack": "ops.array.concat",
     "variable_axis_size_partitioner": "state.variables.partitioned",
-    "variable_creator_scope": "state.variables.variable",
+    "variable_creator_scope": "graph.scopes",
     "variable_op_scope": "state.variables.scope",
     "variable_scope": "state.variables.scope",
     "variables_initializer": "state.variables.collections",

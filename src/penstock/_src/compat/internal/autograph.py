@@ -24,7 +24,7 @@ class ControlStatusCtx:
         self.status, self.options = status, options
 
     def __enter__(self) -> ControlStatusCtx:
-        self._entered = context.autograph(self.status is Status.ENABLED)
+        self._entered = context.autograph(converted if self.status is Status.ENABLED else None)
         self._entered.__enter__()
         return self
 

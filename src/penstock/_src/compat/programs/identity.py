@@ -15,7 +15,7 @@ from typing import Any
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu")
 CLASSES = {                     # module of ours, class: where TensorFlow has it
     ("graph.node", "Tensor"): "framework.ops",
-    ("eager.tensor", "EagerTensor"): "framework.ops",
+    ("graph.eager_tensor", "EagerTensor"): "framework.ops",
     ("graph.sparse_tensor", "SparseTensor"): "framework.sparse_tensor",
     ("graph.indexed_slices", "IndexedSlices"): "framework.indexed_slices",
     ("library.ragged.tensor", "RaggedTensor"): "ops.ragged.ragged_tensor",

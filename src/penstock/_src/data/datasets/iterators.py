@@ -11,11 +11,11 @@ from penstock._src.data.datasets.factory import dataset_factory
 from penstock._src.data.datasets.loops import for_elements
 from penstock._src.data.datasets.optional import from_next
 from penstock._src.data.datasets.stats import with_statistics
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
 from penstock._src.graph.collections import add_to_collection
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.trackable import Trackable
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import add_calling_op

@@ -141,7 +141,7 @@ def do_not_convert(func: Callable | None = None) -> Any:
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with context.autograph(False):
+        with context.autograph(None):
             return func(*args, **kwargs)
     setattr(run, _SKIP, True)
     return run

@@ -316,7 +316,7 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 def use_threads(within_an_op: int) -> None:
     """Sets PyTorch's number of threads within one op, if one is given; it is one number for the process."""
     if within_an_op > 0 and torch.get_num_threads() != within_an_op:
-        from penstock._src.execute import sharing
+        from penstock._src.kernels import sharing
         sharing.use_threads(within_an_op)
 
 

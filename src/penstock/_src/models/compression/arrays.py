@@ -16,8 +16,8 @@ import torch
 
 from penstock._src.base import dtypes
 from penstock._src.eager.function import Function
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.compression.codec import as_codec
 

@@ -17,7 +17,7 @@ import numpy as np
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.cluster.remote import RemoteEngine
-from penstock._src.eager.tensor import EagerTensor
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library
 from penstock._src.graph.graph import Graph

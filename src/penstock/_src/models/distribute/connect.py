@@ -23,10 +23,10 @@ from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.peers import LOST, task_name
 from penstock._src.cluster.remote import SCHEME
 from penstock._src.cluster.server import Server, serving
-from penstock._src.eager import placement
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
 from penstock._src.graph.build import output_types
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.engine import engine
 from penstock._src.graph.messages import ConfigProto
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.kernels.tables import StaticTable
@@ -186,7 +186,7 @@ def connect(cluster: Any, job: str, index: int, spread: bool = False) -> Connect
     close()
     cluster = ClusterSpec(cluster.cluster_spec() if hasattr(cluster, "cluster_spec") else cluster)
     _connected = Connection(cluster, job, index, spread)
-    placement.elsewhere = _connected.run
+    engine.elsewhere = _connected.run
     return _connected
 
 
@@ -202,6 +202,6 @@ def close() -> None:
     """Ends the connection, if there is one."""
     global _connected
     if _connected is not None:
-        placement.elsewhere = None
+        engine.elsewhere = None
         connected, _connected = _connected, None
         connected.close()

@@ -5,14 +5,13 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.graph import context
-from penstock._src.graph.scopes import colocate_with
+from penstock._src.graph.scopes import colocate_with, variable_creator_scope
 from penstock._src.graph.strategies import Frame, entered
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.datasets import PlainIterator
 from penstock._src.models.distribute.extended import StrategyExtendedV1
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.strategy import StrategyV1
-from penstock._src.state.variables.variable import variable_creator_scope
 
 
 class DefaultStrategy(StrategyV1):

@@ -17,7 +17,7 @@ from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.collective.group import Limit
-from penstock._src.eager.tensor import EagerTensor
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.models.distribute.values import local_values
 
 _LOST = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.DeadlineExceededError)

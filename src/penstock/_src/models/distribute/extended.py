@@ -29,7 +29,7 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.node import Operation
-from penstock._src.graph.scopes import colocate_with, control_dependencies, device, name_scope
+from penstock._src.graph.scopes import colocate_with, control_dependencies, device, name_scope, variable_creator_scope
 from penstock._src.graph.strategies import Frame, entered
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.cross_device_ops import devices_of
@@ -56,7 +56,6 @@ from penstock._src.ops.core import group as group_ops
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.reduce_op import ReduceOp
-from penstock._src.state.variables.variable import variable_creator_scope
 
 
 @export(v2=["distribute.StrategyExtended"])

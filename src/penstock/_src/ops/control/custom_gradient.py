@@ -14,6 +14,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.gradients import is_trainable, zeros_for
 from penstock._src.graph.scopes import control_dependencies
+from penstock._src.graph.tape import Tape, record
 from penstock._src.ops.registry import get
 
 
@@ -46,8 +47,7 @@ def _takes_variables(grad_fn: Callable) -> bool:
 
 def _run(f: Callable, args: Any, kwargs: dict[str, Any]) -> tuple:
     """Calls f and notes which variables it reads: (result, gradient function, variables)."""
-    from penstock._src.eager.tape import GradientTape
-    with GradientTape() as tape:
+    with Tape() as tape:
         result, grad_fn = f(*args, **kwargs)
     given = [*args, *kwargs.values()]
     variables = [v for v in tape.watched_variables() if all(v is not g for g in given)]
@@ -77,7 +77,6 @@ def _input_gradients(grad_fn: Callable, grads: tuple, variables: list, count: in
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    from penstock._src.eager.tape import record
     result, grad_fn, variables = _run(f, args, kwargs)
     flat = [get("Identity")(convert(x)) for x in nest.flatten(result)]
     arguments = nest.flatten(args)
@@ -133,9 +132,8 @@ def recompute_grad(f: Callable) -> Callable:
         result = f(*args, **kwargs)
 
         def grad(*dresult: Any, variables: Any = None) -> Any:
-            from penstock._src.eager.tape import GradientTape
             fresh = [get("Identity")(convert(a)) for a in args]
-            with GradientTape() as tape:
+            with Tape() as tape:
                 tape.watch(fresh)
                 if variables is not None:
                     tape.watch(variables)

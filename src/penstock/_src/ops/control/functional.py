@@ -1,7 +1,7 @@
 """Ops that call functions: PartitionedCall, If, Case, While and their kin.
 
 Their kernels run the compiled program of the function (graph/functions.py), with a real Python `if` or `while` around
-it. Gradients are in graph/function_grad.py; `cond` and `while_loop` build these ops in ops/control/functional_control.py.
+it. Gradients are in ops/control/function_grad.py; `cond` and `while_loop` build these ops in ops/control/functional_control.py.
 """
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import TensorShape
-from penstock._src.graph import context, function_grad
+from penstock._src.graph import context
+from penstock._src.graph.backward import backward, differentiable_outputs, with_intermediates
 from penstock._src.graph.build import build
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_op import EagerOp
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.engine import engine
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, as_function, raise_typed
 from penstock._src.graph.node import Operation
+from penstock._src.graph.tape import record
+from penstock._src.kernels import waiting
 from penstock._src.ops import rules
 from penstock._src.ops.registry import op
 
@@ -156,7 +162,7 @@ def _symbolic_gradient_kernel(input, *, f, ctx, node):
     function = as_function(f, node.graph)
     n = len(function.inputs)
     given = input[n:]
-    back = function_grad.backward(function, function_grad.differentiable_outputs(function))
+    back = backward(function, differentiable_outputs(function))
     forward = function.with_outputs(back.intermediates())
     values = dict(zip((id(t) for t in function.inputs), input[:n], strict=True))
     values.update(zip((id(t) for t in forward.outputs), forward.run(ctx, input[:n]), strict=True))
@@ -193,13 +199,6 @@ for_op.shape(lambda start, limit, delta, input: [None] * len(input))
 symbolic_gradient.shape(lambda input, *, c: [t._dims for t in c.op._inputs[:len(c.op.outputs)]])
 
 
-# -- gradients --------------------------------------------------------------------------------------------------------
-for _op in (partitioned_call, stateful_partitioned_call):
-    _op.gradient(function_grad.call_gradient)
-for _op in (while_op, stateless_while):
-    _op.gradient(function_grad.while_gradient)
-
-
 def _called_elements(op: Any, i: int) -> Any:
     f = op.attrs["f"]
     return as_function(f).outputs[i] if isinstance(f, GraphFunction) or hasattr(f, "graph_function") else None
@@ -207,24 +206,6 @@ def _called_elements(op: Any, i: int) -> Any:
 
 for _op in (partitioned_call, stateful_partitioned_call):
     rules.lists.elements[_op] = _called_elements
-
-
-def _if_gradient(op: Any, *grads: Any) -> list:
-    def set_branches(op: Any, functions: list) -> None:
-        op.attrs["then_branch"], op.attrs["else_branch"] = functions
-    return function_grad.branch_gradient(op, [op.attrs["then_branch"], op.attrs["else_branch"]], set_branches, grads)
-
-
-def _case_gradient(op: Any, *grads: Any) -> list:
-    def set_branches(op: Any, functions: list) -> None:
-        op.attrs["branches"] = functions
-    return function_grad.branch_gradient(op, op.attrs["branches"], set_branches, grads)
-
-
-for _gradient, _ops in ((_if_gradient, (if_op, stateless_if)), (_case_gradient, (case_op, stateless_case))):
-    _gradient.takes_none = True  # type: ignore[attr-defined]
-    for _op in _ops:
-        _op.gradient(_gradient)
 
 
 # -- building calls -----------------------------------------------------------------------------------------------------
@@ -260,22 +241,16 @@ def with_handles(outputs: Any, inner: Any) -> None:
 
 def call_eagerly(function: GraphFunction, args: list) -> list:
     """Runs a function at once. On a tape, what its gradient needs comes out with the result."""
-    from penstock._src.eager import placement
-    from penstock._src.eager.execute import EagerOp
-    from penstock._src.eager.tape import record
-    from penstock._src.eager.tensor import EagerTensor
-    from penstock._src.execute import waiting
-    from penstock._src.execute.context import eager_context
     waiting.look()
     args = [a if isinstance(a, EagerTensor) else convert(a, p.dtype)
             for a, p in zip(args, function.inputs, strict=True)]
     watching = sum(1 for t in context.state.tapes if any(id(a) in t._watched for a in args))
     wanted = len(function.outputs)
     if watching:
-        function = function_grad.with_intermediates(function, min(watching, 3))
-    outputs = _elsewhere(function, args) if placement.elsewhere is not None else None
+        function = with_intermediates(function, min(watching, 3))
+    outputs = _elsewhere(function, args) if engine.elsewhere is not None else None
     if outputs is None:
-        values = function.call(eager_context(), [a._value for a in args])
+        values = function.call(engine.eager_context(), [a._value for a in args])
         outputs = [EagerTensor(v, t.dtype.base_dtype) for v, t in zip(values, function.outputs, strict=True)]
     with_handles(outputs, function.outputs)
     if watching:
@@ -286,10 +261,9 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
 
 def _elsewhere(function: GraphFunction, args: list) -> list | None:
     """What a function returns on another task; None if it is to run here."""
-    from penstock._src.eager import placement
     attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype.base_dtype for t in function.outputs]}
     definition = stateful_partitioned_call if function.stateful else partitioned_call
-    return placement.elsewhere(definition, args, attrs, (len(args),))      # type: ignore[misc]
+    return engine.elsewhere(definition, args, attrs, (len(args),))      # type: ignore[misc]
 
 
 def branch_op(selector: Any, args: list, branches: list[GraphFunction], case: bool, name: str | None = None) -> Operation:

@@ -14,6 +14,8 @@ from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.tape import Tape
 from penstock._src.kernels import bridge
 from penstock._src.ops.registry import op
 
@@ -148,7 +150,6 @@ _tapes = _Tapes()
 
 @eager_py_func.kernel
 def _eager_py_func_kernel(input, *, token, Tin, Tout):
-    from penstock._src.eager.tensor import EagerTensor
     found = _lookup(token)
     args = [EagerTensor(v, t) for v, t in zip(input, Tin, strict=True)]
     with context.enter(None):
@@ -172,10 +173,9 @@ def _listed(result: Any, types: list) -> list:
 
 
 def _taped(function: Callable, args: list) -> tuple:
-    from penstock._src.eager.tape import GradientTape
     old, context.state.tapes = context.state.tapes, ()
     try:
-        with GradientTape(persistent=True) as tape:
+        with Tape(persistent=True) as tape:
             for t in args:
                 if t.dtype.is_floating or t.dtype.is_complex:
                     tape.watch(t)

@@ -19,6 +19,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.tape import Tape
 from penstock._src.kernels import images
 from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
@@ -237,9 +238,8 @@ def _add_batch_norm_gradients(forward: OpDef, backward: OpDef) -> None:
 
     @backward.gradient
     def _backward_gradient(op, grad_x, grad_scale, grad_offset, *_unused):
-        from penstock._src.eager.tape import GradientTape
         dy, x, scale, mean, variance = op.inputs[:5]
-        with GradientTape() as tape:
+        with Tape() as tape:
             for t in (dy, x, scale):
                 tape.watch(t)
             results = _batch_norm_grad_composed(dy, x, scale, mean, variance, op.attrs)

@@ -21,11 +21,12 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
+from penstock._src.graph.handles import handle_dims
 from penstock._src.kernels import arrays, indexing
 from penstock._src.kernels.many import Many
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, op
-from penstock._src.ops.state.state import VariableResource, handle_dims
+from penstock._src.ops.state.state import VariableResource
 from penstock._src.ops.state.state_scatter import rounds
 
 _GRADIENTS = ("grad", "delta")

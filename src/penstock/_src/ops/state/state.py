@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import errors
 from penstock._src.base.static_shape import compatible, merge, show
+from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays, bridge, indexing, pointwise
@@ -323,46 +324,6 @@ resource_count_up_to.kernel(lambda resource, *, limit: _count_up_to(resource, li
 
 
 # -- resource variables -----------------------------------------------------------------------------------------------
-_THROUGH = 24        # ops that a handle is followed back through
-
-
-def _source(handle: Any) -> Any:
-    """The tensor that says what a handle refers to: of the op that made it, behind identities and control flow."""
-    for _ in range(_THROUGH):
-        if hasattr(handle, "_handle_dtype") or hasattr(handle, "_value"):
-            return handle
-        made_by = handle.op
-        if made_by.opdef is var_handle_op:
-            return handle
-        before = [t for t in made_by._inputs if t.dtype == dtypes.resource]
-        if not before:
-            return None
-        handle = before[0]
-    return None
-
-
-def handle_dims(handle: Any) -> tuple | None:
-    """The static shape of the variable behind a handle, as far as it is known."""
-    source = _source(handle)
-    if source is None:
-        return None
-    if hasattr(source, "_handle_dims"):
-        return source._handle_dims
-    if hasattr(source, "_value"):
-        return source._value.dims
-    return source.op.attrs["shape"]._dims
-
-
-def handle_dtype(handle: Any) -> Any:
-    """The dtype of the variable behind a handle, or None."""
-    source = _source(handle)
-    if source is None:
-        return None
-    if hasattr(source, "_handle_dtype"):
-        return source._handle_dtype
-    return source._value.dtype if hasattr(source, "_value") else source.op.attrs["dtype"]
-
-
 def _variable(resource: Any) -> VariableResource:
     if not isinstance(resource, VariableResource):
         raise errors.invalid(f"Trying to access a resource of type {type(resource).__name__} as a variable.")
@@ -384,6 +345,7 @@ var_handle_op = op("VarHandleOp", "-> resource: resource",
                    "container: string = '', shared_name: string = '', dtype: type, shape: shape",
                    stateful=True, per_session=True, gpu=_GPU).no_gradient()
 var_handle_op.shape(lambda: ())
+VARIABLE_HANDLES.add(var_handle_op)
 
 
 @var_handle_op.kernel

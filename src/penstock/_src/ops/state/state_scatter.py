@@ -14,11 +14,12 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import Dims, compatible, show
+from penstock._src.graph.handles import handle_dims
 from penstock._src.kernels import arrays, indexing, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef, get, internal, op
-from penstock._src.ops.state.state import VariableResource, handle_dims
+from penstock._src.ops.state.state import VariableResource
 
 _NUMERIC = "in {numeric quantized}"
 _ORDERED = "in {half bfloat16 float32 float64 int32 int64}"

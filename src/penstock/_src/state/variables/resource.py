@@ -13,13 +13,14 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.eager import placement
-from penstock._src.eager.tape import variable_accessed
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.engine import engine
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, init_scope, name_scope
+from penstock._src.graph.tape import variable_accessed
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 from penstock._src.ops.state.state import VariableResource
@@ -45,9 +46,9 @@ def _handle_graph(handle: Any) -> Iterator[None]:
 def eager_handle(name: str, dtype: Any, dims: tuple | None) -> Any:
     """A handle that owns its variable, which cannot be looked up by name."""
     made = None
-    if placement.elsewhere is not None:
+    if engine.elsewhere is not None:
         attrs = {"container": "", "shared_name": name, "dtype": dtype, "shape": TensorShape.of(dims)}
-        made = placement.elsewhere(get("VarHandleOp"), [], attrs, ())
+        made = engine.elsewhere(get("VarHandleOp"), [], attrs, ())
     handle = made[0] if made else EagerTensor(VariableResource(name, dtype, dims), dtypes.resource)
     if not made and placement.needed():
         handle._on = placement.choose(get("VarHandleOp"), {"dtype": dtype}, [])

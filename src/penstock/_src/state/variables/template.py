@@ -10,10 +10,10 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
+from penstock._src.graph.scopes import variable_creator_scope
 from penstock._src.graph.trackable import Trackable
 from penstock._src.state.variables.scope import close_subscopes, pure_variable_scope, unique_name, variable_scope
 from penstock._src.state.variables.store import AUTO_REUSE, EagerVariableStore, current_store
-from penstock._src.state.variables.variable import variable_creator_scope
 
 _FRAMES = 6        # frames of the place where a template was made that an error shows
 

@@ -5,10 +5,9 @@
 """
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
@@ -28,25 +27,6 @@ from penstock._src.state.variables.policy import VariableAggregation, VariableSy
 
 
 # -- creators ---------------------------------------------------------------------------------------------------------
-@export(v1=["variable_creator_scope"], v2=["variable_creator_scope"])
-@contextlib.contextmanager
-def variable_creator_scope(variable_creator: Callable) -> Iterator[None]:
-    """Lets `variable_creator(next_creator, **kwargs)` make (or change) the variables created inside.
-
-    >>> def untrained(next_creator, **kwargs): return next_creator(**{**kwargs, "trainable": False})
-    >>> with tf.variable_creator_scope(untrained): v = tf.Variable(1.0)
-    """
-    stacks = context.current_graph()._stacks
-    old = stacks.variable_creators
-    mine = stacks.variable_creators = (*old, variable_creator)
-    try:
-        yield
-    finally:
-        if stacks.variable_creators is not mine:
-            raise RuntimeError("Exiting variable_creator_scope without proper nesting.")
-        stacks.variable_creators = old
-
-
 def _chain(creator: Callable, following: Callable) -> Callable:
     return lambda **kwargs: creator(following, **kwargs)
 

@@ -5,7 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "__internal__.", {
     "CompositeTensor": "graph.composite_tensor",
     "ConcreteFunction": "eager.function",
-    "EagerTensor": "eager.tensor",
+    "EagerTensor": "graph.eager_tensor",
     "Function": "eager.function",
     "SymbolicTensor": "graph.node",
     "execute_fn_for_device": "compat.internal.hooks",

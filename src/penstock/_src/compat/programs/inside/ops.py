@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph.context import eager_outside_functions
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.state.variables.reference import RefVariable
 from penstock._src.state.variables.resource import BaseResourceVariable
 

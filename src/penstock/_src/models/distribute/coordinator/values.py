@@ -10,9 +10,9 @@ import numpy as np
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.waits import waited_for
-from penstock._src.eager.tensor import EagerTensor
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.models.distribute.connect import PerWorker

@@ -19,6 +19,7 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager.autograph.convert import converted
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert, is_tensor
 from penstock._src.graph.func_graph import FuncGraph
@@ -297,7 +298,7 @@ class Layer(Connected, Losing, Weighted):
         if context.executing_eagerly() or not _is_users(self):
             return self.call
         if context.state.autograph or not context.current_graph().building_function or in_keras_graph():
-            with context.autograph(True):
+            with context.autograph(converted):
                 return context.traced_as(self.call)
         return self.call
 

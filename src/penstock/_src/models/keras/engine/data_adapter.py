@@ -18,8 +18,8 @@ from penstock._src.base import dtypes, errors, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
 from penstock._src.data.datasets.dataset import DatasetV2
-from penstock._src.eager.tensor import EagerTensor, over_array
 from penstock._src.graph import context
+from penstock._src.graph.eager_tensor import EagerTensor, over_array
 from penstock._src.graph.node import Tensor
 from penstock._src.models.distribute.input_context import InputContext
 from penstock._src.models.keras.engine import standardize

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import penstock.compat.v1 as tf
-from penstock._src.execute import waiting
+from penstock._src.kernels import waiting
 
 SECOND = 1_000_000_000
 
@@ -64,7 +64,7 @@ def test_looks_are_seldom(looks):
 
 TEAM = """
 import os, time, torch
-from penstock._src.execute import waiting
+from penstock._src.kernels import waiting
 torch.randn(500, 500) @ torch.randn(500, 500)
 def count(enough):
     deadline = time.monotonic() + 30

@@ -9,121 +9,33 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import dtypes
-from penstock._src.graph import context
+from penstock._src.graph.backward import Backward, backward, dense, in_graph, no_tapes
 from penstock._src.graph.convert import convert
-from penstock._src.graph.func_graph import FuncGraph, copy_handle_data, order_side_effects
+from penstock._src.graph.eager_op import EagerOp
+from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
-from penstock._src.graph.gradients import gradients_of, is_trainable, zeros_for
+from penstock._src.graph.gradients import is_trainable, zeros_for
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.control.functional import (
+    branch_op,
+    call,
+    case_op,
+    if_op,
+    partitioned_call,
+    stateful_partitioned_call,
+    stateless_case,
+    stateless_if,
+    stateless_while,
+    while_op,
+)
+from penstock._src.ops.control.functional_control import while_v2
 from penstock._src.ops.registry import get
-
-
-class Backward:
-    """The gradient of one function for one choice of outputs that have gradients."""
-
-    def __init__(self, forward: GraphFunction, which: tuple[int, ...]):
-        self.forward, self.which = forward, which
-        graph = self.graph = FuncGraph(f"{forward.graph.name}_grad")
-        graph.outer_graph, graph.backward_of, graph.jit = forward.graph.outer_graph, forward.graph, forward.graph.jit
-        self.sources = [i for i, t in enumerate(forward.inputs) if is_trainable(t)]
-        with graph.as_default(), _no_tapes():
-            seeds = [self._seed(forward.outputs[i]) for i in which]
-            self.seeds = seeds
-            graph.inputs.extend(seeds)
-            grads = gradients_of([forward.outputs[i] for i in which], [forward.inputs[i] for i in self.sources], seeds,
-                                 src_graph=forward.graph) if which and self.sources else [None] * len(self.sources)
-            self._flatten(grads)
-            graph.control_outputs = order_side_effects(graph)
-        self.function = GraphFunction(graph)
-        for f in forward.graph._functions.values():
-            graph._functions.setdefault(f.name, f)
-
-    def _seed(self, output: Tensor) -> Tensor:
-        dtype, dims = output.dtype.base_dtype, output._dims
-        if dtype == dtypes.resource:
-            from penstock._src.ops.state.state import handle_dims, handle_dtype
-            dtype, dims = handle_dtype(output), handle_dims(output)
-        return self.graph.placeholder(dtype, dims, "gradient")
-
-    def _flatten(self, grads: list) -> None:
-        """Writes down the outputs, and which of them make up the gradient of which input."""
-        self.slots: dict[int, Any] = {}                 # input index -> output index, or three for IndexedSlices
-        outputs = self.graph.outputs
-        for i, g in zip(self.sources, grads, strict=True):
-            if g is None:
-                continue
-            parts = [g.values, g.indices, g.dense_shape] if isinstance(g, IndexedSlices) else [g]
-            if parts[-1] is None:
-                parts = [convert(g)]
-            self.slots[i] = tuple(range(len(outputs), len(outputs) + len(parts)))
-            outputs.extend(self.graph.capture(p) for p in parts)
-
-    @property
-    def needs(self) -> list:
-        """The outer tensors that the backward function takes after the seeds; most are of the forward graph."""
-        return self.graph.external_captures
-
-    def intermediates(self) -> list[Tensor]:
-        """Tensors of the forward graph that are needed and are neither its inputs nor its outputs."""
-        known = {id(t) for t in (*self.forward.inputs, *self.forward.outputs)}
-        return [t for t in self.needs if _in_graph(t, self.forward.graph) and id(t) not in known]
-
-    def gradients(self, flat: list, count: int) -> list:
-        """The gradients of the `count` inputs, from the outputs of a call of the backward function."""
-        out: list = [None] * count
-        for i, slots in self.slots.items():
-            parts = [flat[s] for s in slots]
-            out[i] = parts[0] if len(parts) == 1 else IndexedSlices(*parts)
-        return out
-
-
-def _in_graph(t: Any, graph: Any) -> bool:
-    return not hasattr(t, "_value") and t.graph is graph
-
-
-class _no_tapes:
-    """While a backward graph is built, nothing is recorded: its calls are."""
-
-    def __enter__(self) -> None:
-        self._old, context.state.tapes = context.state.tapes, ()
-
-    def __exit__(self, *exc: Any) -> None:
-        context.state.tapes = self._old
-
-
-def backward(forward: GraphFunction, which: tuple[int, ...]) -> Backward:
-    """The gradient of a function, kept with it."""
-    found = forward._backward.get(which)
-    if found is None:
-        found = forward._backward[which] = Backward(forward, which)
-    return found
-
-
-def differentiable_outputs(function: GraphFunction) -> tuple[int, ...]:
-    """The indices of outputs that can have gradients."""
-    return tuple(i for i, t in enumerate(function.outputs) if is_trainable(t))
-
-
-def with_intermediates(function: GraphFunction, order: int = 1) -> GraphFunction:
-    """The function with what its gradient (of some order) needs as further outputs."""
-    for _ in range(order):
-        more = backward(function, differentiable_outputs(function)).intermediates()
-        if not more:
-            break
-        function = function.with_outputs(more)
-    return function
-
-
-def dense(grad: Any) -> Any:
-    """A gradient as one tensor."""
-    return convert(grad) if isinstance(grad, IndexedSlices) else grad
 
 
 # -- calls --------------------------------------------------------------------------------------------------------
 def call_gradient(op: Any, *grads: Any) -> list:
     """The gradient of a PartitionedCall: a call of the backward function."""
-    from penstock._src.ops.control.functional import call
     forward = as_function(op.attrs["f"], op.graph)
     which = _given(op, grads)
     if not which:
@@ -161,8 +73,6 @@ def _recomputed(op: Any, forward: GraphFunction, back: Backward) -> Any:
     missing = back.intermediates()
     if not missing:
         return op
-    from penstock._src.eager.execute import EagerOp
-    from penstock._src.ops.control.functional import call
     outputs = call(forward.with_outputs(missing), list(op.inputs))
     return EagerOp(op.opdef, op._inputs, outputs, op.attrs, op._counts)
 
@@ -179,7 +89,7 @@ class _Resolver:
             self.known[id(inner)] = t
 
     def __call__(self, t: Any) -> Any:
-        if not _in_graph(t, self.graph):
+        if not in_graph(t, self.graph):
             return t
         return self.known[id(t)]
 
@@ -187,7 +97,6 @@ class _Resolver:
 # -- branches -------------------------------------------------------------------------------------------------------
 def branch_gradient(op: Operation, branches: list, set_branches: Any, grads: tuple) -> list:
     """The gradient of If and Case: the same choice over the backward functions of the branches."""
-    from penstock._src.ops.control.functional import branch_op
     functions = [as_function(b, op.graph) for b in branches]
     which = _given(op, grads)
     if not which:
@@ -211,7 +120,7 @@ def _extend_branches(op: Operation, functions: list[GraphFunction], missing: lis
     new = []
     for i, f in enumerate(functions):
         more: list[Tensor] = []
-        with f.graph.as_default(), f.graph.control_dependencies(None), _no_tapes():
+        with f.graph.as_default(), f.graph.control_dependencies(None), no_tapes():
             for j, tensors in enumerate(missing):
                 more.extend(tensors if i == j else [stand_in(t) for t in tensors])
         new.append(f.with_outputs(more))
@@ -242,7 +151,7 @@ class _Matched:
     def _outputs(self, b: Backward) -> list[Tensor]:
         out: list[Tensor] = []
         flat = b.graph.outputs
-        with b.graph.as_default(), _no_tapes():
+        with b.graph.as_default(), no_tapes():
             for i, n in self.layout.items():
                 slots = b.slots.get(i)
                 if slots is None:
@@ -282,14 +191,12 @@ def zeros_like(t: Tensor) -> Tensor:
 # -- loops ------------------------------------------------------------------------------------------------------------
 def while_gradient(op: Operation, *grads: Any) -> list:
     """The gradient of a loop: a loop that runs the backward function of the body as often, last iteration first."""
-    from penstock._src.ops.control.functional import call
-    from penstock._src.ops.control.functional_control import while_v2
     body = as_function(op.attrs["body"], op.graph)
     carried = _carried(body, _given(op, grads))
     if not carried:
         return [None] * len(op.inputs)
     back = backward(body, carried)
-    saved = _save(op, [t for t in back.needs if _in_graph(t, body.graph) and not _invariant(body, t)])
+    saved = _save(op, [t for t in back.needs if in_graph(t, body.graph) and not _invariant(body, t)])
     invariant = {id(p): t for p, t in zip(body.inputs, op.inputs, strict=False)}
     order = [t for t in back.needs if id(t) in saved]
     start = [zeros_like(op.outputs[i]) if i >= len(grads) or grads[i] is None else dense(grads[i]) for i in carried]
@@ -302,7 +209,7 @@ def while_gradient(op: Operation, *grads: Any) -> list:
             copy_handle_data(t, value)
             lists.append(handle)
             values[id(t)] = value
-        needs = [values[id(t)] if id(t) in values else invariant[id(t)] if _in_graph(t, body.graph) else t
+        needs = [values[id(t)] if id(t) in values else invariant[id(t)] if in_graph(t, body.graph) else t
                  for t in back.needs]
         got = back.gradients(call(back.function, [*state[:len(carried)], *needs]), len(body.inputs))
         new = [zeros_like(g) if got[i] is None else dense(got[i])
@@ -367,10 +274,10 @@ def _save(op: Operation, tensors: list[Tensor]) -> dict[int, int]:
 def _add_lists(op: Operation, tensors: list[Tensor]) -> None:
     graph = op.graph
     cond, body = as_function(op.attrs["cond"], graph), as_function(op.attrs["body"], graph)
-    with graph.as_default(), graph.control_dependencies(None), _no_tapes():
+    with graph.as_default(), graph.control_dependencies(None), no_tapes():
         lists = [get("EmptyTensorList")(element_shape(t), convert(-1, dtypes.int32), element_dtype=t.dtype.base_dtype)
                  for t in tensors]
-    with body.graph.as_default(), body.graph.control_dependencies(None), _no_tapes():
+    with body.graph.as_default(), body.graph.control_dependencies(None), no_tapes():
         inside = [body.graph.placeholder(dtypes.variant, (), "accumulator") for _ in tensors]
         pushed = [get("TensorListPushBack")(p, t) for p, t in zip(inside, tensors, strict=True)]
     unused = [cond.graph.placeholder(dtypes.variant, (), "accumulator") for _ in tensors]
@@ -382,3 +289,28 @@ def _add_lists(op: Operation, tensors: list[Tensor]) -> None:
         op._add_input(t)
     op._counts = (len(op._inputs),)
     append_outputs(op, lists, "T")
+
+
+# -- registration ---------------------------------------------------------------------------------------------------
+for _op in (partitioned_call, stateful_partitioned_call):
+    _op.gradient(call_gradient)
+for _op in (while_op, stateless_while):
+    _op.gradient(while_gradient)
+
+
+def _if_gradient(op: Any, *grads: Any) -> list:
+    def set_branches(op: Any, functions: list) -> None:
+        op.attrs["then_branch"], op.attrs["else_branch"] = functions
+    return branch_gradient(op, [op.attrs["then_branch"], op.attrs["else_branch"]], set_branches, grads)
+
+
+def _case_gradient(op: Any, *grads: Any) -> list:
+    def set_branches(op: Any, functions: list) -> None:
+        op.attrs["branches"] = functions
+    return branch_gradient(op, op.attrs["branches"], set_branches, grads)
+
+
+for _gradient, _ops in ((_if_gradient, (if_op, stateless_if)), (_case_gradient, (case_op, stateless_case))):
+    _gradient.takes_none = True  # type: ignore[attr-defined]
+    for _op in _ops:
+        _op.gradient(_gradient)

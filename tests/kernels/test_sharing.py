@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import penstock.compat.v1 as tf
-from penstock._src.execute import sharing
+from penstock._src.kernels import sharing
 from tests.checks import eventually
 
 

@@ -3,9 +3,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.execute.context import eager_context
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.prune import needed
+from penstock._src.step.compiler import compile_step
+from penstock._src.step.optimize.options import NONE
+from penstock._src.step.spec import StepEnv, StepSpec
 
 
 class UnliftableError(Exception):
@@ -14,17 +19,12 @@ class UnliftableError(Exception):
 
 def evaluated(value: Tensor, graph: FuncGraph, tensors: list) -> Any:
     """The value of a tensor of a function graph, as an eager tensor; arguments have the values of this call."""
-    from penstock._src.eager.tensor import EagerTensor
-    from penstock._src.execute.context import eager_context
     known = {id(inner): outer for outer, inner in graph.captures}
     known.update((id(p), t) for p, t in zip(graph.inputs, tensors, strict=False))
     inputs = [t for t in _placeholders(value) if id(t) in known]
     for t in inputs:
         if not hasattr(known[id(t)], "_value"):
             raise _unliftable(value, t)
-    from penstock._src.step.compiler import compile_step
-    from penstock._src.step.optimize.options import NONE
-    from penstock._src.step.spec import StepEnv, StepSpec
     ctx, ops = eager_context(), needed([value], [], {id(t) for t in inputs})
     run = compile_step(StepSpec(ops, [value], [], inputs), StepEnv(ctx, NONE)).run      # once: passes would not pay
     out, = run(ctx, *(known[id(t)]._value for t in inputs))

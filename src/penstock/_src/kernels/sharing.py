@@ -23,7 +23,7 @@ import threading
 
 import torch
 
-from penstock._src.execute import waiting
+from penstock._src.kernels import waiting
 
 _A_WHILE = 64                # steps
 _PATIENCE = 0.005            # seconds to queue

@@ -1,0 +1,46 @@
+"""Handles of variables: the dtype and the shape of what a handle refers to."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base import dtypes
+
+VARIABLE_HANDLES: set[Any] = set()      # the ops that make them, which have attributes `dtype` and `shape`
+_THROUGH = 24        # ops that a handle is followed back through
+
+
+def _source(handle: Any) -> Any:
+    """The tensor that says what a handle refers to: of the op that made it, behind identities and control flow."""
+    for _ in range(_THROUGH):
+        if hasattr(handle, "_handle_dtype") or hasattr(handle, "_value"):
+            return handle
+        made_by = handle.op
+        if made_by.opdef in VARIABLE_HANDLES:
+            return handle
+        before = [t for t in made_by._inputs if t.dtype == dtypes.resource]
+        if not before:
+            return None
+        handle = before[0]
+    return None
+
+
+def handle_dims(handle: Any) -> tuple | None:
+    """The static shape of the variable behind a handle, as far as it is known."""
+    source = _source(handle)
+    if source is None:
+        return None
+    if hasattr(source, "_handle_dims"):
+        return source._handle_dims
+    if hasattr(source, "_value"):
+        return source._value.dims
+    return source.op.attrs["shape"]._dims
+
+
+def handle_dtype(handle: Any) -> Any:
+    """The dtype of the variable behind a handle, or None."""
+    source = _source(handle)
+    if source is None:
+        return None
+    if hasattr(source, "_handle_dtype"):
+        return source._handle_dtype
+    return source._value.dtype if hasattr(source, "_value") else source.op.attrs["dtype"]
