@@ -15,7 +15,8 @@ _NAMES = "abs add addcdiv addcmul copy_ div exp lerp mul neg pow rsqrt sign sqrt
 _LISTED: dict[str, Callable] = {
     form: getattr(torch, f"_foreach_{form}") for name in _NAMES for form in {name, f"{name.rstrip('_')}_"}
     if hasattr(torch, f"_foreach_{form}")}
-_NO_TENSOR = ("sub", "sub_", "pow", "pow_", "lerp", "lerp_")      # whose kernels take numbers or lists, but no single tensor
+_BY_TENSOR = {                    # those that take one tensor for all; torch._foreach_add would read it on the host
+    form: getattr(torch.ops.aten, f"_foreach_{form}").Tensor for form in ("add", "add_", "div", "div_", "mul", "mul_")}
 
 
 class Many:
@@ -73,8 +74,8 @@ def _called(name: str, self: Many, *args: Any, **kwargs: Any) -> Many:
     in_place = name.endswith("_")
     if name.rstrip("_") == "addcmul" and not isinstance(args[1], Many):
         return _called("add_" if in_place else "add", self, args[0] * args[1], alpha=kwargs.get("value", 1))
-    listed = _LISTED.get(name)
-    if listed is None or name in _NO_TENSOR and any(isinstance(a, torch.Tensor) for a in args):
+    listed = (_BY_TENSOR if any(isinstance(a, torch.Tensor) for a in args) else _LISTED).get(name)
+    if listed is None:
         out = [getattr(t, name)(*[_at(a, i) for a in args], **kwargs) for i, t in enumerate(self.of)]
     else:
         out = listed(self.of, *[a.of if isinstance(a, Many) else a for a in args], **kwargs)

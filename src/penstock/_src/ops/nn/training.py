@@ -30,6 +30,7 @@ from penstock._src.ops.state.state import VariableResource
 from penstock._src.ops.state.state_scatter import rounds
 
 _GRADIENTS = ("grad", "delta")
+_LARGE = 1 << 20             # elements of a variable that is updated by itself
 
 
 def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
@@ -133,13 +134,19 @@ def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> 
         with contextlib.ExitStack() as stack:
             for _, lock in sorted(locks.items(), key=lambda item: item[0]):     # in one order, so that no two steps block
                 stack.enter_context(lock)
-            tensors = [[h.writable() for h in several] for several in held]
-            given[grad_at] = [_laid_out_as(t, g) for t, g in zip(tensors[0], given[grad_at], strict=True)]
-            parts = [slice(None)] if len(locks) == len(held[0]) else [slice(i, i + 1) for i in range(len(held[0]))]
-            for part in parts:                                  # one variable twice: one after the other
-                rule(*[Many(t[part]) for t in tensors], *[Many(v[part]) if i == grad_at else v for i, v in enumerate(given)],
-                     **chosen)
+            for part in _parts(held[0]):
+                tensors = [[several[i].writable() for i in part] for several in held]
+                grads = [_laid_out_as(t, given[grad_at][i]) for t, i in zip(tensors[0], part, strict=True)]
+                rule(*map(Many, tensors), *[Many(grads) if i == grad_at else v for i, v in enumerate(given)], **chosen)
     return _wanting(run, *options)
+
+
+def _parts(variables: Any) -> list[list[int]]:
+    """Which variables are updated together: small ones, each once. One that is large has kernels that fill a GPU."""
+    once = len({id(v) for v in variables}) == len(variables)
+    small = [i for i, v in enumerate(variables) if v.value.numel() <= _LARGE] if once else []
+    rest = [[i] for i in range(len(variables)) if i not in set(small)]
+    return [small, *rest] if small else rest
 
 
 def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,

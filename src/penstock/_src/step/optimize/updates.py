@@ -1,17 +1,14 @@
-"""Updates of many small variables by one optimizer become one op.
+"""Updates of many variables by one optimizer become one op.
 
 A GPU needs longer to launch the kernels of a small update than to run them, and a network has hundreds of variables. Ops whose
 declaration names an op over lists (`several`) are joined if they share their other inputs, and none waits for another.
 """
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
-
-_LARGE = 1 << 20             # elements of a variable whose own kernels fill a GPU
 
 
 def join_updates(step: StepGraph) -> None:
@@ -20,7 +17,7 @@ def join_updates(step: StepGraph) -> None:
     if len(found) < 2 or step.has_control_flow:
         return
     taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
-    found = [op for op in found if _is_small(op) and not any(id(t) in taken for t in op.outputs)]
+    found = [op for op in found if not any(id(t) in taken for t in op.outputs)]
     late = _behind(step, set(found))
     groups: dict[Any, list[Node]] = {}
     for op in found:
@@ -30,13 +27,6 @@ def join_updates(step: StepGraph) -> None:
               for op in members}
     if joined:
         _put(step, joined)
-
-
-def _is_small(op: Node) -> bool:
-    """Whether an update is of a variable that is known to be small."""
-    dims = [op.inputs[i].dims for i in rules.updates.several[op.opdef][1]]
-    sizes = [math.prod(d) for d in dims if d is not None and None not in d and d]
-    return bool(sizes) and max(sizes) <= _LARGE
 
 
 def _behind(step: StepGraph, updates: set[Node]) -> set[Node]:
