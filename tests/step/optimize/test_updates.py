@@ -33,7 +33,7 @@ OPTIMIZERS = {
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-    monkeypatch.setattr("penstock._src.session.session.local_devices", lambda config=None: [Cpu(0, 0, 1), FakeGpu(0, 0, 1)])
+    monkeypatch.setattr("penstock._src.session.local.local_devices", lambda config=None: [Cpu(0, 0, 1), FakeGpu(0, 0, 1)])
     monkeypatch.setenv("PENSTOCK_TIER", "1")
     context.process.v2_control_flow = False
 
