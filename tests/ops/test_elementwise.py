@@ -111,3 +111,17 @@ def test_derivative_of_igamma_by_its_parameter():
     slope = (tf2.math.igamma(a + step, x).numpy() - tf2.math.igamma(a - step, x).numpy()) / (2 * step)
     np.testing.assert_allclose(tf2.raw_ops.IgammaGradA(a=a, x=x).numpy(), slope, rtol=1e-5, atol=1e-9)
     assert np.isnan(tf2.raw_ops.IgammaGradA(a=np.float64(-1), x=np.float64(1)).numpy())
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "log1p", "tanh"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_long_arrays_as_short_ones(name, compiled):
+    """Long arrays of float32 go through a kernel of our own: the same numbers, and the same NaNs and infinities."""
+    x = np.concatenate([np.linspace(-20, 20, 5000), 10.0 ** np.linspace(-30, 30, 5000),
+                        [np.nan, np.inf, -np.inf, 0, -0.0, -1]]).astype("f")
+    f = getattr(tf.math, name)
+    function = tf.function(lambda t: f(t + 0.0)) if compiled else f       # `t + 0` may be overwritten
+    found = function(tf.constant(x)).numpy()
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x.astype("d")).astype("f")
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-37)

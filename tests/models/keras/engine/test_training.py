@@ -290,3 +290,21 @@ def test_generators_that_go_on_need_a_number_of_steps():
                        (lambda: model.evaluate_generator(rows()), "steps"), (lambda: model.predict_generator(rows()), "steps")):
         with pytest.raises(ValueError, match=f"`{name}=None` is only valid"):
             call()
+
+
+@pytest.mark.parametrize("kind", ["arrays", "dataset"])
+def test_inputs_alone_reach_train_step_as_a_tensor(kind):
+    seen = []
+
+    class Model(tf.keras.Model):
+        def train_step(self, data):
+            seen.append(data)
+            return {"loss": tf.reduce_mean(data)}
+
+    x = np.ones([8, 3], "f")
+    m = Model()
+    m.compile("sgd")
+    m.fit(x if kind == "arrays" else tf.data.Dataset.from_tensor_slices(x).batch(4), batch_size=4 if kind == "arrays" else None,
+          verbose=0)
+    assert all(isinstance(data, tf.Tensor) for data in seen)
+    assert isinstance(tf.keras.utils.pack_x_y_sample_weight(x), np.ndarray)

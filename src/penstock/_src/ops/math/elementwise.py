@@ -16,6 +16,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels.pointwise import by_instruction
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import conj
@@ -91,18 +92,22 @@ def abs(x: Any, name: str | None = None) -> Tensor:
 
 
 # -- exponentials -----------------------------------------------------------------------------------------------------
-exp = unary("Exp", torch.exp, "floating", "math.exp exp", doc="e to the power x.")
+exp = unary("Exp", by_instruction("EXP", torch.exp), "floating", "math.exp exp", doc="e to the power x.")
 expm1 = unary("Expm1", torch.expm1, "floating", "math.expm1", "expm1", doc="exp(x) - 1, exact for small x.")
-log = unary("Log", torch.log, "floating", "math.log", "log", doc="The natural logarithm of x.")
-log1p = unary("Log1p", torch.log1p, "floating", "math.log1p", "log1p", doc="log(1 + x), exact for small x.")
+log = unary("Log", by_instruction("LOG", torch.log), "floating", "math.log", "log", doc="The natural logarithm of x.")
+log1p = unary("Log1p", by_instruction("LOG1P", torch.log1p), "floating", "math.log1p", "log1p",
+              doc="log(1 + x), exact for small x.")
 sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
-tanh = unary("Tanh", torch.tanh, "floating", "math.tanh nn.tanh tanh", doc="The hyperbolic tangent of x.")
+tanh = unary("Tanh", by_instruction("TANH", torch.tanh), "floating", "math.tanh nn.tanh tanh",
+             doc="The hyperbolic tangent of x.")
 rules.pointwise.instruction.update({neg: "NEG", square: "SQUARE", sigmoid: "SIGMOID", tanh: "TANH"})
 rules.pointwise.instruction.update({exp: "EXP", log: "LOG", log1p: "LOG1P", abs_op: "ABS"})
 rules.pointwise.instruction.update({sqrt: "SQRT", rsqrt: "RSQRT", inv: "RECIPROCAL", reciprocal: "RECIPROCAL"})
 
-for _op, _over in ((exp, torch.exp_), (expm1, torch.expm1_), (log, torch.log_), (log1p, torch.log1p_),
-                   (sigmoid, torch.sigmoid_), (tanh, torch.tanh_)):
+for _op, _over in ((exp, by_instruction("EXP", torch.exp_, in_place=True)), (expm1, torch.expm1_),
+                   (log, by_instruction("LOG", torch.log_, in_place=True)),
+                   (log1p, by_instruction("LOG1P", torch.log1p_, in_place=True)), (sigmoid, torch.sigmoid_),
+                   (tanh, by_instruction("TANH", torch.tanh_, in_place=True))):
     rules.program.overwrites(_op, 0, _over)
 
 exp.gradient(lambda op, grad: grad * conj(op.outputs[0]))

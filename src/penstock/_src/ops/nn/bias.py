@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors, tracing
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
@@ -72,7 +72,12 @@ def _bias_add_fuse(op, f):
     if op._inputs[0]._dims is None or _channel_axis(len(op._inputs[0]._dims), op.attrs["data_format"]) \
             != len(op._inputs[0]._dims) - 1:
         return None
-    return matmul.fuse_bias(op, f, *op._inputs) or conv.fuse_bias(op, f, *op._inputs)
+    made = matmul.fuse_bias(op, f, *op._inputs) or conv.fuse_bias(op, f, *op._inputs)
+    row = op._inputs[1]._dims
+    if made is None and row and None not in row and row == op._inputs[0]._dims[-1:] and f.on_host(op) and \
+            op.attrs["T"] is dtypes.float32:
+        return f.make("AddV2", op._inputs, {"T": op.attrs["T"]}, op)      # it may be joined with what follows
+    return made
 
 
 bias_add_v1.shape(lambda value, bias: _bias_add_shape(value, bias, data_format="NHWC"))

@@ -183,8 +183,11 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
                 given[i] = _number(args[count + i], inputs[i])
             given[grad_at] = grad
             first = held[0]
-            if type(first) is not VariableResource or first.value is None or first.value.shape != grad.shape or count > 1:
-                _check(states, list(held), grad, None)
+            shape = grad.shape
+            for h in held:
+                if type(h) is not VariableResource or h.value is None or h.value.shape != shape:
+                    _check(states, list(held), grad, None)
+                    break
             with first.lock:
                 tensors = [h.writable() for h in held]
                 if count > 1:
@@ -450,7 +453,7 @@ def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
 
 def _ratio(a: Any, b: Any) -> Any:
     """a / b; infinite or not a number where b is zero, as for tensors."""
-    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor) or b:
         return a / b
     with np.errstate(all="ignore"):
         return np.divide(a, b).item()

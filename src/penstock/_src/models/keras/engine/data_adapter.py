@@ -63,10 +63,10 @@ def unpack_x_y_sample_weight(data: Any) -> tuple:
 
 
 @export("keras.utils.pack_x_y_sample_weight")
-def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
-    """What a `train_step` gets."""
-    if y is None:
-        return (x,) if sample_weight is None else (x, y, sample_weight)
+def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """What a `train_step` gets: the inputs alone are no tuple, unless they are several."""
+    if y is None and sample_weight is None:
+        return (x,) if isinstance(x, (list, tuple)) else x
     return (x, y) if sample_weight is None else (x, y, sample_weight)
 
 
