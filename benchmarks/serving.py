@@ -33,9 +33,11 @@ def make(name: str, folder: str) -> None:
     import tensorflow as tf
     if name == "resnet50":
         model = tf.keras.applications.ResNet50(weights=None)
-        function = tf.function(lambda x: {"y": model(x, training=False)},
-                               input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, "x")])
-        tf.saved_model.save(model, folder, {"serving_default": function})
+        archive = tf.keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("serving_default", lambda x: {"y": model(x, training=False)},
+                             input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, "x")])
+        archive.write_out(folder, verbose=False)
         return
 
     class Bert(tf.Module):

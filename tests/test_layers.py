@@ -79,7 +79,7 @@ MAY_IMPORT = {
     "compat.contrib": LIBRARY | {"data.datasets", "eager", "library", "models", "session", "state", "training"},
     "compat.internal": LIBRARY | {"eager", "library", "compat.programs", "models", "state", "training"},
     "compat.programs": LIBRARY | {"compat.contrib", "data", "eager", "kernels.devices", "models", "state"},
-    "serving": CORE | PUBLIC | {"session", "state.saved_model"},
+    "serving": CORE | PUBLIC | {"session", "state.saved_model", "models.distribute"},
     "tools": {"base", "io", "cluster", "compat.programs", "penstock", "serving"},
     "startup": set(),
     "step": set(), "state": set(), "training": set(), "library": set(), "models": set(), "data": set(), "compat": set(),
@@ -99,7 +99,7 @@ LATE = {
     "compat.programs": 4, "data.datasets": 11, "data.pipelines": 1, "eager": 1, "eager.autograph": 2, "execute": 1,
     "graph": 20, "io": 3, "kernels": 1, "library.ragged": 27, "library.testing": 2, "models.distribute": 1,
     "models.feature_column": 2, "models.keras": 24, "ops": 22, "state.checkpoint": 1, "state.saved_model": 3,
-    "state.variables": 9, "step.compile": 2, "tools": 14, "training.train": 2,
+    "state.variables": 9, "step.compile": 2, "tools": 15, "training.train": 2,
 }
 
 

@@ -14,6 +14,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.tensor_proto import make_ndarray, make_tensor_proto
 from penstock._src.io import paths
+from penstock._src.ops.registry import get
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.graph_pb2 import GraphDef
@@ -175,6 +176,7 @@ def convert_variables_to_constants(sess: Any, input_graph_def: GraphDef, output_
     for node in graph_def.node:
         if node.name in values:
             out.node.append(_constant(node.name, types[node.name], values[node.name]))
+            out.node[-1].input.extend(i for i in node.input if i.startswith("^"))          # inside of a loop, its frame
         else:
             out.node.extend(_without_handle(node, carried, types))
     _log.info("Froze %d variables.", len(values))
@@ -186,12 +188,13 @@ def _reader(graph: Any, node: NodeDef) -> Any:
     if node.op in _REF_VARIABLES:
         return graph.get_tensor_by_name(node.name + ":0")
     handle = graph.get_tensor_by_name(node.name + ":0")
-    usual = node.name + "/Read/ReadVariableOp"
-    readers = [op for op in handle.consumers() if op.type == "ReadVariableOp"]
-    readers.sort(key=lambda op: (op.name != usual, op._get_control_flow_context() is not None))
-    if not readers:
-        raise ValueError(f"Variable '{node.name}' is read nowhere in the session's graph.")
-    return readers[0].outputs[0]
+    for op in handle.consumers():
+        if op.type == "ReadVariableOp" and op._get_control_flow_context() is None:
+            return op.outputs[0]
+    with graph.as_default():                         # it is read in loops only, or by functions
+        attrs = handle.op.attrs
+        outside = get("VarHandleOp")(**{**attrs, "shared_name": attrs["shared_name"] or node.name})
+        return get("ReadVariableOp")(outside, dtype=attrs["dtype"])
 
 
 def _carried(graph_def: GraphDef) -> dict[str, str]:

@@ -43,7 +43,7 @@ def _found(path: str, tags: tuple[str, ...], restricted: bool) -> Servable:
     if keras:
         return _keras_file(paths.join(path, keras[0]))
     if frozen:
-        return _frozen_graph(paths.join(path, frozen[0]))
+        return frozen_graph(paths.join(path, frozen[0]))
     raise errors.NotFoundError(None, None, "Could not find SavedModel .pb or .pbtxt, a Keras file or a frozen graph at "
                                            f"supplied export directory path: {path}")
 
@@ -63,8 +63,7 @@ def _keras_file(path: str) -> Servable:
     """A Keras file is saved as a SavedModel once, which gives it signatures."""
     folder = tempfile.mkdtemp(prefix="penstock-serve-")
     try:
-        model = tf.keras.models.load_model(path, compile=False)
-        tf.saved_model.save(model, folder)
+        keras_to_saved_model(path, folder)
         found = _saved_model(folder, ("serve",), False)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -72,7 +71,12 @@ def _keras_file(path: str) -> Servable:
     return Servable(found._session, found.signatures, found.tags, functools.partial(shutil.rmtree, folder, ignore_errors=True))
 
 
-def _frozen_graph(path: str) -> Servable:
+def keras_to_saved_model(path: str, folder: str) -> None:
+    """Writes the model in a Keras file as a SavedModel."""
+    tf.saved_model.save(tf.keras.models.load_model(path, compile=False), folder)
+
+
+def frozen_graph(path: str) -> Servable:
     """A GraphDef without variables: its placeholders are the inputs, and ops that no other op consumes the outputs."""
     try:
         graph_def = GraphDef.FromString(paths.read_bytes(path))

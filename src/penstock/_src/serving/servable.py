@@ -10,6 +10,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import as_shape
 from penstock._src.graph.messages import DecodeError
 from penstock._src.graph.tensor_proto import decode
+from penstock._src.state.saved_model.model_builder import SavedModelBuilder
 
 PREDICT, CLASSIFY, REGRESS = (f"tensorflow/serving/{kind}" for kind in ("predict", "classify", "regress"))
 DEFAULT_SIGNATURE = "serving_default"
@@ -46,6 +47,13 @@ class Servable:
                                           {i.name: None for i in signature.inputs.values()})
                 except (ValueError, TypeError, KeyError) as e:
                     raise errors.invalid(f"Signature {key!r} cannot be served: {e}") from None
+
+    def save(self, folder: str) -> None:
+        """Writes a SavedModel with the signatures."""
+        with self._session.graph.as_default():
+            builder = SavedModelBuilder(folder)
+            builder.add_meta_graph_and_variables(self._session, list(self.tags or ("serve",)), self.signatures)
+            builder.save()
 
     def close(self) -> None:
         """Releases variables and tables."""

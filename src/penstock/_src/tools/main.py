@@ -21,7 +21,7 @@ def main(argv: list[str] | None = None) -> int:
         if not hasattr(module, "add_arguments"):
             continue
         text = (module.__doc__ or "").strip()
-        command = commands.add_parser(info.name, help=text.splitlines()[0], description=text,
+        command = commands.add_parser(info.name.replace("_", "-"), help=text.splitlines()[0], description=text,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

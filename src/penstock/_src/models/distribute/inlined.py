@@ -155,7 +155,10 @@ class Body:
         def step(*values: Any) -> list[Tensor]:
             outputs, done = self.write(body, self._again(among(values)))
             with control_dependencies(done):
-                return [identity(outputs[i]) for i in moving]
+                results = [identity(outputs[i]) for i in moving]
+            for result, shape in zip(results, shapes, strict=True):
+                result.set_shape(shape)              # a body that was loaded knows less than the loop around it
+            return results
         shapes = [op.outputs[i].shape for i in moving]
         got = control_flow.cut_loop(test_again, step, [inputs[i] for i in moving], shapes)
         outputs = among(got)
