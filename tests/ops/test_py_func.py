@@ -147,3 +147,27 @@ def test_tokens_cannot_be_guessed():
         for token in ("pyfunc_0", "pyfunc_1"):
             with pytest.raises(tf.errors.InvalidArgumentError, match="not found"):
                 sess.run(tf.raw_ops.PyFunc(input=[], token=token, Tout=[tf.double]))
+
+
+def test_py_function_is_a_decorator_without_tensors():
+    @tf2.py_function(Tout=tf2.int32)
+    def plus(a, b):
+        return a + b
+    assert int(plus(1, 2)) == 3
+    with pytest.raises(TypeError, match="Missing.*Tout"):
+        tf2.py_function(lambda a: a)
+    with pytest.raises(TypeError, match="Don't set the `inp`"):
+        tf2.numpy_function(inp=[1], Tout=tf2.int32)
+    with pytest.raises(TypeError, match="Missing.*inp"):
+        tf2.py_function(lambda a: a, Tout=tf2.int32)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_py_function_takes_and_returns_ragged_tensors(traced):
+    x = tf2.ragged.constant([[1.0, 2.0], [3.0]])
+
+    def doubled(x):
+        return x + tf2.py_function(lambda v: 2 * v, [x], tf2.RaggedTensorSpec.from_value(x))
+    assert (tf2.function(doubled) if traced else doubled)(x).to_list() == [[3.0, 6.0], [9.0]]
+    with pytest.raises((ValueError, tf2.errors.InvalidArgumentError), match="did not match Tout"):
+        tf2.py_function(lambda v: v, [x], [tf2.float32])

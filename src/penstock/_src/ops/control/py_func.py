@@ -1,6 +1,7 @@
 """Python functions as ops: tf.py_function (eager tensors, differentiable), tf.numpy_function and tf.py_func (arrays)."""
 from __future__ import annotations
 
+import functools
 import secrets
 import traceback
 import weakref
@@ -13,9 +14,12 @@ import torch
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.convert import convert
 from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.node import Tensor
 from penstock._src.graph.tape import Tape
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.kernels import bridge
 from penstock._src.ops.registry import op
 
@@ -234,13 +238,58 @@ def _call(definition: Any, func: Callable, inp: Any, Tout: Any, name: str | None
     return out[0]
 
 
+def _returns(spec: TypeSpec, value: Any) -> bool:
+    """Whether a value is one of the declared type; a dense tensor never is a composite one."""
+    return isinstance(spec, TensorSpec) == isinstance(value, Tensor) and spec.is_compatible_with(value)
+
+
+def _or_decorator(call: Callable) -> Callable:
+    """Without `func` and `inp`, the functions below are decorators: `@tf.py_function(Tout=tf.int32)`."""
+    @functools.wraps(call)
+    def wrapped(func: Any = None, inp: Any = None, Tout: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if Tout is None:
+            raise TypeError(f"Missing required argument: 'Tout'. If {call.__name__} is a decorator, write "
+                            f"`@tf.{call.__name__}(Tout=...)`.")
+        if func is None:
+            if inp is not None:
+                raise TypeError(f"Don't set the `inp` argument when {call.__name__} is a decorator: the tensors are the "
+                                "arguments of the decorated function.")
+            return lambda f: functools.wraps(f)(lambda *tensors: call(f, tensors, Tout, *args, **kwargs))
+        if inp is None:
+            raise TypeError("Missing required argument: 'inp', the tensors that the function is called with.")
+        return call(func, inp, Tout, *args, **kwargs)
+    return wrapped
+
+
 @export("py_function")
+@_or_decorator
 def py_function(func: Callable, inp: Any, Tout: Any, name: str | None = None) -> Any:
     """Calls a Python function of eager tensors as an op; it can be differentiated.
 
+    Arguments may be ragged or sparse tensors, and `Tout` may have their specs. Without `func` and `inp` it is a decorator.
+
     >>> y = tf.py_function(lambda x: x.numpy() ** 2, [x], tf.float32)
     """
-    return _call(eager_py_func, func, inp, Tout, name)
+    specs = Tout if isinstance(Tout, (list, tuple)) else [Tout]
+    if not any(isinstance(t, TypeSpec) for t in specs) and not any(isinstance(t, CompositeTensor) for t in inp):
+        return _call(eager_py_func, func, inp, Tout, name)
+    outputs = [t if isinstance(t, TypeSpec) else TensorSpec(None, t) for t in specs]
+
+    def flat(*tensors: Any) -> list:
+        returned = func(*nest.pack_sequence_as(list(inp), tensors, expand_composites=True))
+        values = returned if isinstance(returned, (list, tuple)) else [] if returned is None else [returned]
+        values = [v if isinstance(v, (Tensor, CompositeTensor)) else convert(v) for v in values]
+        if len(values) != len(outputs) or not all(map(_returns, outputs, values)):
+            raise ValueError(f"py_function: func={func} returned {returned!r}, which did not match Tout={Tout}")
+        return nest.flatten(values, expand_composites=True)
+    parts = [s for spec in outputs for s in nest.flatten(spec, expand_composites=True)]
+    made = _call(eager_py_func, flat, nest.flatten(list(inp), expand_composites=True), [s.dtype for s in parts], name)
+    if not outputs:
+        return made
+    for tensor, spec in zip(made, parts, strict=True):
+        tensor.set_shape(spec.shape)
+    packed = nest.pack_sequence_as(outputs, made, expand_composites=True)
+    return packed if isinstance(Tout, (list, tuple)) else packed[0]
 
 
 def _py_func(func: Callable, inp: Any, Tout: Any, stateful: bool, name: str | None) -> Any:
@@ -262,6 +311,7 @@ def py_func(func: Callable, inp: Any, Tout: Any, stateful: bool = True, name: st
 
 
 @export("numpy_function")
+@_or_decorator
 def numpy_function(func: Callable, inp: Any, Tout: Any, name: str | None = None, stateful: bool = True) -> Any:
     """Calls a Python function of numpy arrays as an op.
 

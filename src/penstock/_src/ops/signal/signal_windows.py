@@ -71,7 +71,7 @@ def kaiser_window(window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.floa
     """The Kaiser window I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1."""
     with name_scope(name, "kaiser_window", [window_length, beta]):
         length, dtype = _checked(window_length, dtype)
-        beta = convert(beta, dtype, name="beta")
+        beta = tf.abs(convert(beta, dtype, name="beta"))
 
         def window() -> Tensor:
             half = (tf.cast(length, dtype) - 1) / 2

@@ -125,8 +125,9 @@ def _split_kernel(split_dim, indices, values, shape, *, num_split):
     if split_dim.dim():
         raise errors.invalid(f"Input axis should be a scalar but received shape {arrays.show(split_dim.shape)}")
     dims, axis = sparse.check(indices, values, shape), int(split_dim)
-    if not 0 <= axis < len(dims):
-        raise errors.invalid(f"Input split_dim should be between 0 and rank ({len(dims)}), got {axis}")
+    if not -len(dims) <= axis < len(dims):
+        raise errors.invalid(f"Input axis should be in range [{-len(dims)}, {len(dims)}), got {axis}")
+    axis %= len(dims)
     size = dims[axis]
     if not 1 <= num_split <= size:
         raise errors.invalid(f"Input num_split should be between 1 and the splitting dimension size ({size}), got "
