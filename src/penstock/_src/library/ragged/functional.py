@@ -142,7 +142,7 @@ def _result_spec(t: Any) -> Any:
         return t
     if isinstance(t, RaggedTensorType):
         from penstock._src.library.ragged.spec import RaggedTensorSpec
-        return RaggedTensorSpec(None, t.dtype, t.ragged_rank, t.row_splits_dtype)
+        return RaggedTensorSpec(None, t.dtype, t.ragged_rank - 1, t.row_splits_dtype)      # of one row
     return TensorSpec(None, t)
 
 
@@ -151,10 +151,7 @@ def _encoded(spec: Any, value: Any) -> list:
     value = convert_to_tensor_or_composite(value) if not isinstance(spec, TensorSpec) else \
         tf.convert_to_tensor(value, dtype=spec.dtype) if not isinstance(value, RaggedTensor) else value
     if not spec.is_compatible_with(value):
-        rank = getattr(spec, "ragged_rank", 0)
-        if rank != getattr(value, "ragged_rank", 0):
-            raise ValueError(f"The declared ragged rank ({rank}) mismatches the result ({getattr(value, 'ragged_rank', 0)})")
-        raise ValueError(f"Value {value} is not compatible with the declared output signature {spec}")
+        raise ValueError(f"Expected `fn` to return a value of type {spec}. But it returned {value}.")
     return spec._to_tensor_list(value)
 
 
