@@ -18,9 +18,6 @@ def same(found, expected, tolerance=1e-9):
     (lambda: L.inv(SINGULAR), "Input is not invertible."),
     (lambda: L.lu(SINGULAR), "Input is not invertible."),
     (lambda: L.solve(SINGULAR, [[1.0], [1.0]]), "Input matrix is not invertible."),
-    (lambda: L.triangular_solve([[0.0, 0.0], [1.0, 1.0]], [[1.0], [1.0]]), "Input matrix is not invertible."),
-    (lambda: L.cholesky([[1.0, 2.0], [2.0, 1.0]]), "Cholesky decomposition was not successful. The input might not be"),
-    (lambda: L.cholesky([[np.nan]]), "Cholesky decomposition was not successful."),
     (lambda: tf.raw_ops.MatrixSolveLs(matrix=SINGULAR, rhs=[[1.0], [1.0]], l2_regularizer=0.0), "rank deficient"),
     (lambda: tf.raw_ops.MatrixSolveLs(matrix=SINGULAR, rhs=[[1.0], [1.0]], l2_regularizer=-1.0), "must be >= 0"),
 ])
@@ -210,3 +207,55 @@ def test_second_gradients():
     inverse = np.linalg.inv(np.asarray(a))
     same(first, inverse.T)
     same(second, -(inverse @ np.ones((3, 3)) @ inverse).T)      # of the sum of the elements of the inverse
+
+
+def test_what_has_no_factor_is_nan():
+    got = np.asarray(L.cholesky([[[1.0, 2.0], [2.0, 1.0]], [[4.0, 0.0], [0.0, 9.0]]]))
+    assert np.isnan(got[0][np.tril_indices(2)]).all()
+    np.testing.assert_array_equal(got[1], [[2, 0], [0, 3]])
+    assert np.isinf(np.asarray(L.triangular_solve([[1.0, 0.0], [1.0, 0.0]], [[1.0], [2.0]]))).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_gradients_of_qr(dtype, shape):
+    rng = np.random.RandomState(1)
+    x = rng.randn(*shape) + (1j * rng.randn(*shape) if dtype is np.complex128 else 0)
+    for part in range(2):
+        theory, numbers = tf.test.compute_gradient(lambda a, part=part: L.qr(a)[part], [tf.constant(x, dtype)])
+        np.testing.assert_allclose(theory[0], numbers[0], atol=1e-5)
+
+
+def test_gradients_of_eig():
+    x = np.random.RandomState(2).randn(4, 4)
+
+    def values(a):
+        e, v = L.eig(a)
+        order = tf.argsort(tf.math.real(e) + 10 * tf.math.imag(e))
+        v = tf.gather(v, order, axis=1)
+        return tf.math.abs(tf.gather(e, order)), tf.math.abs(v)
+    for part in range(2):
+        theory, numbers = tf.test.compute_gradient(lambda a, part=part: values(a)[part], [tf.constant(x)])
+        np.testing.assert_allclose(theory[0], numbers[0], atol=1e-5)
+
+
+def test_eigenvalues_of_tridiagonal_matrices():
+    alpha, beta = np.array([1.0, -2.0, 3.0, 0.5]), np.array([0.3, 1.2, -0.7])
+    dense = np.diag(alpha) + np.diag(beta, 1) + np.diag(beta, -1)
+    expected = np.linalg.eigvalsh(dense)
+    np.testing.assert_allclose(L.eigh_tridiagonal(alpha, beta), expected)
+    np.testing.assert_allclose(L.eigh_tridiagonal(alpha, beta, select="i", select_range=(1, 2)), expected[1:3])
+    np.testing.assert_allclose(L.eigh_tridiagonal(alpha, beta, select="v", select_range=(0.0, 2.0)),
+                               expected[(expected > 0) & (expected <= 2)])
+    values, vectors = L.eigh_tridiagonal(alpha, beta, eigvals_only=False)
+    np.testing.assert_allclose(dense @ np.asarray(vectors), np.asarray(vectors) * np.asarray(values), atol=1e-12)
+
+
+@pytest.mark.parametrize("equation, shape", [("a->aaa", (3,)), ("ab->aba", (2, 3)),
+                                             ("a...->a...aa", (2, 3, 4)), ("a->aa", (0,))])
+def test_labels_repeated_in_the_output_are_diagonals(equation, shape):
+    x = RNG.rand(*shape)
+    got = np.asarray(tf.raw_ops.Einsum(inputs=[x], equation=equation))
+    back = np.asarray(tf.raw_ops.Einsum(inputs=[got], equation="->".join(reversed(equation.split("->")))))
+    np.testing.assert_allclose(back, x)
+    np.testing.assert_allclose(got.sum(), x.sum())

@@ -13,29 +13,68 @@ from typing import Any
 import numpy as np
 
 import penstock as tf
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dimension, TensorShape
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.type_registry import register
 from penstock._src.library.linalg import util
 from penstock._src.library.linalg.algebra import adjoint_rule, cholesky_rule, inverse_rule, matmul_rule, solve_rule
+from penstock._src.library.linalg.composite import LinearOperatorSpec, noting_arguments, sliced
 from penstock._src.state.module import Module
 
 
 @export("linalg.LinearOperator")
-class LinearOperator(Module, metaclass=abc.ABCMeta):
+class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
     """A (batch of) linear operators: acts like a matrix [B1, ..., Bb, M, N] that may never be written out.
 
     >>> op = tf.linalg.LinearOperatorDiag([1., 2.])
     >>> op.matmul(tf.ones([2, 3]))
     """
 
+    _TF_MODULE_IGNORED_PROPERTIES = Module._TF_MODULE_IGNORED_PROPERTIES | {"_given", "_parameters", "_graph_parents"}
+    _spec_class: type[LinearOperatorSpec] = LinearOperatorSpec
+    _parameter_ndims: dict[str, Any] = {}      # of each component, how many of its dimensions make up one matrix
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = noting_arguments(cls.__init__)  # type: ignore[method-assign]
+        cls._spec_class = type(f"{cls.__name__}Spec", (LinearOperatorSpec,), {"value_type": cls, "__slots__": ()})
+        if cls.__module__.startswith("penstock."):
+            register(f"tf.linalg.{cls.__name__}Spec")(cls._spec_class)
+
+    @property
+    def _type_spec(self) -> LinearOperatorSpec:
+        return self._spec_class.from_operator(self)
+
+    @property
+    def _experimental_parameter_ndims_to_matrix_ndims(self) -> dict[str, Any]:
+        return self._parameter_ndims
+
+    def __getitem__(self, slices: Any) -> LinearOperator:
+        """The operator of a part of the batch."""
+        return sliced(self, slices)
+
+    def _gradient_components(self) -> list:
+        return [t for t in nest.flatten(self, expand_composites=True) if t.dtype.is_floating or t.dtype.is_complex]
+
+    def _with_gradient_components(self, parts: list) -> Any:
+        """An operator whose components are gradients; zeros where there are none."""
+        found = iter(parts)
+        flat = [t if not (t.dtype.is_floating or t.dtype.is_complex) else next(found)
+                for t in nest.flatten(self, expand_composites=True)]
+        own = nest.flatten(self, expand_composites=True)
+        return nest.pack_sequence_as(self, [tf.zeros_like(t) if g is None else g for t, g in zip(own, flat, strict=True)],
+                                     expand_composites=True)
+
     def __init__(self, dtype: Any, graph_parents: Any = None, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = None, name: str | None = None, parameters: dict | None = None):
-        self._parameters = parameters
+        self.__dict__["_parameters"] = parameters
         if is_positive_definite:
             if is_non_singular is False:
                 raise ValueError("A positive definite matrix is always non-singular.")
@@ -61,7 +100,7 @@ class LinearOperator(Module, metaclass=abc.ABCMeta):
     @property
     def parameters(self) -> dict:
         """The arguments it was made with, where the constructor gave them."""
-        return dict(self._parameters or {})
+        return dict(self._parameters or self.__dict__.get("_given", {}))
 
     dtype = property(lambda self: self._dtype, doc="The element type of the matrix and of its arguments.")
     name = property(lambda self: self._name, doc="The name put before those of all ops made here.")

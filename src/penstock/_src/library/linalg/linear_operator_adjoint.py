@@ -17,6 +17,8 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 class LinearOperatorAdjoint(LinearOperator):
     """A^H of an operator A: every method calls A's with `adjoint` turned round."""
 
+    _parameter_ndims = {"operator": 0}
+
     def __init__(self, operator: LinearOperator, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = None, name: str | None = None):

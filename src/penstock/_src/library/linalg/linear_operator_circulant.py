@@ -37,6 +37,10 @@ class CirculantBase(LinearOperator):
 
     block_depth = 1
 
+    @property
+    def _experimental_parameter_ndims_to_matrix_ndims(self) -> dict[str, Any]:
+        return {"spectrum": self.block_depth}
+
     def __init__(self, spectrum: Any, input_output_dtype: Any = dtypes.complex64, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = True, name: str | None = None):

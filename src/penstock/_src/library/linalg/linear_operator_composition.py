@@ -17,6 +17,8 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 class LinearOperatorComposition(LinearOperator):
     """The product op1 op2 ... of a list of operators."""
 
+    _parameter_ndims = {"operators": 0}
+
     def __init__(self, operators: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None, name: str | None = None):
         self._operators = operators = util.checked_operators(operators)

@@ -25,6 +25,8 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 class LinearOperatorDiag(LinearOperator):
     """A (batch of) square diagonal matrices, from a vector [..., N] of diagonal elements."""
 
+    _parameter_ndims = {"diag": 1}
+
     def __init__(self, diag: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorDiag"):

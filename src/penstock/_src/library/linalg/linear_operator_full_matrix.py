@@ -16,6 +16,8 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 class LinearOperatorFullMatrix(LinearOperator):
     """A (batch of) matrices [..., M, N] as an operator."""
 
+    _parameter_ndims = {"matrix": 2}
+
     def __init__(self, matrix: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorFullMatrix"):

@@ -17,6 +17,8 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 class LinearOperatorHouseholder(LinearOperator):
     """The reflection I - 2 v v^H / |v|^2 in the hyperplane orthogonal to an axis v."""
 
+    _parameter_ndims = {"reflection_axis": 1}
+
     def __init__(self, reflection_axis: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorHouseholder"):

@@ -16,6 +16,8 @@ from penstock._src.library.linalg.linear_operator_composition import LinearOpera
 class LinearOperatorInversion(LinearOperator):
     """A^-1 of an operator A: its products are A's solutions, and the other way round."""
 
+    _parameter_ndims = {"operator": 0}
+
     def __init__(self, operator: LinearOperator, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = None, name: str | None = None):

@@ -21,6 +21,8 @@ def _number(size: Any, tensor: Any) -> Any:
 class LinearOperatorKronecker(LinearOperator):
     """The Kronecker product op1 x op2 x ... of a list of operators."""
 
+    _parameter_ndims = {"operators": 0}
+
     def __init__(self, operators: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None, name: str | None = None):
         self._operators = operators = util.checked_operators(operators)

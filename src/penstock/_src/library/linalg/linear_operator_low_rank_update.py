@@ -21,6 +21,8 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     Solutions and determinants need those of L and of the K x K matrix C = D^-1 + V^H L^-1 U (Woodbury's formula).
     """
 
+    _parameter_ndims = {"base_operator": 0, "u": 2, "diag_update": 1, "v": 2}
+
     def __init__(self, base_operator: LinearOperator, u: Any, diag_update: Any = None, v: Any = None,
                  is_diag_update_positive: bool | None = None, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,

@@ -18,6 +18,8 @@ from penstock._src.library.linalg.linear_operator_diag import LinearOperatorDiag
 class LinearOperatorLowerTriangular(LinearOperator):
     """A (batch of) square lower triangular matrices; the upper triangle of `tril` is not read."""
 
+    _parameter_ndims = {"tril": 2}
+
     def __init__(self, tril: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorLowerTriangular"):

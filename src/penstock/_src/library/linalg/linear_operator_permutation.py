@@ -18,6 +18,8 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 class LinearOperatorPermutation(LinearOperator):
     """The matrix that puts row perm[i] of its argument in row i."""
 
+    _parameter_ndims = {"perm": 1}
+
     def __init__(self, perm: Any, dtype: Any = dtypes.float32, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = None, name: str = "LinearOperatorPermutation"):

@@ -27,6 +27,8 @@ from penstock._src.library.linalg.linear_operator_identity import IdentityBase
 class LinearOperatorScaledIdentity(IdentityBase):
     """A (batch of) matrices c I, with one `multiplier` c for every member of the batch."""
 
+    _parameter_ndims = {"multiplier": 0}
+
     def __init__(self, num_rows: Any, multiplier: Any, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None, is_square: bool = True,
                  assert_proper_shapes: bool = False, name: str = "LinearOperatorScaledIdentity"):

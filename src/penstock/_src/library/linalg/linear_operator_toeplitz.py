@@ -18,6 +18,8 @@ from penstock._src.library.linalg.linear_operator_circulant import LinearOperato
 class LinearOperatorToeplitz(LinearOperator):
     """A (batch of) square Toeplitz matrices, from their first column and first row (whose first element is the same)."""
 
+    _parameter_ndims = {"col": 1, "row": 1}
+
     def __init__(self, col: Any, row: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str = "LinearOperatorToeplitz"):

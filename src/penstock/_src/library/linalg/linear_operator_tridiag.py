@@ -19,6 +19,10 @@ _FORMATS = ("matrix", "sequence", "compact")
 class LinearOperatorTridiag(LinearOperator):
     """A (batch of) square tridiagonal matrices, in one of the formats of tf.linalg.tridiagonal_solve."""
 
+    @property
+    def _experimental_parameter_ndims_to_matrix_ndims(self) -> dict[str, Any]:
+        return {"diagonals": [1, 1, 1] if self.diagonals_format == "sequence" else 2}
+
     def __init__(self, diagonals: Any, diagonals_format: str = "compact", is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = None, name: str = "LinearOperatorTridiag"):

@@ -7,6 +7,7 @@ algorithmic differentiation"; Murray, "Differentiation of the Cholesky decomposi
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -143,8 +144,10 @@ cholesky_op.shape(square_shape)
 def _cholesky_kernel(input):
     check_matrix(input)
     factor, info = torch.linalg.cholesky_ex(input)
-    check_info(info, "Cholesky decomposition was not successful. The input might not be valid.")
-    return factor
+    if info.is_cpu and not info.any():
+        return factor
+    failed = torch.full_like(factor, math.nan).tril_()       # a matrix that has no factor gets NaNs, as in TensorFlow 2.21
+    return torch.where((info > 0)[..., None, None], failed, factor)
 
 
 @cholesky_op.gradient
@@ -343,9 +346,6 @@ matrix_triangular_solve.shape(lambda matrix, rhs: _solve_shape(matrix, rhs, True
 @in_float32
 def _matrix_triangular_solve_kernel(matrix, rhs, *, lower, adjoint):
     _check_solve(matrix, rhs)
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-    if diagonal.numel() and bool((diagonal == 0).any()):
-        raise errors.invalid("Input matrix is not invertible.")
     return torch.linalg.solve_triangular(matrix.mH if adjoint else matrix, rhs, upper=lower == adjoint)
 
 
@@ -484,21 +484,39 @@ def _qr_kernel(input, *, full_matrices):
 @qr.gradient
 def _qr_gradient(op, grad_q, grad_r):
     q, r = op.outputs
-    if q.dtype.is_complex:
-        raise NotImplementedError(f"QrGrad not implemented for dtype: {q.dtype}")
-    if r._dims is None or None in r._dims[-2:]:
+    if r._dims is None or q._dims is None or None in (*r._dims[-2:], *q._dims[-2:]):
         raise NotImplementedError("QrGrad not implemented with dynamic shapes.")
-    if r._dims[-2] != r._dims[-1]:
-        raise NotImplementedError("QrGrad not implemented when ncols > nrows or full_matrices is true and ncols != "
-                                  "nrows.")
+    rows, columns = q._dims[-2], r._dims[-1]
+    if rows >= columns:
+        if r._dims[-2] != columns:
+            raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true.")
+        return _tall_qr_gradient(q, r, grad_q, grad_r)
+    # A = [X Y], R = [U V]: X = Q U is a square decomposition, and V = Q^H Y.
+    grad_u, grad_v = grad_r[..., :rows], grad_r[..., rows:]
+    grad_q = grad_q + matmul(op.inputs[0][..., rows:], grad_v, adjoint_b=True)
+    return get("ConcatV2")([_tall_qr_gradient(q, r[..., :rows], grad_q, grad_u), matmul(q, grad_v)], -1)
 
+
+def _tall_qr_gradient(q: Tensor, r: Tensor, grad_q: Tensor, grad_r: Tensor) -> Tensor:
     def times_inverse_adjoint(x):                       # x R^-H
         return _adjoint(matrix_triangular_solve(r, _adjoint(x), lower=False))
     turn = matmul(q, grad_q, adjoint_a=True)
     scale = matmul(r, grad_r, adjoint_b=True)
     lower = _lower(turn - _adjoint(turn) + scale - _adjoint(scale))
-    return (matmul(q, grad_r + times_inverse_adjoint(lower))
-            + times_inverse_adjoint(grad_q - matmul(q, turn)))
+    grad = matmul(q, grad_r + times_inverse_adjoint(lower)) + times_inverse_adjoint(grad_q - matmul(q, turn))
+    if not q.dtype.is_complex:
+        return grad
+    diagonal = get("MatrixDiagPart")(scale - _adjoint(turn))    # the diagonal of R is real: that fixes the phases of Q
+    phases = get("MatrixDiag")(diagonal - _complex(get("Real")(diagonal, Tout=_real_of(q.dtype)), q.dtype))
+    return grad + times_inverse_adjoint(matmul(q, phases, adjoint_b=True))
+
+
+def _complex(x: Tensor, dtype: Any) -> Tensor:
+    return get("Cast")(x, DstT=dtype)
+
+
+def _real_of(dtype: Any) -> Any:
+    return dtypes.float64 if dtype.base_dtype == dtypes.complex128 else dtypes.float32
 
 
 # -- singular values --------------------------------------------------------------------------------------------------
@@ -679,6 +697,26 @@ def _eig_kernel(input, *, compute_v, Tout):
         return torch.linalg.eigvals(input).to(Tout.torch), input.new_empty(0, dtype=Tout.torch)
     e, v = torch.linalg.eig(input)
     return e.to(Tout.torch), v.to(Tout.torch)
+
+
+@eig_op.gradient
+def _eig_gradient(op, grad_e, grad_v):
+    # A V = V diag(e): the gradient is V^-H (diag(ge) + (V^H gv - V^H V diag(Re(V^H gv))) / conj(e_j - e_i)) V^H.
+    expand, diag = get("ExpandDims"), get("MatrixDiag")
+    e, dtype = op.outputs[0], op.outputs[0].dtype
+    if op.attrs["compute_v"]:
+        v = op.outputs[1]
+        gap = _with_diag(expand(e, -2) - expand(e, -1), get("OnesLike")(e))
+        over_gap = _with_diag(1.0 / get("Conj")(gap), get("ZerosLike")(e))
+        turn = matmul(v, grad_v, adjoint_a=True)
+        along = diag(_complex(get("Real")(get("MatrixDiagPart")(turn), Tout=_real_of(dtype)), dtype))
+        middle = diag(grad_e) + over_gap * (turn - matmul(matmul(v, v, adjoint_a=True), along))
+    else:
+        _, v = eig_op(op.inputs[0], Tout=dtype)
+        middle = diag(grad_e)
+    grad = matrix_solve_op(_adjoint(v), matmul(middle, v, adjoint_b=True))
+    source = op.inputs[0].dtype
+    return grad if source.is_complex else get("Real")(grad, Tout=source)
 
 
 def _complex_of(dtype: Any) -> Any:

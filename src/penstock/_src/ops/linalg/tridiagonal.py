@@ -247,3 +247,44 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     else:
         raise ValueError(f"Unrecognized diagonals_format: {diagonals_format}")
     return tridiagonal_mat_mul(*(tf.expand_dims(r, -2) for r in rows), rhs, name=name)
+
+
+@export("linalg.eigh_tridiagonal")
+@dispatched
+def eigh_tridiagonal(alpha: Any, beta: Any, eigvals_only: bool = True, select: str = "a", select_range: Any = None,
+                     tol: Any = None, name: str | None = None) -> Any:
+    """Eigenvalues, in non-decreasing order, of the Hermitian matrix with diagonal `alpha` [N] and superdiagonal `beta` [N-1].
+
+    Args:
+      alpha: the diagonal; only its real part counts.
+      beta: the elements above the diagonal.
+      eigvals_only: False for the pair of eigenvalues and eigenvectors (columns).
+      select: "a" for all eigenvalues, "v" for those in the interval `select_range` (min, max], "i" for those with
+        indices in `select_range`, both ends included.
+      select_range: a pair.
+      tol: accepted; the result is as accurate as the dtype allows.
+      name: of the operations.
+    """
+    if select not in ("a", "v", "i"):
+        raise ValueError(f"'select must have a value in {{'a', 'i', 'v'}}, got {select!r}")
+    with tf.name_scope(name or "eigh_tridiagonal"):
+        alpha, beta = convert(alpha, name="alpha"), convert(beta, name="beta")
+        if alpha.dtype != beta.dtype:
+            raise TypeError(f"'alpha' and 'beta' must have the same type, got {alpha.dtype} and {beta.dtype}")
+        zero = tf.zeros([1], beta.dtype)
+        upper = tf.linalg.diag(tf.concat([beta, zero], 0))
+        above = tf.roll(upper, 1, axis=1)
+        matrix = tf.linalg.diag(tf.cast(tf.math.real(alpha), alpha.dtype)) + above + tf.linalg.adjoint(above)
+        values, vectors = tf.linalg.eigh(matrix)
+        values = tf.math.real(values)
+        if select != "a":
+            values, vectors = _selected(values, vectors, select, select_range)
+        return values if eigvals_only else (values, vectors)
+
+
+def _selected(values: Tensor, vectors: Tensor, select: str, bounds: Any) -> tuple[Tensor, Tensor]:
+    low, high = bounds[0], bounds[1]
+    if select == "i":
+        return values[low:high + 1], vectors[:, low:high + 1]
+    kept = tf.where((values > tf.cast(low, values.dtype)) & (values <= tf.cast(high, values.dtype)))[:, 0]
+    return tf.gather(values, kept), tf.gather(vectors, kept, axis=1)

@@ -112,23 +112,20 @@ def _einsum_kernel(inputs, *, equation):
 
 
 def _on_diagonals(x: torch.Tensor, single: str, out: str) -> torch.Tensor:
-    """Spreads each axis whose label is repeated in the output over a diagonal."""
+    """Spreads each axis whose label is repeated in the output over a diagonal of zeros."""
     rank = x.ndim - len(single.replace("...", ""))
-    order = single.replace("...", "\0" * rank)
-    for name in dict.fromkeys(out.replace("...", "")):
-        for _ in range(out.count(name) - 1):
-            axis = order.index(name)
-            x = torch.diag_embed(x.movedim(axis, -1))
-            order = order[:axis] + order[axis + 1:] + name + name
-            merged = order.count(name)
-            if merged > 2:
-                raise errors.invalid(f"a label may be repeated only once in the output: {out}")
-    wanted, used, ellipses = [], set(), iter(i for i, c in enumerate(order) if c == "\0")
-    for c in out.replace("...", "\0" * rank):
-        at = next(ellipses) if c == "\0" else next(i for i, o in enumerate(order) if o == c and i not in used)
-        used.add(at)
-        wanted.append(at)
-    return x.permute(wanted)
+    hidden = "".join(map(chr, range(rank)))                   # labels for what is under the ellipsis
+    given, wanted = single.replace("...", hidden), out.replace("...", hidden)
+    result = x.new_zeros([x.shape[given.index(c)] for c in wanted])
+    view, order = result, wanted
+    for name in dict.fromkeys(wanted):
+        while order.count(name) > 1:
+            first = order.index(name)
+            second = order.index(name, first + 1)
+            view = view.diagonal(dim1=first, dim2=second)
+            order = order[:first] + order[first + 1:second] + order[second + 1:] + name
+    view.copy_(x.permute([given.index(c) for c in order]))
+    return result
 
 
 # -- gradient ---------------------------------------------------------------------------------------------------------

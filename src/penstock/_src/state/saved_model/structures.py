@@ -9,6 +9,7 @@ from tensorboard.compat.proto.struct_pb2 import StructuredValue, TypeSpecProto
 from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import type_registry
 from penstock._src.graph.convert import constant
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensorSpec
@@ -72,11 +73,14 @@ def _encode_spec(out: Any, spec: Any) -> None:
         out.tensor_spec_value.dtype = spec.dtype.enum
         out.tensor_spec_value.name = spec.name or ""
         return
-    kind = _classes().get(type(spec))
+    kind, name = _classes().get(type(spec)), type(spec).__name__
     if kind is None:
-        raise NotEncodableError(f"No encoder for object {spec!r} of type {type(spec)}.")
+        try:
+            kind, name = TypeSpecProto.REGISTERED_TYPE_SPEC, type_registry.get_name(type(spec))
+        except ValueError:
+            raise NotEncodableError(f"No encoder for object {spec!r} of type {type(spec)}.") from None
     out.type_spec_value.type_spec_class = kind
-    out.type_spec_value.type_spec_class_name = type(spec).__name__
+    out.type_spec_value.type_spec_class_name = name
     out.type_spec_value.type_state.CopyFrom(encode(tuple(spec._serialize())))
     out.type_spec_value.num_flat_components = len(nest.flatten(spec, expand_composites=True))
 
@@ -113,6 +117,8 @@ def decode(message: Any) -> Any:
         return made(*(v for _, v in pairs))
     if kind == "type_spec_value":
         given = message.type_spec_value
+        if given.type_spec_class == TypeSpecProto.REGISTERED_TYPE_SPEC:
+            return type_registry.lookup(given.type_spec_class_name)._deserialize(decode(given.type_state))
         for cls, number in _classes().items():
             if number == given.type_spec_class:
                 return cls._deserialize(decode(given.type_state))

@@ -33,6 +33,7 @@ _attach(__name__, "v1", "linalg.", {
     "diag_part": "ops.array.diag",
     "eig": "ops.linalg.linalg",
     "eigh": "ops.linalg.linalg",
+    "eigh_tridiagonal": "ops.linalg.tridiagonal",
     "eigvals": "ops.linalg.linalg",
     "eigvalsh": "ops.linalg.linalg",
     "einsum": "ops.math.einsum",

@@ -33,6 +33,7 @@ from penstock.compat.v1 import matrix_diag as diag
 from penstock.compat.v1 import matrix_diag_part as diag_part
 from penstock import eig as eig
 from penstock.linalg import eigh as eigh
+from penstock.linalg import eigh_tridiagonal as eigh_tridiagonal
 from penstock import eigvals as eigvals
 from penstock.linalg import eigvalsh as eigvalsh
 from penstock import einsum as einsum

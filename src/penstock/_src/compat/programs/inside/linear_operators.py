@@ -3,5 +3,5 @@ from __future__ import annotations
 
 
 def make_composite_tensor(cls: type, module_name: str = "tf.linalg") -> type:
-    """The class as it is: linear operators are no composite tensors here, so nest and tf.function see them as values."""
+    """The class as it is: every linear operator is a composite tensor."""
     return cls
