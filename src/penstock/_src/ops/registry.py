@@ -71,39 +71,39 @@ class Known:
 
     def dims(self, i: int) -> tuple | None:
         """The shape of input i if all of it is known, else None."""
-        dims = self.op._inputs[i]._dims
+        dims = self.op.inputs[i].dims
         return None if dims is None or None in dims else dims
 
     def rank(self, i: int) -> int | None:
         """The number of dimensions of input i, if it is known."""
-        dims = self.op._inputs[i]._dims
+        dims = self.op.inputs[i].dims
         return None if dims is None else len(dims)
 
     def out(self, i: int = 0) -> tuple | None:
         """The shape of output i if all of it is known, else None."""
-        dims = self.op.outputs[i]._dims
+        dims = self.op.outputs[i].dims
         return None if dims is None or None in dims else dims
 
     def const(self, i: int) -> Any:
         """The value of input i as a numpy array if it is a constant, else None. The kernel is given None in its place."""
-        t = self.op._inputs[i]
-        if not t._op.opdef.constant or id(t) in self._fed:
+        t = self.op.inputs[i]
+        if not t.op.opdef.constant or id(t) in self._fed:
             return None
         self.used.add(i)
-        return t._op.attrs["value"]
+        return t.op.attrs["value"]
 
     def distinct(self, i: int) -> bool:
         """Whether no element of input i, a vector, occurs twice."""
-        t = self.op._inputs[i]
-        return t._op.opdef in rules.program.distinct and not t._value_index and id(t) not in self._fed
+        t = self.op.inputs[i]
+        return t.op.opdef in rules.program.distinct and not t.value_index and id(t) not in self._fed
 
     def floating(self, i: int = 0) -> bool:
         """Whether input i is of a real floating type."""
-        return self.op._inputs[i]._dtype.base_dtype.is_floating
+        return self.op.inputs[i].dtype.base_dtype.is_floating
 
     def plain(self, i: int = 0) -> bool:
         """Whether input i is of a real floating type, or of the integers that torch knows as such."""
-        return self.floating(i) or self.op._inputs[i]._dtype.base_dtype.name in ("int32", "int64")
+        return self.floating(i) or self.op.inputs[i].dtype.base_dtype.name in ("int32", "int64")
 
 
 class Kernel:

@@ -220,9 +220,9 @@ def _strided_slice_grad_prepare(known):
 
 def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
     """Which rows a gradient of a slice fills, if it fills whole rows, one after the other."""
-    if any(not t._op.opdef.constant or id(t) in fed for t in op._inputs[:4]):
+    if any(not t.op.opdef.constant or id(t) in fed for t in op.inputs[:4]):
         return None
-    shape, *bounds = [t._op.attrs["value"].reshape(-1).tolist() for t in op._inputs[:4]]
+    shape, *bounds = [t.op.attrs["value"].reshape(-1).tolist() for t in op.inputs[:4]]
     try:
         index, flips = strided.index_of(tuple(shape), strided.plan(len(shape), *bounds, **_masks(op)))
     except errors.InvalidArgumentError:
@@ -231,7 +231,7 @@ def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
         return None
     begin, end, step = index[0].indices(shape[0])
     slot = (end - begin, *shape[1:])
-    return (begin, end) if step == 1 and op._inputs[4]._dims == slot == _selected(tuple(shape), index) else None
+    return (begin, end) if step == 1 and op.inputs[4].dims == slot == _selected(tuple(shape), index) else None
 
 
 rules.fusion.among_zeros[strided_slice_grad] = _rows_among_zeros

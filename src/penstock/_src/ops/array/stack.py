@@ -27,7 +27,7 @@ old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradie
 
 rules.loops.saves.update({stack: "stack", push: "push", pop: "pop"})
 rules.shapes.holder.update({stack: "makes", push: "puts", pop: "takes", close: "looks"})
-rules.shapes.element[push] = lambda op, dims: op._inputs[1]._dims
+rules.shapes.element[push] = lambda op, dims: op.inputs[1].dims
 rules.shapes.element[pop] = lambda op, dims: dims
 old_stack.shape(lambda: (2,))
 stack.shape(lambda max_size: ())

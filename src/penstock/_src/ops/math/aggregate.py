@@ -77,14 +77,14 @@ _FEW = 1024                     # elements below which others do better (step/op
 
 def fuse_product(op, f):
     """x + a * b of tensors of one known shape is one op."""
-    dims = op.outputs[0]._dims
-    if len(op._inputs) != 2 or dims is None or None in dims or math.prod(dims) < _FEW or \
-            op._inputs[0]._dtype not in (dtypes.float32, dtypes.float64):
+    dims = op.outputs[0].dims
+    if len(op.inputs) != 2 or dims is None or None in dims or math.prod(dims) < _FEW or \
+            op.inputs[0].dtype not in (dtypes.float32, dtypes.float64):
         return None
-    for x, product in (op._inputs, op._inputs[::-1]):
+    for x, product in (op.inputs, op.inputs[::-1]):
         made = f.only(product, op)
-        if made is not None and made.opdef in rules.algebra.multiplies and all(t._dims == dims for t in (x, *made._inputs)):
-            return f.make("_AddProduct", [x, *made._inputs], {"T": x._dtype}, op)
+        if made is not None and made.opdef in rules.algebra.multiplies and all(t.dims == dims for t in (x, *made.inputs)):
+            return f.make("_AddProduct", [x, *made.inputs], {"T": x.dtype}, op)
     return None
 
 
@@ -96,17 +96,17 @@ def _add_n_fuse(op, f):
 def _fuse_rows(op, f):
     """The sum of tensors that are zero but for their own rows, which lie side by side, is these rows one after the other."""
     pieces = []
-    for t in op._inputs:
+    for t in op.inputs:
         made = f.only(t, op)
-        if made is None or made.opdef not in rules.fusion.among_zeros or not t._dtype.is_floating:
+        if made is None or made.opdef not in rules.fusion.among_zeros or not t.dtype.is_floating:
             return None
         place = rules.fusion.among_zeros[made.opdef](made, f.step.fed)
         if place is None:
             return None
-        pieces.append((*place, made._inputs[-1]))
+        pieces.append((*place, made.inputs[-1]))
     pieces.sort(key=lambda p: p[:2])
     ends = [0, *(end for _, end, _ in pieces)]
-    if [begin for begin, _, _ in pieces] != ends[:-1] or ends[-1] != op.outputs[0]._dims[0]:
+    if [begin for begin, _, _ in pieces] != ends[:-1] or ends[-1] != op.outputs[0].dims[0]:
         return None
     return f.make("_JoinedRows", [t for _, _, t in pieces], {"N": len(pieces), "T": op.attrs["T"]}, op, (len(pieces),))
 

@@ -134,7 +134,7 @@ fused_mat_mul = internal("_FusedMatMul", "a: T, b: T, args: num_args * T -> prod
                          "fused_ops: list(string) = []")
 rules.loops.outer[fused_mat_mul] = lambda attrs: rules.loops.outer[mat_mul](attrs) and attrs["fused_ops"] == ["Add"]
 rules.pointwise.without_row[fused_mat_mul] = lambda op: None if op.attrs["fused_ops"] != ["BiasAdd"] else (
-    mat_mul, op._inputs[:2], {n: op.attrs[n] for n in mat_mul.attrs if n in op.attrs}, op._inputs[2])
+    mat_mul, op.inputs[:2], {n: op.attrs[n] for n in mat_mul.attrs if n in op.attrs}, op.inputs[2])
 
 
 @fused_mat_mul.shape
@@ -158,21 +158,21 @@ def fuse_bias(op, f, value, bias):
     made = f.only(value, op)
     if made is None or made.opdef is not mat_mul or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
         return None
-    if value._dims is None or bias._dims is None:
+    if value.dims is None or bias.dims is None:
         return None
-    if len(bias._dims) == 1 and bias._dims[0] is not None and value._dims[-1] == bias._dims[0]:
+    if len(bias.dims) == 1 and bias.dims[0] is not None and value.dims[-1] == bias.dims[0]:
         kind = "BiasAdd"
-    elif len(bias._dims) == 2 and None not in bias._dims and bias._dims == value._dims:
+    elif len(bias.dims) == 2 and None not in bias.dims and bias.dims == value.dims:
         kind = "Add"
     else:
         return None
     attrs = {**made.attrs, "num_args": 1, "fused_ops": [kind]}
-    return f.make("_FusedMatMul", [*made._inputs, bias], attrs, op, (None, None, 1))
+    return f.make("_FusedMatMul", [*made.inputs, bias], attrs, op, (None, None, 1))
 
 
 @rules.fusion.fuse(get("AddV2"), get("Add"))
 def _add_v2_fuse(op, f):
-    x, y = op._inputs
+    x, y = op.inputs
     return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x) or fuse_product(op, f)
 
 
@@ -187,14 +187,14 @@ def _turned_kernel(b, *, begin, end):
 
 def _by_rows(product, loop, begin, end):
     """Has a product with the transpose of a matrix that stays use some of its rows, transposed once before the loop."""
-    b = product._inputs[1]
-    if not product.attrs["transpose_b"] or not loop.stays(b) or b._dims is None or None in b._dims or not b._dtype.is_floating:
+    b = product.inputs[1]
+    if not product.attrs["transpose_b"] or not loop.stays(b) or b.dims is None or None in b.dims or not b.dtype.is_floating:
         return False
-    end = b._dims[0] if end is None else end
-    product.set_input(1, loop.once("_Turned", b, {"T": b._dtype, "begin": begin, "end": end}, (b._dims[1], end - begin)))
+    end = b.dims[0] if end is None else end
+    product.set_input(1, loop.once("_Turned", b, {"T": b.dtype, "begin": begin, "end": end}, (b.dims[1], end - begin)))
     product.attrs = {**product.attrs, "transpose_b": False}
     out = product.outputs[0]
-    out._dims = (out._dims[0], end - begin)
+    out.dims = (out.dims[0], end - begin)
     return True
 
 
@@ -206,38 +206,38 @@ def _mat_mul_in_loop(op, loop):
 @rules.loops.improve(get("Split"))
 def _split_in_loop(op, loop):
     """A number that is added to a part of what has a bias is added to the bias, once before the loop."""
-    axis, (_, value) = loop.constant(op._inputs[0]), op._inputs
+    axis, (_, value) = loop.constant(op.inputs[0]), op.inputs
     add = loop.only(value, op)
-    if add is None or axis is None or value._dims is None or len(value._dims) != 2 or int(axis) not in (1, -1) or \
-            value._dtype not in (dtypes.float32, dtypes.float64) or \
+    if add is None or axis is None or value.dims is None or len(value.dims) != 2 or int(axis) not in (1, -1) or \
+            value.dtype not in (dtypes.float32, dtypes.float64) or \
             add.opdef not in rules.algebra.sums and add.opdef is not get("BiasAdd"):
         return
-    width = value._dims[1]
-    at = next((i for i, t in enumerate(add._inputs) if loop.stays(t) and t._dims == (width,)), None)
-    if at is None or len(add._inputs) != 2:
+    width = value.dims[1]
+    at = next((i for i, t in enumerate(add.inputs) if loop.stays(t) and t.dims == (width,)), None)
+    if at is None or len(add.inputs) != 2:
         return
-    shift = np.zeros(width, value._dtype.as_numpy_dtype)
+    shift = np.zeros(width, value.dtype.as_numpy_dtype)
     for part, room in zip(op.outputs, np.split(shift, len(op.outputs)), strict=True):
         user = loop.used(part)[0] if len(loop.used(part)) == 1 else None
-        if user is None or loop.only(part, user) is not op or user.opdef not in rules.algebra.sums or len(user._inputs) != 2:
+        if user is None or loop.only(part, user) is not op or user.opdef not in rules.algebra.sums or len(user.inputs) != 2:
             continue
-        number = next((n for t in user._inputs if t is not part and (n := loop.constant(t)) is not None and not n.ndim), None)
-        if number is not None and user.outputs[0]._dims == part._dims:
+        number = next((n for t in user.inputs if t is not part and (n := loop.constant(t)) is not None and not n.ndim), None)
+        if number is not None and user.outputs[0].dims == part.dims:
             room[:] = number
             loop.instead(user.outputs[0], part)
     if shift.any():
-        bias = add._inputs[at]
-        add.set_input(at, loop.once("AddV2", bias, {"T": bias._dtype}, bias._dims, shift))
+        bias = add.inputs[at]
+        add.set_input(at, loop.once("AddV2", bias, {"T": bias.dtype}, bias.dims, shift))
 
 
 @rules.loops.improve(get("SplitV"))
 def _split_v_in_loop(op, loop):
     """One part of a product with a transpose is the product with some of the rows."""
-    product = loop.only(op._inputs[0], op)
-    sizes, axis = (loop.constant(t) for t in op._inputs[1:])
+    product = loop.only(op.inputs[0], op)
+    sizes, axis = (loop.constant(t) for t in op.inputs[1:])
     wanted = [i for i, t in enumerate(op.outputs) if loop.needed(t)]
     if product is None or product.opdef is not mat_mul or len(wanted) != 1 or sizes is None or axis is None or \
-            int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0]._dims[1]:
+            int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0].dims[1]:
         return
     at = wanted[0]
     begin = int(sizes[:at].sum())

@@ -143,8 +143,8 @@ def _euclidean(x, axes, keep):
 
 
 sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype), unsigned.wrapping)
-rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op._inputs[0]._dims or ()) == 2 and \
-    op._inputs[1]._op.opdef.constant and op._inputs[1]._op.attrs["value"].reshape(-1).tolist() == [0]
+rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op.inputs[0].dims or ()) == 2 and \
+    op.inputs[1].op.opdef.constant and op.inputs[1].op.attrs["value"].reshape(-1).tolist() == [0]
 prod_op = _numeric("Prod", _prod, unsigned.wrapping)
 max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered)
 min_op = _numeric("Min", _extremum(torch.amin, _highest), unsigned.ordered)

@@ -87,10 +87,10 @@ rules.program.overwrites(relu_grad, 0, lambda gradients, features: aten.threshol
 @rules.fusion.fuse(relu)
 def _relu_fuse(op, f):
     """The last part of a fused product, convolution or normalization."""
-    made = f.only(op._inputs[0], op)
+    made = f.only(op.inputs[0], op)
     if made is None or made.attrs.get("fused_ops") != ["BiasAdd"]:
         return normalization.fuse_relu(op, f)
-    return f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made._counts)
+    return f.make(made.type, made.inputs, {**made.attrs, "fused_ops": ["BiasAdd", "Relu"]}, op, made.counts)
 
 
 @rules.fusion.fuse(relu_grad)

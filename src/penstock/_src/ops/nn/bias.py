@@ -25,7 +25,7 @@ _FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
 bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
 bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
 bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
-rules.loops.sums_rows[bias_add_grad] = lambda op: len(op._inputs[0]._dims or ()) == 2
+rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].dims or ()) == 2
 
 
 def _channel_axis(rank: int, data_format: str) -> int:
@@ -69,14 +69,14 @@ def _bias_add_prepare(known):
 
 @rules.fusion.fuse(bias_add_op)
 def _bias_add_fuse(op, f):
-    if op._inputs[0]._dims is None or _channel_axis(len(op._inputs[0]._dims), op.attrs["data_format"]) \
-            != len(op._inputs[0]._dims) - 1:
+    if op.inputs[0].dims is None or _channel_axis(len(op.inputs[0].dims), op.attrs["data_format"]) \
+            != len(op.inputs[0].dims) - 1:
         return None
-    made = matmul.fuse_bias(op, f, *op._inputs) or conv.fuse_bias(op, f, *op._inputs)
-    row = op._inputs[1]._dims
-    if made is None and row and None not in row and row == op._inputs[0]._dims[-1:] and f.on_host(op) and \
+    made = matmul.fuse_bias(op, f, *op.inputs) or conv.fuse_bias(op, f, *op.inputs)
+    row = op.inputs[1].dims
+    if made is None and row and None not in row and row == op.inputs[0].dims[-1:] and f.on_host(op) and \
             op.attrs["T"] is dtypes.float32:
-        return f.make("AddV2", op._inputs, {"T": op.attrs["T"]}, op)      # it may be joined with what follows
+        return f.make("AddV2", op.inputs, {"T": op.attrs["T"]}, op)      # it may be joined with what follows
     return made
 
 
@@ -119,20 +119,20 @@ def _relu_bias_grad_kernel(gradients, features):
 
 @rules.fusion.fuse(bias_add_grad)
 def _bias_add_grad_fuse(op, f):
-    grad, rank = op._inputs[0], len(op._inputs[0]._dims or ())
+    grad, rank = op.inputs[0], len(op.inputs[0].dims or ())
     made = f.maker(grad, op)
     if made is None or not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
         return None
     if made.opdef is get("_MaxPoolGradPlaces"):
         return pool_places.fuse_bias_grad(op, f, made)
     if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
-        grad = made._inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel
+        grad = made.inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel
         made = f.maker(grad, op)
     if made is not None and made.opdef is get("ReluGrad") and not f.on_host(op) and op.attrs["T"].is_floating:
-        both = f.make("_ReluBiasGrad", made._inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
+        both = f.make("_ReluBiasGrad", made.inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
         f.put(both, made)
         return both.outputs[1]
-    return None if grad is op._inputs[0] else f.make("BiasAddGrad", [grad], op.attrs, op)
+    return None if grad is op.inputs[0] else f.make("BiasAddGrad", [grad], op.attrs, op)
 
 
 @bias_add_op.gradient

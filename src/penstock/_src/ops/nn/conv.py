@@ -341,7 +341,7 @@ def fuse_bias(op, f, value, bias):
     fused = made and _FUSED.get(made.opdef)
     if made is None or fused is None or channels_first(made.attrs["data_format"]):
         return None
-    return f.make(fused, [*made._inputs, bias], _with_bias(made.attrs), op, (None, None, 1))
+    return f.make(fused, [*made.inputs, bias], _with_bias(made.attrs), op, (None, None, 1))
 
 
 def _with_bias(attrs: dict[str, Any]) -> dict[str, Any]:
@@ -483,20 +483,20 @@ def _fold_batch_norm_kernel(filter, scale, offset, mean, variance, bias, *, epsi
 
 def fuse_batch_norm(op: Any, f: Any) -> Any:
     """Folds a batch norm of inference into the convolution whose only consumer it is, on the CPU."""
-    made = f.only(op._inputs[0], op)
+    made = f.only(op.inputs[0], op)
     if made is None or not f.on_host(op) or op.attrs["T"].name != "float32" or op.attrs["data_format"] != "NHWC" or \
             any(f.users(t) != [] for t in op.outputs[1:]):
         return None
     fused = _FUSED.get(made.opdef) or (made.type if made.attrs.get("fused_ops") == ["BiasAdd"] else None)
-    channels = op.outputs[0]._dims and op.outputs[0]._dims[-1:]
+    channels = op.outputs[0].dims and op.outputs[0].dims[-1:]
     if fused not in _FUSED.values() or made.attrs["data_format"] != "NHWC" or not channels or None in channels or \
-            None in (made._inputs[1]._dims or (None,)) or \
-            any(t._dims != channels for t in (*op._inputs[1:], *made._inputs[2:])):
+            None in (made.inputs[1].dims or (None,)) or \
+            any(t.dims != channels for t in (*op.inputs[1:], *made.inputs[2:])):
         return None
-    x, filter, *bias = made._inputs
+    x, filter, *bias = made.inputs
     attrs = {"T": op.attrs["T"], "N": len(bias), "epsilon": op.attrs["epsilon"]}
-    folded = f.add(f.make("_FoldBatchNorm", [filter, *op._inputs[1:], *bias], attrs, made, (*[None] * 5, len(bias)),
-                          outputs=[filter, op._inputs[2]]))
+    folded = f.add(f.make("_FoldBatchNorm", [filter, *op.inputs[1:], *bias], attrs, made, (*[None] * 5, len(bias)),
+                          outputs=[filter, op.inputs[2]]))
     return f.make(fused, [x, *folded], _with_bias(made.attrs), op, (None, None, 1), outputs=op.outputs[:1])
 
 

@@ -183,13 +183,13 @@ batch_norm_relu.kernel(functools.partial(_batch_norm_with_average, relu=True))
 def fuse_relu(op: Any, f: Any) -> Tensor | None:
     """Fuses a ReLU into the preceding normalization in training mode on the CPU, if the normalized values have no other
     consumer."""
-    x = op._inputs[0]
+    x = op.inputs[0]
     made = f.maker(x, op)
     if made is None or made.opdef is not batch_norm_v3 or f.users(x) != [op] or not f.on_host(op) or \
             op.attrs["T"] is not dtypes.float32 or not made.attrs["is_training"] or f.source(x) is not made.outputs[0] or \
             channels_first(made.attrs["data_format"]):
         return None
-    both = f.make("_FusedBatchNormRelu", made._inputs, made.attrs, made)
+    both = f.make("_FusedBatchNormRelu", made.inputs, made.attrs, made)
     f.put(both, made)
     return both.outputs[0]
 
@@ -218,11 +218,11 @@ def _batch_norm_grad_relu_kernel(y_backprop, x, scale, reserve_space_1, reserve_
 @rules.fusion.fuse(batch_norm_grad_v3)
 def _batch_norm_grad_v3_fuse(op, f):
     """Fuses the preceding ReLU gradient on the CPU, if it has no other consumer."""
-    made = f.only(op._inputs[0], op)
+    made = f.only(op.inputs[0], op)
     if made is None or made.opdef is not get("ReluGrad") or not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or \
             not op.attrs["is_training"] or channels_first(op.attrs["data_format"]):
         return None
-    return f.make("_FusedBatchNormGradRelu", [made._inputs[0], *op._inputs[1:], made._inputs[1]], op.attrs, op)
+    return f.make("_FusedBatchNormGradRelu", [made.inputs[0], *op.inputs[1:], made.inputs[1]], op.attrs, op)
 
 
 def _add_batch_norm_gradients(forward: OpDef, backward: OpDef) -> None:

@@ -291,9 +291,9 @@ indexed_max_pool_grad.kernel(_indexed_max_pool_grad)
 def _max_pool_grad_fuse(op, f):
     """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
     from penstock._src.ops.nn import pool_places
-    pool = f.maker(op._inputs[1], op)
+    pool = f.maker(op.inputs[1], op)
     if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool, pool_places.max_pool_places) or \
-            f.source(pool._inputs[0]) is not f.source(op._inputs[0]) or not op.attrs["T"].is_floating:
+            f.source(pool.inputs[0]) is not f.source(op.inputs[0]) or not op.attrs["T"].is_floating:
         return None
     if any(pool.attrs.get(n, "NHWC") != op.attrs[n] for n in _WINDOW) or \
             op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
@@ -303,10 +303,10 @@ def _max_pool_grad_fuse(op, f):
         return placed
     attrs = {n: op.attrs[n] for n in (*_WINDOW, "T")}
     if pool.opdef is max_pool_op:
-        made = f.make("_MaxPoolWithIndices", pool._inputs, attrs, pool, extra=[f.result(dtypes.int64)])
+        made = f.make("_MaxPoolWithIndices", pool.inputs, attrs, pool, extra=[f.result(dtypes.int64)])
         f.put(made, pool)
         pool = made
-    return f.make("_MaxPoolGradWithIndices", [*op._inputs, pool.outputs[1]], attrs, op)
+    return f.make("_MaxPoolGradWithIndices", [*op.inputs, pool.outputs[1]], attrs, op)
 
 
 # A ReLU and the pooling after it can change places, for both keep the order of numbers: the gradient of what is not
@@ -325,7 +325,7 @@ def _max_pool_fuse(op, f):
     if op.attrs["T"] not in (dtypes.float32, dtypes.float64) or not f.on_host(op) or \
             op.attrs["ksize"][windows.channel_axis(op.attrs["data_format"])] != 1:
         return None
-    before = without_relu(f, f.only(op._inputs[0], op))
+    before = without_relu(f, f.only(op.inputs[0], op))
     return None if before is None else f.make("_MaxPoolRelu", [before], {n: op.attrs[n] for n in ("T", *_WINDOW)}, op)
 
 
@@ -334,10 +334,10 @@ def without_relu(f: Any, made: Any) -> Any:
     if made is None:
         return None
     if made.opdef is get("Relu"):
-        return made._inputs[0]
+        return made.inputs[0]
     if made.attrs.get("fused_ops") != ["BiasAdd", "Relu"]:
         return None
-    plain = f.make(made.type, made._inputs, {**made.attrs, "fused_ops": ["BiasAdd"]}, made, made._counts)
+    plain = f.make(made.type, made.inputs, {**made.attrs, "fused_ops": ["BiasAdd"]}, made, made.counts)
     f.put(plain, made)
     return plain.outputs[0]
 
@@ -345,13 +345,13 @@ def without_relu(f: Any, made: Any) -> Any:
 def fuse_relu_grad(op: Any, f: Any) -> Any:
     """The gradient of a ReLU with a pooling behind it: zero where the maxima are not positive, then to their places."""
     from penstock._src.ops.nn import pool_places
-    grad = f.only(op._inputs[0], op)
+    grad = f.only(op.inputs[0], op)
     if grad is not None and grad.opdef is pool_places.max_pool_grad_places:
         return pool_places.fuse_relu_grad(op, f, grad)
     if grad is None or grad.opdef is not indexed_max_pool_grad:
         return None
-    x, y, dy, places = grad._inputs
-    if f.source(x) is not f.source(op._inputs[1]):
+    x, y, dy, places = grad.inputs
+    if f.source(x) is not f.source(op.inputs[1]):
         return None
     features, users = f.maker(x, op), f.users(x)
     pool = f.maker(y, op)

@@ -44,29 +44,29 @@ def _max_pool_grad_places_kernel(grad, places, *, ksize, strides, padding, heigh
 
 def fuse_grad(op: Any, f: Any, forward: Any) -> Any:
     """A MaxPoolGrad whose pooling, `forward`, is in the same step; None if these ops cannot stand for them."""
-    dims = forward._inputs[0]._dims
+    dims = forward.inputs[0].dims
     if not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or op.attrs["data_format"] != "NHWC" or \
             dims is None or None in dims[1:3] or op.attrs["ksize"][1] * op.attrs["ksize"][2] >= images.NOWHERE or \
             forward.attrs.get("relu") or not images.available():       # with a ReLU: its places are another gradient's
         return None
     attrs = {n: op.attrs[n] for n in _NAMES}
     if forward.opdef is not max_pool_places:
-        made = f.make("_MaxPoolPlaces", forward._inputs, attrs, forward,
+        made = f.make("_MaxPoolPlaces", forward.inputs, attrs, forward,
                       outputs=[forward.outputs[0], f.result(dtypes.uint8)])
         f.put(made, forward)
         forward = made
-    return f.make("_MaxPoolGradPlaces", [op._inputs[2], forward.outputs[1]], {**attrs, "height": dims[1], "width": dims[2]}, op,
+    return f.make("_MaxPoolGradPlaces", [op.inputs[2], forward.outputs[1]], {**attrs, "height": dims[1], "width": dims[2]}, op,
                   extra=[f.result(dtypes.float32)])
 
 
 def fuse_relu_grad(op: Any, f: Any, grad: Any) -> Any:
     """A ReluGrad that is the only consumer of `grad`, a pooling's gradient."""
-    dy, places = grad._inputs
+    dy, places = grad.inputs
     forward = f.maker(places, op)
     if forward is None or f.users(places) != [grad]:
         return None
-    x = forward._inputs[0]
-    if f.source(x) is not f.source(op._inputs[1]):
+    x = forward.inputs[0]
+    if f.source(x) is not f.source(op.inputs[1]):
         return None
     users = f.users(x)
     if users is not None and {*users} == {forward, grad, op}:
@@ -79,7 +79,7 @@ def fuse_relu_grad(op: Any, f: Any, grad: Any) -> Any:
 
 def fuse_bias_grad(op: Any, f: Any, grad: Any) -> Tensor:
     """A BiasAddGrad of what `grad`, a pooling's gradient, returns: the sums come out beside it."""
-    both = f.make("_MaxPoolGradPlaces", grad._inputs, {**grad.attrs, "bias": True}, grad,
+    both = f.make("_MaxPoolGradPlaces", grad.inputs, {**grad.attrs, "bias": True}, grad,
                   outputs=[grad.outputs[0], op.outputs[0]])
     f.put(both, grad)
     return both.outputs[1]

@@ -83,10 +83,10 @@ def _declare_several(name: str, states: list[str], inputs: list[str], attrs: str
 
 def _take_short_gradient(at: int, op: Any, f: Any) -> None:
     """On GPUs, a gradient in half precision is added as it is: writing it in single precision first would cost more."""
-    cast = f.only(op._inputs[at], op)
+    cast = f.only(op.inputs[at], op)
     if cast is not None and not f.on_host(op) and cast.opdef is get("Cast") and \
             cast.attrs["SrcT"] in (dtypes.bfloat16, dtypes.float16) and op.attrs["T"] == dtypes.float32:
-        op.set_input(at, cast._inputs[0])
+        op.set_input(at, cast.inputs[0])
 
 
 def _wanting(fn: Callable, *keywords: str) -> Callable:
@@ -388,12 +388,12 @@ class _OfShape:
 
 
 def _fuse_product(op: Any, f: Any, *, into: str) -> Any:
-    var, alpha, grad = op._inputs
+    var, alpha, grad = op.inputs
     product = f.only(grad, op)
     if product is None or product.opdef is not get("MatMul") or product.attrs["T"] not in (dtypes.float32, dtypes.float64):
         return None
     attrs = {"T": product.attrs["T"], "transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
-    return f.make(into, [var, alpha, *product._inputs], attrs, op)
+    return f.make(into, [var, alpha, *product.inputs], attrs, op)
 
 
 _add_product_fusion()

@@ -201,17 +201,17 @@ def _by_a_number(known: Any, *, kernel: Callable) -> Callable | None:
 
 
 def _fuse_factor(op: Any, f: Any, *, into: str) -> Any:
-    ref, indices, updates = op._inputs
+    ref, indices, updates = op.inputs
     product = f.only(updates, op)
     if product is None or product.opdef not in rules.algebra.multiplies or \
-            updates._dtype.base_dtype not in (dtypes.float32, dtypes.float64):
+            updates.dtype.base_dtype not in (dtypes.float32, dtypes.float64):
         return None
-    rows, factor = product._inputs
-    if factor._dims != ():
+    rows, factor = product.inputs
+    if factor.dims != ():
         rows, factor = factor, rows
-    if factor._dims != () or rows._dims is None or not rows._dims:
+    if factor.dims != () or rows.dims is None or not rows.dims:
         return None
-    attrs = {"T": updates._dtype.base_dtype, "Tindices": op.attrs["Tindices"]}
+    attrs = {"T": updates.dtype.base_dtype, "Tindices": op.attrs["Tindices"]}
     return f.make(into, [ref, indices, rows, factor], attrs, op)
 
 

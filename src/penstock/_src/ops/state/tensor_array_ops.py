@@ -66,11 +66,11 @@ rules.shapes.holder[write] = rules.shapes.holder[scatter] = rules.shapes.holder[
 rules.shapes.holder[read] = rules.shapes.holder[gather] = "takes"
 rules.shapes.holder[concat] = rules.shapes.holder[size] = rules.shapes.holder[close] = "looks"
 rules.shapes.element[make] = lambda op, dims: op.attrs["element_shape"]._dims
-rules.shapes.element[write] = lambda op, dims: op._inputs[2]._dims
-rules.shapes.element[scatter] = lambda op, dims: op._inputs[2]._dims[1:] if op._inputs[2]._dims else None
-rules.shapes.element[split] = lambda op, dims: (None, *op._inputs[1]._dims[1:]) if op._inputs[1]._dims else None
+rules.shapes.element[write] = lambda op, dims: op.inputs[2].dims
+rules.shapes.element[scatter] = lambda op, dims: op.inputs[2].dims[1:] if op.inputs[2].dims else None
+rules.shapes.element[split] = lambda op, dims: (None, *op.inputs[1].dims[1:]) if op.inputs[1].dims else None
 rules.shapes.element[read] = lambda op, dims: dims
-rules.shapes.element[gather] = lambda op, dims: None if dims is None else ((op._inputs[1]._dims or (None,))[0], *dims)
+rules.shapes.element[gather] = lambda op, dims: None if dims is None else ((op.inputs[1].dims or (None,))[0], *dims)
 
 
 _FLOW = torch.zeros(())
