@@ -12,7 +12,7 @@ class Library(NamedTuple):
     repository: str = ""         # owner/name on GitHub, where the wheel has no tests
     tag: str = ""
     files: str = "*_test.py"     # what pytest takes for a file of tests
-    needs: tuple[str, ...] = ()  # other folders of the repository that the tests import
+    needs: tuple[str, ...] = ()  # other folders and files of the repository that the tests import
     inner: str = ""              # the folder of the wheel's package that has what the repository has at its top
     beside: bool = False         # the tests are in folders of the package: they are copied without the package
 
@@ -34,7 +34,7 @@ LIBRARIES = (
     Library("Sonnet", "dm-sonnet", ("sonnet/src",)),
     Library("GPflow", "gpflow==2.11.2", ("tests/gpflow",), "GPflow/GPflow", "v2.9.2", "test_*.py"),
     Library("transformers", "transformers==4.46.3", tuple(f"tests/models/{model}" for model in ("bert", "gpt2", "t5", "vit")),
-            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils",)),
+            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils", "conftest.py")),
     Library("tf_slim", "tf_slim", ("tf_slim",)),
     Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
         "layers", "metrics", "optimizers", "engine", "saving", "utils")),

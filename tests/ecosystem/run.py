@@ -54,14 +54,14 @@ def sources(library: Library) -> pathlib.Path:
     """The folder of a library's tests. Those beside the package are copied alone, so that the installed package is imported."""
     if not library.repository:
         return (HOME / "libraries").resolve()
-    folder = HOME / "sources" / library.name.replace(" ", "_")
+    folder = HOME / "sources" / f"of_{library.name}".replace(" ", "_")    # no name of a package
     if not folder.exists():
         whole = HOME / "clones" / library.repository.replace("/", "+")
         if not whole.exists():
             subprocess.run(["git", "clone", "-q", "--depth", "1", "--branch", library.tag,
                             f"https://github.com/{library.repository}", whole], check=True)
         for tests in library.tests if library.beside else (library.tests[0].partition("/")[0], *library.needs):
-            for file in (whole / tests).rglob(library.files if library.beside else "*"):
+            for file in [whole / tests, *(whole / tests).rglob(library.files if library.beside else "*")]:
                 if file.is_file():
                     target = folder / file.relative_to(whole)
                     target.parent.mkdir(parents=True, exist_ok=True)

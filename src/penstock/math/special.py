@@ -15,4 +15,9 @@ _attach(__name__, "v2", "math.special.", {
     "bessel_k1e": "ops.math.special",
     "bessel_y0": "ops.math.special",
     "bessel_y1": "ops.math.special",
+    "dawsn": "ops.math.integrals",
+    "expint": "ops.math.integrals",
+    "fresnel_cos": "ops.math.integrals",
+    "fresnel_sin": "ops.math.integrals",
+    "spence": "ops.math.integrals",
 })

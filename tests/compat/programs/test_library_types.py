@@ -76,11 +76,14 @@ class PairSpec(TypeSpec):
     def _serialize(self):
         raise ValueError("there is a callable")
 
+    def _compared(self):
+        return self._TypeSpec__make_cmp_key((self.spec, self.f))
+
     def __eq__(self, other):
-        return type(other) is PairSpec and (self.spec, self.f) == (other.spec, other.f)
+        return type(other) is PairSpec and self._compared() == other._compared()
 
     def __hash__(self):
-        return hash((self.spec, self.f))
+        return hash(self._compared())
 
 
 def test_spec_with_its_own_equality_is_the_key_of_a_trace():
@@ -108,3 +111,48 @@ def test_device_of_the_eager_context(device, kind):
     from penstock._src.compat.programs.inside import eager
     with tf.device(device):
         assert eager.context().device_spec.device_type == kind
+
+
+def test_is_tensor_is_what_tensorflow_says():
+    class Converts:
+        def __tf_tensor__(self, dtype=None, name=None):
+            return tf.constant(1)
+
+    slices = tf.IndexedSlices(tf.constant([1]), tf.constant([0]))
+    for x in (tf.constant(1), tf.Variable(1), tf.sparse.from_dense([1]), tf.ragged.constant([[1]]), slices):
+        assert tf.is_tensor(x)
+    data = tf.data.Dataset.range(2)
+    for x in (Converts(), data, iter(data), iter(data).get_next_as_optional(), tf.TensorSpec([1]), tf.TensorShape([1])):
+        assert not tf.is_tensor(x)
+
+
+def test_function_as_the_gradient_of_a_custom_gradient():
+    @tf.custom_gradient
+    def cube(x):
+        return x ** 3, tf.function(lambda dy: dy * 10.0)
+
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = cube(x)
+    assert float(tape.gradient(y, x)) == 10
+
+
+def test_long_names_of_layers_and_modules_of_variables():
+    import penstock.compat.v1 as v1
+    from penstock._src.compat.programs import importer
+    with importer.in_place("v2"):
+        from tensorflow.python.framework import ops
+        from tensorflow.python.layers import convolutional
+        from tensorflow.python.ops import confusion_matrix, metrics_impl, variables
+        assert convolutional.Convolution2D is v1.layers.Conv2D and convolutional.conv2d is v1.layers.conv2d
+        assert variables.global_variables is v1.global_variables and variables.VariableV1 is v1.Variable
+        labels, found = confusion_matrix.remove_squeezable_dimensions(tf.ones([3, 1]), tf.ones([3]))
+        assert labels.shape == found.shape == [3]
+        _, _, weights = metrics_impl._remove_squeezable_dimensions(tf.ones([3]), tf.ones([3]), tf.ones([3, 1]))
+        assert weights.shape == [3]
+        with v1.Graph().as_default() as graph:
+            x = v1.constant(1)
+        assert ops._get_graph_from_inputs([x]) is graph
+        with pytest.raises(ValueError, match="passed-in graph"):
+            ops._get_graph_from_inputs([x], v1.Graph())

@@ -22,3 +22,19 @@ for kind in ("I0", "I0e", "I1", "I1e", "J0", "J1"):
     sample(f"Bessel{kind}", f(2, 3, low=-3, high=3))
 for kind in ("Y0", "Y1", "K0", "K1", "K0e", "K1e"):
     sample(f"Bessel{kind}", f(2, 3, low=0.5, high=4))
+
+
+def integral(function, start=0.0, before=0.0):
+    """A numpy reference by the trapezoidal rule."""
+    def compute(x):
+        t = start + (x[..., None].astype(np.float64) - start) * np.linspace(0, 1, 4001)
+        return (before + np.trapezoid(function(t), t, axis=-1)).astype(x.dtype)
+    return compute
+
+
+near = f(2, 3, low=0.2, high=1.8)
+sample("Dawsn", near, expect=lambda x: np.exp(-x * x) * integral(lambda t: np.exp(t * t))(x))
+sample("Expint", near, expect=integral(lambda t: np.exp(t) / t, 1.0, 1.8951178163559368))
+sample("FresnelCos", near, expect=integral(lambda t: np.cos(np.pi / 2 * t * t)))
+sample("FresnelSin", near, expect=integral(lambda t: np.sin(np.pi / 2 * t * t)))
+sample("Spence", near, expect=integral(lambda t: np.log(t) / (1 - t), 1 + 1e-7))

@@ -13,7 +13,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.eager_tensor import from_array
-from penstock._src.graph.node import Tensor
+from penstock._src.graph.node import Tensor, TensorType
 from penstock._src.graph.tensor_proto import array_of
 from penstock._src.kernels.bridge import to_numpy
 from penstock._src.ops.registry import get
@@ -344,5 +344,4 @@ _register_defaults()
 @export("is_tensor", v1=["contrib.framework.is_tensor"])
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a tensor or something that stands for one: variable, sparse or ragged tensor."""
-    return isinstance(x, Tensor) or bool(getattr(x, "_is_tensor_like", False)) or hasattr(type(x), "_type_spec") or \
-        hasattr(type(x), "__tf_tensor__")
+    return isinstance(x, TensorType) or bool(getattr(x, "_is_tensor_like", False))

@@ -24,6 +24,8 @@ export.value(IndexedSlicesValue, v1=["IndexedSlicesValue"])
 class IndexedSlices(CompositeTensor):
     """Rows `values[i]` at positions `indices[i]` of a larger tensor of shape `dense_shape`."""
 
+    _is_tensor_like = True
+
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None):
         self._values, self._indices, self._dense_shape = values, indices, dense_shape
 

@@ -88,6 +88,13 @@ class TypeSpec:
     def _flat_tensor_specs(self) -> list:
         return nest.flatten(self._component_specs, expand_composites=True)  # type: ignore[attr-defined]
 
+    def __make_cmp_key(self, value: Any) -> Any:
+        """A hashable key of serialized values, under the name by which specs of libraries call it."""
+        return _hashable(value)
+
+    def __is_compatible(self, a: Any, b: Any) -> bool:
+        return _compatible(a, b)
+
     def _key(self) -> Any:
         return _hashable((type(self), self._serialize()))  # type: ignore[attr-defined]
 
@@ -109,6 +116,8 @@ class TypeSpec:
 
 def _hashable(value: Any) -> Any:
     if isinstance(value, TypeSpec):
+        if type(value).__hash__ is not TypeSpec.__hash__:
+            return value
         return type(value), _hashable(value._serialize())  # type: ignore[attr-defined]
     if isinstance(value, TensorShape):
         return TensorShape, value._dims

@@ -24,7 +24,8 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     util.lock_util util.memory client.client_lib client.notebook eager.core eager.def_function eager.tape eager.profiler
     eager.execute summary.plugin_asset profiler.pprof_profiler data.util data.util.sparse module.module
     distribute.distribute_coordinator distribute.estimator_training
-layers: layers layers.base layers.convolutional layers.core layers.layers layers.normalization layers.pooling
+layers: layers layers.base layers.core layers.layers layers.normalization
+layers @compat.programs.inside.layer_names: layers.convolutional layers.pooling
 keras: keras
 summary: summary summary.summary summary.writer summary.writer.writer summary.writer.writer_cache
     summary.writer.event_file_writer
@@ -44,7 +45,8 @@ dtypes . @base.dtypes: framework.dtypes
 errors: framework.errors framework.errors_impl
 @compat.programs.inside.defun @compat.programs.inside.ops: framework.function
 .: framework.tensor_conversion_registry
-@compat.programs.inside.ops: framework.smart_cond ops.variables ops.variable_v1 ops.control_flow_util
+@compat.programs.inside.ops .: ops.variables ops.variable_v1
+@compat.programs.inside.ops: framework.smart_cond ops.control_flow_util
 @graph.func_graph: framework.func_graph
 train io: framework.graph_io
 graph_util: framework.graph_util framework.graph_util_impl
@@ -93,7 +95,8 @@ image: ops.image_ops ops.image_ops_impl
 linalg: ops.linalg.linalg ops.linalg
 linalg @compat.programs.inside.linear_operators: ops.linalg.linear_operator
 losses: ops.losses ops.losses.losses ops.losses.losses_impl ops.losses.util
-metrics: ops.metrics ops.metrics_impl
+metrics: ops.metrics
+metrics @compat.programs.inside.metric_shapes: ops.metrics_impl
 nn . @models.rnn @compat.programs.inside.cells: ops.rnn
 nn.rnn_cell: ops.rnn_cell ops.rnn_cell_wrapper_impl
 nn.rnn_cell @compat.programs.inside.cells: ops.rnn_cell_impl
@@ -107,7 +110,7 @@ test: ops.gradient_checker platform.test platform.benchmark eager.test
 @library.testing.gradients: ops.gradient_checker_v2
 bitwise: ops.bitwise_ops
 nn random: ops.candidate_sampling_ops
-math .: ops.confusion_matrix
+math . @ops.math.confusion: ops.confusion_matrix
 distributions: ops.distributions ops.distributions.distributions
 manip: ops.manip_ops
 io: ops.proto_ops

@@ -41,7 +41,7 @@ def custom_gradient(f: Callable | None = None) -> Any:
 
 
 def _takes_variables(grad_fn: Callable) -> bool:
-    spec = inspect.getfullargspec(grad_fn)
+    spec = inspect.getfullargspec(getattr(grad_fn, "python_function", grad_fn))
     return "variables" in spec.args or "variables" in spec.kwonlyargs or spec.varkw is not None
 
 

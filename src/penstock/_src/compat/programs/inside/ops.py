@@ -7,6 +7,8 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock._src.graph.context import eager_outside_functions
 from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.scopes import graph_from
+from penstock._src.state.variables.partitioned import PartitionedVariable
 from penstock._src.state.variables.reference import RefVariable
 from penstock._src.state.variables.resource import BaseResourceVariable
 
@@ -16,11 +18,24 @@ def __getattr__(name: str) -> Any:
         return tf.Variable
     if name == "RefVariable":
         return RefVariable
+    if name == "PartitionedVariable":
+        return PartitionedVariable
     if name == "EagerTensor":
         return EagerTensor
     if name == "executing_eagerly_outside_functions":
         return eager_outside_functions
     raise AttributeError(name)
+
+
+def _get_graph_from_inputs(op_input_list: Sequence[Any], graph: Any = None) -> Any:
+    """The graph of some tensors, which must be one; `graph` if it is given."""
+    found = graph_from(op_input_list)
+    if graph is None:
+        return found
+    for value in op_input_list:
+        if getattr(value, "graph", graph) is not graph:
+            raise ValueError(f"{value} is not from the passed-in graph.")
+    return graph
 
 
 def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:
