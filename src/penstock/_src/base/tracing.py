@@ -35,6 +35,13 @@ def set_recording(value: bool) -> bool:
     return before
 
 
+def later() -> list | None:
+    """Where the step that becomes a graph notes calls to run behind it, as (function, arguments, keywords); None if it may not.
+    """
+    found = draws()
+    return found.later if found is not None and found.lowering else None
+
+
 def lowering() -> bool:
     """Whether a step becomes a graph of ATen calls: tensors have no memory then."""
     found = draws()

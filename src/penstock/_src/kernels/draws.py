@@ -27,6 +27,7 @@ class Draws:
         self.lowering = lowering                 # whether the step becomes a graph of ATen calls (step/tiers/lower.py)
         self.taken: list[tuple[Any, int]] = []
         self.unseeded = False                    # whether it also draws from the generator of its device
+        self.later: list | None = None           # calls that run behind the graph (step/tiers/lower.py)
         self._places: torch.Tensor | None = None
 
     @staticmethod

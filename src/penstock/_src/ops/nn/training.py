@@ -31,6 +31,7 @@ from penstock._src.ops.state.state_scatter import rounds
 
 _GRADIENTS = ("grad", "delta")
 _LARGE = 1 << 20             # elements of a variable that is updated by itself
+_TINY = 1 << 16              # elements of one that no compiler needs to see
 
 
 def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
@@ -124,9 +125,13 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
 def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> Callable:
     options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
+    single = _kernel(states, inputs, rule, is_ref=False)
 
     def run(*args: Any, **chosen: Any) -> None:
         held, given = args[:len(states)], list(args[len(states):])
+        if tracing.lowering():
+            _lower_updates(run, single, held, given, grad_at, chosen)
+            return
         given = [v if i == grad_at else _number(v, inputs[i]) for i, v in enumerate(given)]
         for variables, grad in zip(zip(*held, strict=True), given[grad_at], strict=True):
             _check(states, list(variables), grad, None)
@@ -139,6 +144,22 @@ def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> 
                 grads = [_laid_out_as(t, given[grad_at][i]) for t, i in zip(tensors[0], part, strict=True)]
                 rule(*map(Many, tensors), *[Many(grads) if i == grad_at else v for i, v in enumerate(given)], **chosen)
     return _wanting(run, *options)
+
+
+def _lower_updates(several: Callable, single: Callable, held: tuple, given: list, grad_at: int, chosen: dict) -> None:
+    """Updates in a step that becomes a graph. Tiny ones run behind it, all together: compiling each takes longer than it saves.
+    """
+    later, tiny = tracing.later(), []
+    if later is not None and len({id(v) for v in held[0]}) == len(held[0]):
+        tiny = [i for i, v in enumerate(held[0]) if v.value.numel() <= _TINY]
+    for i, variables in enumerate(zip(*held, strict=True)):
+        if i not in tiny:
+            single(*variables, *given[:grad_at], given[grad_at][i], *given[grad_at + 1:], **chosen)
+    if tiny:
+        grads = [given[grad_at][i] for i in tiny]
+        later.append((several, [*[[s[i] for i in tiny] for s in held], *given[:grad_at], grads, *given[grad_at + 1:]], chosen))
+        for v in (s[i] for s in held for i in tiny):
+            v.value = None                             # what reads it now cannot be part of the graph
 
 
 def _parts(variables: Any) -> list[list[int]]:

@@ -21,6 +21,7 @@ class Options:
     remapping: bool = True
     loop_optimization: bool = True
     function_optimization: bool = True             # functions that are called are inlined
+    joined_updates: bool = True                    # optimizers update variables together (updates.py)
     recording: bool = True                         # short steps run without the interpreter (step/compile/recorded.py)
     jit: bool = False                              # the step waits for its best version (step/tiers)
 

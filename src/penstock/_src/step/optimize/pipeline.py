@@ -36,7 +36,7 @@ PASSES = (
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
     ("remapping", fuse),
-    ("remapping", join_updates),
+    ("joined_updates", join_updates),
     ("remapping", join_pointwise),
     ("loop_optimization", save_together),
     ("remapping", join_small),

@@ -41,6 +41,7 @@ class Lowered:
     changed: list[int]                   # positions of variables that it updates
     results: list[Any]                   # per result: the position in the graph's output, or a constant
     draws: draws.Draws                   # what it takes from random streams
+    later: list[tuple]                   # calls that run behind the graph: (function, arguments, keywords)
     example: list[torch.Tensor]          # fake inputs
 
 
@@ -95,7 +96,20 @@ def _check_writes(func: Any, args: tuple, kwargs: dict) -> None:
 
 
 def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered:
-    """The graph of a program, for feeds and variables of the shapes that they have now."""
+    """The graph of a program, for feeds and variables of the shapes that they have now.
+
+    Some updates run behind the graph, unless the program needs what they give.
+    """
+    later: list = []
+    try:
+        return _trace(program, ctx, feeds, device, later)
+    except Exception:
+        if not later:
+            raise
+        return _trace(program, ctx, feeds, device, None)
+
+
+def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: list | None) -> Lowered:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -109,7 +123,8 @@ def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered
         allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor wants one
     example = [mode.from_tensor(v.value) for v in variables]
     example += [mode.from_tensor(feeds[i]) if feeds[i].device == device else _moved(mode, feeds[i], device) for i in tensors]
-    found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), example)     # type: ignore[arg-type]
+    found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), [], example)     # type: ignore[arg-type]
+    found.draws.later = later
     with draws.traced(found.draws) as drawn, torch.no_grad():
         places = drawn.places(mode, device)
         graph = make_fx(lambda *values: _run(found, step, ctx, feeds, values, device), tracing_mode="fake",
@@ -135,14 +150,30 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
     with _HostStaysReal(device):
         results = types.FunctionType(step.__code__, scope)(ctx, *arguments)
         out = _flat_results(found, results, by)
+        found.later = [_behind(call, out, by, found.variables) for call in found.draws.later or ()]
         new = [s.value for s in shadows]
-        found.changed = [i for i, s in enumerate(shadows) if s.value is not s.first]
+        found.changed = [i for i, s in enumerate(shadows) if s.value is not s.first and s.value is not None]
         new = {i: new[i].clone() if any(new[i] is s.first for s in shadows) else new[i] for i in found.changed}
         for i in found.changed:
             if new[i].shape != shadows[i].first.shape or new[i].dtype is not shadows[i].first.dtype:
                 raise Unsupported(f"it changes the shape of the variable {shadows[i].name}")
             shadows[i].first.copy_(new[i])
     return out
+
+
+def _behind(call: tuple, out: list, shadows: dict[int, Any], variables: list[Any]) -> tuple:
+    """A call behind the graph: what it takes from the graph becomes results of it, and stand-ins become variables."""
+    function, arguments, keywords = call
+    back = {id(s): v for v, s in zip(variables, shadows.values(), strict=True)}
+
+    def real(value: Any) -> Any:
+        if isinstance(value, list):
+            return [real(v) for v in value]
+        if not isinstance(value, torch._subclasses.FakeTensor):
+            return back.get(id(value), value)
+        out.append(value.clone() if value._is_view() or any(value is s.first for s in shadows.values()) else value)
+        return Output(len(out) - 1)
+    return function, [real(a) for a in arguments], keywords
 
 
 def _flat_results(found: Lowered, results: tuple, shadows: dict[int, Any]) -> list:

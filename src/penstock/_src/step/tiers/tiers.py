@@ -299,14 +299,32 @@ class Compiled:
         low = self.lowered
         for i in low.changed:
             low.variables[i].writable()
-        return self._results(self._call([v.value for v in low.variables] + self._rest(feeds, self._places(True))))
+        out = self._call([v.value for v in low.variables] + self._rest(feeds, self._places(True)))
+        self._run_later(out, {})
+        return self._results(out)
 
     def trial(self, feeds: tuple) -> tuple[tuple, list]:
         """The results of a step on copies of the variables, and (variable, what it would be) for those that it changes."""
         low = self.lowered
         values = [v.value.clone() if i in low.changed else v.value for i, v in enumerate(low.variables)]
-        out = self._results(self._call(values + self._rest(feeds, self._places(False))))
-        return out, [(low.variables[i], values[i]) for i in low.changed]
+        out = self._call(values + self._rest(feeds, self._places(False)))
+        copies: dict[int, Any] = {}
+        self._run_later(out, copies, beside=True)
+        behind = [(v, copies[id(v)].value) for v in low.variables if id(v) in copies]
+        return self._results(out), [(low.variables[i], values[i]) for i in low.changed] + behind
+
+    def _run_later(self, out: Any, copies: dict[int, Any], beside: bool = False) -> None:
+        """The calls behind the graph; `beside` runs them on copies of the variables, which it adds to `copies`."""
+        def real(value: Any) -> Any:
+            if isinstance(value, list):
+                return [real(v) for v in value]
+            if isinstance(value, lower.Output):
+                return out[value.at]
+            if not beside or not is_variable(value):
+                return value
+            return copies.setdefault(id(value), value.beside(value.value))
+        for function, arguments, keywords in self.lowered.later:
+            function(*[real(a) for a in arguments], **keywords)
 
     def _rest(self, feeds: tuple, stretch: torch.Tensor) -> list:
         return [feeds[i].to(self.device) for i in self.lowered.feeds] + [stretch]
