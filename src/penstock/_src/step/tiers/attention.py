@@ -25,7 +25,7 @@ class _Scores(NamedTuple):
     """From a product to its softmax."""
     product: torch.fx.Node
     frame: views.Layout              # of the tensor whose softmax is taken, over the product
-    steps: list                      # (kind, value) in order: "cast", "scale", "where", "times", "add"
+    steps: list                      # (kind, value) in order: "cast", "scale", "where", "hide", "times", "add"
     scale: float
     keep: torch.Tensor | None        # constant mask: where scores stay
     bias: torch.fx.Node | None       # what is added
@@ -90,10 +90,11 @@ class _Attention:
                 continue
             _require(node.target in _POINTWISE and (len(node.users) == 1 or not steps) and node.kwargs in ({}, {"alpha": 1}))
             if node.target is aten.where.self:
-                mask, node, low = node.args
-                low = _constant(self.graph, low)
-                _require(isinstance(low, float) and low <= _MINUS_INFINITY)
-                steps.append(("where", mask))
+                mask, first, second = node.args
+                hides = isinstance(_constant(self.graph, first), (int, float))           # where(hidden, low, scores)
+                node, low = (second, _constant(self.graph, first)) if hides else (first, _constant(self.graph, second))
+                _require(isinstance(low, (int, float)) and low <= _MINUS_INFINITY)
+                steps.append(("hide" if hides else "where", mask))
                 continue
             kind, other, node = self._binary(node)
             steps.append((kind, other))
@@ -136,10 +137,11 @@ class _Attention:
             if kind == "scale":
                 _require(bias is None and keep is None and pending is None)
                 scale *= value
-            elif kind == "where":
+            elif kind in ("where", "hide"):
                 mask = _constant(self.graph, value)
-                _require(isinstance(mask, torch.Tensor) and keep is None and tuple(mask.shape) == shape[-2:])
-                keep = mask.bool()
+                _require(isinstance(mask, torch.Tensor) and keep is None and mask.numel() == shape[-1] * shape[-2] and
+                         tuple(mask.shape[-2:]) == shape[-2:])
+                keep = mask.reshape(shape[-2:]).bool() if kind == "where" else ~mask.reshape(shape[-2:]).bool()
             elif kind == "times":
                 _require(isinstance(value, torch.Tensor) and keep is None and tuple(value.shape[-2:]) == shape[-2:] and
                          value.numel() == shape[-1] * shape[-2] and bool(((value == 0) | (value == 1)).all()))
@@ -243,10 +245,13 @@ class _Attention:
             node = next(iter(node.users))
             if kind == "cast":
                 _require(views.is_cast(node))
-            elif kind == "where":
-                mask: Any = _constant(self.graph, node.args[0]) if node.target is aten.where.self else None
-                _require(isinstance(mask, torch.Tensor) and torch.equal(*torch.broadcast_tensors(mask, self.scores.keep)) and
-                         _constant(self.graph, node.args[2]) == 0)
+            elif kind in ("where", "hide"):
+                _require(node.target is aten.where.self)
+                mask: Any = _constant(self.graph, node.args[0])
+                _require(isinstance(mask, torch.Tensor))
+                kept = mask.bool() if kind == "where" else ~mask.bool()
+                _require(torch.equal(*torch.broadcast_tensors(kept, self.scores.keep)) and
+                         _constant(self.graph, node.args[2 if kind == "where" else 1]) == 0)
             elif kind == "times":
                 _require(node.target is aten.mul.Tensor)
                 factor = next((c for a in node.args if isinstance(c := _constant(self.graph, a), torch.Tensor)), None)
