@@ -138,3 +138,19 @@ def test_searchsorted():
 def test_unravel_index_checks():
     with pytest.raises(tf.errors.InvalidArgumentError, match="out of bound"):
         tf2.unravel_index([9], [3, 3])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_repeat_of_each_slice_needs_no_index(axis):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with tf.Graph().as_default() as graph:
+        open_rows = tf.placeholder_with_default(x, [None, 3])
+        outs = [tf.repeat(v, 3, axis) for v in (tf.constant(x), open_rows)] + [tf.repeat(tf.constant([["a", "b"]]), 3, axis)]
+        gradient = tf.gradients(outs[1] * 2.0, open_rows)[0]
+        assert not any(op.type.startswith("Gather") for op in graph.get_operations())
+        with tf.Session() as sess:
+            first, second, texts, back = sess.run([*outs, gradient])
+    np.testing.assert_array_equal(first, np.repeat(x, 3, axis))
+    np.testing.assert_array_equal(second, np.repeat(x, 3, axis))
+    np.testing.assert_array_equal(texts, np.repeat(np.array([[b"a", b"b"]], object), 3, axis))
+    np.testing.assert_array_equal(back, np.full([2, 3], 6.0))

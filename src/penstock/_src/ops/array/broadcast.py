@@ -158,6 +158,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
 
     >>> tf.repeat([1, 2], [2, 3])    # [1, 1, 2, 2, 2]
     """
+    count = int(repeats) if isinstance(repeats, (int, np.integer)) and repeats > 0 else 0
     with name_scope(name, "Repeat", [input, repeats]):
         data = convert(input, name="data")
         repeats = convert(repeats, name="repeats")
@@ -168,6 +169,8 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         if data.ndim == 0:
             data = reshape_op(data, [1])
         axis = _axis_of_repeat(axis, data.ndim)
+        if count and data._dims is not None and data._dims.count(None) < 2 and 0 not in data._dims:
+            return _repeated_evenly(data, count, axis)
         fixed = None if data._dims is None else data._dims[axis]
         rows = shape_internal(data)[axis] if fixed is None else fixed
         if repeats._dims in (None, (None,)):            # one number for all slices, or one for each
@@ -178,6 +181,19 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
             _check_repeats(repeats, fixed)
             index = _uneven(repeats)
         return get("GatherV2")(data, index, axis)
+
+
+def _repeated_evenly(data: Tensor, count: int, axis: int) -> Tensor:
+    """Every slice `count` times: a broadcast, whose gradient is a sum and no scatter."""
+    dims = [-1 if d is None else d for d in data._dims]
+    wide = get("ExpandDims")(data, axis + 1)
+    if -1 in dims:
+        sizes = shape_internal(wide, optimize=False)
+        whole = get("ConcatV2")([sizes[:axis + 1], [count], sizes[axis + 2:]], 0)
+    else:
+        whole = [*dims[:axis + 1], count, *dims[axis + 1:]]
+    merged = -1 if dims[axis] == -1 else dims[axis] * count
+    return reshape_op(broadcast_to_op(wide, whole), [*dims[:axis], merged, *dims[axis + 1:]])
 
 
 def _axis_of_repeat(axis: Any, rank: int | None) -> int:
