@@ -149,9 +149,9 @@ def profile(step: Callable, sync: Callable) -> str:
 class Runner:
     """A process that measures one model."""
 
-    def __init__(self, name: str, runner: str):
+    def __init__(self, name: str, runner: str, compilers: int):
         self.name, self.runner, self.found, self.times = name, runner, {}, []
-        env = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", OMP_NUM_THREADS="2")
+        env = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS=str(compilers), OMP_NUM_THREADS="2")
         self.errors = pathlib.Path(os.environ.get("TMPDIR", "/tmp"), f"others-{name}-{runner}.txt")
         with open(self.errors, "w") as to:
             self.process = subprocess.Popen([sys.executable, __file__, "--child", name, runner], env=env, text=True, stderr=to,
@@ -183,7 +183,8 @@ class Runner:
 
 def measured(names: list[str], runners: list[str], rounds: int, count: int, profiles: str | None) -> dict[str, dict]:
     """What each runner found for each model."""
-    every = [Runner(n, r) for n in names for r in runners]
+    compilers = max(1, (os.cpu_count() or 1) // (len(names) * len(runners)))
+    every = [Runner(n, r, compilers) for n in names for r in runners]
     for r in every:
         r.found.update(r.answer() or {})
         print(f"{r.name} {r.runner}: {r.found}", flush=True)
