@@ -13,7 +13,7 @@ from penstock._src.base import dtypes
 from penstock._src.graph.build import arg_count
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.functions import GraphFunction
-from penstock._src.graph.graphdef import attr_from_message, attr_to_message, node_def, opdef_from_message
+from penstock._src.graph.graphdef import attr_from_message, attr_to_message, is_written_as_call, node_def, opdef_from_message
 from penstock._src.graph.importer import import_graph_def
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
@@ -78,6 +78,8 @@ def _write_node(node: NodeDef, op: Operation, arguments: dict[int, str]) -> None
 def _edge(t: Tensor, arguments: dict[int, str]) -> str:
     if id(t) in arguments:
         return arguments[id(t)]
+    if is_written_as_call(t.op):
+        return f"{t.op.name}:output:{t.value_index}"
     at = 0
     for a in t.op.opdef.outputs:
         n = arg_count(a, t.op.attrs)

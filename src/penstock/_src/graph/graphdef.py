@@ -151,12 +151,24 @@ def _write_node(node: NodeDef, op: Any) -> None:
     node.name, node.op, node.device = op.name, op.type, op.device
     node.input.extend([t._as_node_def_input() for t in op._inputs])
     node.input.extend(sorted("^" + c.name for c in op._control_inputs))
+    if is_written_as_call(op):
+        node.op = "PartitionedCall"
+        types = {"Tin": [t.dtype for t in op._inputs], "Tout": [t.dtype for t in op.outputs]}
+        for name, value in types.items():
+            _write_attr(node.attr[name], value, "list(type)", op)
+        _write_attr(node.attr["f"], op.attrs["written_as"], "func", op)
+        return
     for name, value in op.attrs.items():
         kind = op.opdef.attrs[name].kind
         if value is not None or kind == "shape":
             _write_attr(node.attr[name], value, kind, op)
     for name, value in op._extra.items():
         _write_attr(node.attr[name], value, None, op)
+
+
+def is_written_as_call(op: Any) -> bool:
+    """Whether an op that TensorFlow does not have is a call in messages: of the function that computes the same."""
+    return bool(op.attrs.get("written_as"))
 
 
 def graph_def(graph: Any, from_version: int | None = None, add_shapes: bool = False) -> GraphDef:

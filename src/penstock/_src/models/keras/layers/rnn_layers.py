@@ -1,8 +1,9 @@
 """SimpleRNN, GRU and LSTM: the cells over time.
 
-The inputs of all time steps are projected in one product; the loop is left with the states. An LSTM as it is by default in
-2.x (tanh, sigmoid, no recurrent dropout) is one op, BlockLSTMV2. A masked step leaves the states alone, so the op computes a
-masked sequence over its valid steps, moved to the front (`Valid`), and each step's output is looked up afterwards.
+The inputs of all time steps are projected in one product; the loop is left with the states. Without recurrent dropout, a
+SimpleRNN and a GRU whose reset gate comes after the product are one op (`fused_recurrent.py`). An LSTM as it is by default in
+2.x (tanh, sigmoid) is one op, too, BlockLSTMV2. A masked step leaves the states alone, so that op computes a masked sequence
+over its valid steps, moved to the front (`Valid`), and each step's output is looked up afterwards.
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from penstock._src.graph import context
 from penstock._src.models.keras import activations, regularizers
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers import fused_recurrent
 from penstock._src.models.keras.layers.parts import described, named, passed
 from penstock._src.models.keras.layers.recurrent import RNN
 from penstock._src.models.keras.layers.rnn_cells import (
@@ -57,6 +59,7 @@ class _Layer(RNN):
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
         """The outputs of the last step or of all; and the last states, if they are wanted."""
+        from_zero = initial_state is None and not isinstance(inputs, list) and not self.stateful
         inputs, initial_state, _ = self._process_inputs(inputs, initial_state, None)
         mask = mask[0] if isinstance(mask, list) else mask
         self._check_unroll(inputs)
@@ -65,7 +68,7 @@ class _Layer(RNN):
         if mask is not None and not self.time_major:
             mask = tf.transpose(mask, [1, 0, *range(2, len(mask.shape))])
         if self._is_fusible(steps, mask):
-            last, outputs, states = self._fused(steps, initial_state, training, mask)
+            last, outputs, states = self._fused(steps, initial_state, training, mask, from_zero)
         else:
             projected = self.cell.project(steps, training, mask_like=steps[0])
             last, outputs, states = K.rnn(
@@ -73,12 +76,35 @@ class _Layer(RNN):
                 mask=mask, unroll=self.unroll, time_major=True, zero_output_for_mask=self.zero_output_for_mask)
         return self._finished(last, outputs if self.time_major else tf.transpose(outputs, [1, 0, 2]), states)
 
+    _fused_kind = ""                # of the op that computes the layer over time, if it can
+
     def _is_fusible(self, steps: Any, mask: Any) -> bool:
         """Whether one op computes the layer."""
-        return False
+        return bool(self._fused_kind) and not self.unroll and self.recurrent_dropout == 0 and \
+            fused_recurrent.name_of(self.activation) is not None and steps.dtype.base_dtype == tf.float32 and \
+            K.int_shape(steps)[0] != 0
 
-    def _fused(self, steps: Any, states: list, training: Any, mask: Any) -> tuple:
-        raise NotImplementedError
+    def _gate_activation(self) -> str:
+        return "sigmoid"
+
+    def _recurrent_bias(self) -> Any:
+        return None
+
+    def _fused(self, steps: Any, states: list, training: Any, mask: Any, from_zero: bool) -> tuple:
+        """The last output, all outputs and the last states. `from_zero`: the first states are zeros."""
+        projected = self.cell.project(steps, training, mask_like=steps[0])
+        if self.go_backwards:
+            projected, mask = tf.reverse(projected, [0]), None if mask is None else tf.reverse(mask, [0])
+        mask = mask if mask is None or len(mask.shape) == 2 else tf.squeeze(mask, -1)
+        after = fused_recurrent.over_time(self._fused_kind, fused_recurrent.name_of(self.activation), self._gate_activation(),
+                                          projected, states[0], self.cell.recurrent_kernel, self._recurrent_bias(), mask)
+        outputs = after
+        if mask is not None and self.zero_output_for_mask:
+            outputs = tf.where_v2(mask[..., None], after, tf.zeros_like(after))
+        elif mask is not None and not from_zero:                         # before the first valid step, outputs are zeros
+            seen = tf.cumsum(tf.cast(mask, tf.int32), axis=0) > 0
+            outputs = tf.where_v2(seen[..., None], after, tf.zeros_like(after))
+        return outputs[-1], outputs, [after[-1]]
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the layer again."""
@@ -101,6 +127,7 @@ class SimpleRNN(_Layer):
     """
 
     _cell_class = SimpleRNNCell
+    _fused_kind = "simple"
 
     def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
@@ -124,6 +151,7 @@ class GRUV1(_Layer):
     """Gated recurrent units; with the reset gate before the product, unless `reset_after`."""
 
     _cell_class = GRUCellV1
+    _fused_kind = "gru"
 
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
@@ -134,6 +162,17 @@ class GRUV1(_Layer):
                  return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
                  reset_after: bool = False, **kwargs: Any):
         super().__init__(passed(locals()))
+
+
+    def _is_fusible(self, steps: Any, mask: Any) -> bool:
+        return self.reset_after and fused_recurrent.name_of(self.recurrent_activation) is not None and \
+            super()._is_fusible(steps, mask)
+
+    def _gate_activation(self) -> str:
+        return fused_recurrent.name_of(self.recurrent_activation)
+
+    def _recurrent_bias(self) -> Any:
+        return tf.zeros([3 * self.units]) if self.cell.bias is None else self.cell.bias[1]
 
 
 class _Dropping(DropoutRNNCellMixin):
@@ -235,7 +274,7 @@ class LSTMV1(_Layer):
                 and self.recurrent_activation is activations.sigmoid and self.recurrent_dropout == 0
                 and steps.dtype.base_dtype == tf.float32 and K.int_shape(steps)[0] != 0)
 
-    def _fused(self, steps: Any, states: list, training: Any, mask: Any) -> tuple:
+    def _fused(self, steps: Any, states: list, training: Any, mask: Any, from_zero: bool) -> tuple:
         cell = self.cell
         masks = cell.get_dropout_mask_for_cell(steps[0], training, count=1) if self.dropout else None
         if masks is not None:
