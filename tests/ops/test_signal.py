@@ -169,3 +169,11 @@ def test_mel_weights():
 def test_mfccs():
     x = RNG.randn(3, 20)
     close(S.mfccs_from_log_mel_spectrograms(x), np.stack([cosine(row, 2) for row in x]) / np.sqrt(40), 1e-9)
+
+
+@pytest.mark.parametrize("norm", [None, "ortho"])
+def test_a_signal_comes_back_from_cosine_transforms_without_a_window(norm):
+    signal = np.random.RandomState(0).randn(400)
+    there = tf.signal.mdct(signal, 64, window_fn=None, norm=norm)
+    back = np.asarray(tf.signal.inverse_mdct(there, window_fn=None, norm=norm))
+    np.testing.assert_allclose(back[32:-32], signal[32:len(back) - 32], atol=1e-9)

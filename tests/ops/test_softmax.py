@@ -91,7 +91,7 @@ def test_sparse_label_errors():
     for bad in ([0, 3], [-1, 0]):
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"outside the valid range of \[0, 3\)"):
             tf.nn.sparse_softmax_cross_entropy_with_logits(bad, x)
-    with pytest.raises(ValueError, match="Rank mismatch"):
+    with pytest.raises(ValueError, match="must equal `logits.shape.rank - 1`"):
         tf.nn.sparse_softmax_cross_entropy_with_logits([[0, 1]], x)
     with pytest.raises(ValueError, match="Shape mismatch"):
         tf.nn.sparse_softmax_cross_entropy_with_logits([0], x)

@@ -148,7 +148,7 @@ def test_assets_move_with_the_model(tmp_path):
 
 def test_arguments_that_fit_no_trace_are_refused(saved):
     model = tf.saved_model.load(saved)
-    with pytest.raises(ValueError, match="Could not find matching function to call"):
+    with pytest.raises(ValueError, match="Could not find matching concrete function"):
         model.g(tf.constant(["text"]))
     with pytest.raises(TypeError):
         model.signatures["new"] = model.f

@@ -132,8 +132,11 @@ COMBINERS = ("mean", "sqrtn", "sum")
 @export(v1=["nn.embedding_lookup_sparse"])
 @dispatched
 def embedding_lookup_sparse(params: Any, sp_ids: Any, sp_weights: Any, partition_strategy: str = "mod",
-                            name: str | None = None, combiner: str | None = None, max_norm: float | None = None) -> Any:
+                            name: str | None = None, combiner: str | None = None, max_norm: float | None = None,
+                            allow_fast_lookup: bool = False) -> Any:
     """The embeddings of the ids in each row, weighted and combined: "sum", "mean", or "sqrtn".
+
+    `allow_fast_lookup` lets TensorFlow skip a sort of the ids; there is none here.
 
     >>> tf.nn.embedding_lookup_sparse(table, sparse_ids, None, combiner="mean")
     """
@@ -141,26 +144,32 @@ def embedding_lookup_sparse(params: Any, sp_ids: Any, sp_weights: Any, partition
     if combiner not in COMBINERS:
         raise ValueError("combiner must be one of 'mean', 'sqrtn' or 'sum'")
     tables = shards(params)
+    sp_ids, sp_weights = (x.to_sparse() if hasattr(x, "to_sparse") else x for x in (sp_ids, sp_weights))
     if not isinstance(sp_ids, SparseTensor):
-        raise TypeError("sp_ids must be SparseTensor")
+        raise TypeError(f"sp_ids must be a SparseTensor or RaggedTensor, got {type(sp_ids)}")
     if sp_weights is not None:
         if not isinstance(sp_weights, SparseTensor):
-            raise TypeError("sp_weights must be either None or SparseTensor")
+            raise TypeError(f"sp_weights must be either None or like sp_ids, got {type(sp_weights)}")
         for part in ("values", "indices", "dense_shape"):
             getattr(sp_ids, part).shape.assert_is_compatible_with(getattr(sp_weights, part).shape)
     with tf.name_scope(name, "embedding_lookup_sparse", [*tables, sp_ids.values]) as scope:
         segments = tf.cast(sp_ids.indices[:, 0], dtypes.int32)
         ids, where = tf.unique(sp_ids.values)
         rows = lookup(tables, ids, partition_strategy, None, max_norm)
-        if rows.dtype in (dtypes.float16, dtypes.bfloat16):
-            rows = tf.cast(rows, dtypes.float32)
-        if sp_weights is None:
-            combine = {"sum": tf.sparse_segment_sum, "mean": tf.sparse_segment_mean, "sqrtn": tf.sparse_segment_sqrt_n}
-            return combine[combiner](rows, where, segments, name=scope)
-        return _weighted(tf.gather(rows, where), sp_weights.values, segments, combiner, scope)
+        if rows.dtype not in (dtypes.float16, dtypes.bfloat16):
+            return _combined(rows, where, sp_weights, segments, combiner, scope)
+        wide = _combined(tf.cast(rows, dtypes.float32), where, sp_weights, segments, combiner, None)
+        return tf.cast(wide, rows.dtype, name=scope)
 
 
-def _weighted(rows: Any, weights: Any, segments: Any, combiner: str, scope: str) -> Any:
+def _combined(rows: Any, where: Any, sp_weights: Any, segments: Any, combiner: str, scope: str | None) -> Any:
+    if sp_weights is None:
+        combine = {"sum": tf.sparse_segment_sum, "mean": tf.sparse_segment_mean, "sqrtn": tf.sparse_segment_sqrt_n}
+        return combine[combiner](rows, where, segments, name=scope)
+    return _weighted(tf.gather(rows, where), sp_weights.values, segments, combiner, scope)
+
+
+def _weighted(rows: Any, weights: Any, segments: Any, combiner: str, scope: str | None) -> Any:
     weights = tf.cast(weights, rows.dtype)
     rank = rows.shape.ndims
     ones = [1] * (rank - 1) if rank is not None else tf.fill(tf.expand_dims(tf.rank(rows) - 1, 0), 1)
@@ -176,7 +185,7 @@ def _weighted(rows: Any, weights: Any, segments: Any, combiner: str, scope: str)
 @export(v2=["nn.embedding_lookup_sparse"])
 @dispatched
 def embedding_lookup_sparse_v2(params: Any, sp_ids: Any, sp_weights: Any, combiner: str | None = None,
-                               max_norm: float | None = None, name: str | None = None) -> Any:
+                               max_norm: float | None = None, name: str | None = None, allow_fast_lookup: bool = False) -> Any:
     """The embeddings of the ids in each row, weighted and combined; tables hold consecutive ranges of ids."""
     return embedding_lookup_sparse(params, sp_ids, sp_weights, "div", name, combiner, max_norm)
 
@@ -185,7 +194,8 @@ def embedding_lookup_sparse_v2(params: Any, sp_ids: Any, sp_weights: Any, combin
 @dispatched
 def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None,
                                  combiner: str = "mean", default_id: Any = None, name: str | None = None,
-                                 partition_strategy: str = "div", max_norm: float | None = None) -> Any:
+                                 partition_strategy: str = "div", max_norm: float | None = None,
+                                 allow_fast_lookup: bool = False) -> Any:
     """embedding_lookup_sparse that passes over negative ids and weights that are not positive.
 
     A row without ids gets the embedding of `default_id`, or zeros. Ids may have any rank above 1; the last dimension is
@@ -249,7 +259,7 @@ def _unfolded(out: Any, original: Any, outer_rank: Any) -> Any:
 @dispatched
 def safe_embedding_lookup_sparse_v2(embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None,
                                     combiner: str = "mean", default_id: Any = None, max_norm: float | None = None,
-                                    name: str | None = None) -> Any:
+                                    name: str | None = None, allow_fast_lookup: bool = False) -> Any:
     """embedding_lookup_sparse that passes over invalid ids and rows without any."""
     return safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights, combiner, default_id, name, "div",
                                         max_norm)

@@ -355,14 +355,14 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> bool:
     """Whether the shapes of both are known (and then they agree); ValueError if they cannot."""
     rank = logits.shape.rank
     if rank == 0:
-        raise ValueError(f"Logits cannot be scalars - received shape {logits.shape}.")
+        raise ValueError(f"`logits` cannot be a scalar. Received logits={logits} with shape={logits.shape}")
     if rank is not None and labels.shape.rank not in (None, rank - 1):
-        raise ValueError(f"Rank mismatch: Rank of labels (received {labels.shape.rank}) should equal rank of logits "
-                         f"minus 1 (received {rank}).")
+        raise ValueError(f"`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: labels.shape={labels.shape} "
+                         f"of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}")
     both = known(labels._dims) and rank is not None and known(logits._dims[:-1])
     if both and labels._dims != logits._dims[:-1]:
-        raise ValueError(f"Shape mismatch: The shape of labels (received {labels.shape}) should equal the shape of "
-                         f"logits except for the last dimension (received {logits.shape}).")
+        raise ValueError(f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: labels.shape="
+                         f"{labels.shape} and logits.shape={logits.shape}")
     return both
 
 

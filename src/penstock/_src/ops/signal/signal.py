@@ -1,6 +1,7 @@
 """Signals in frames: cutting, adding up, short-time Fourier and modified cosine transforms, mel spectra."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -193,8 +194,7 @@ def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_wi
         signals = convert(signals, name="signals")
         length = _frame_length_by_four(frame_length)
         frames = frame(signals, length, length // 2, pad_end=pad_end)
-        if window_fn is not None:
-            frames = frames * window_fn(length, dtype=frames.dtype)
+        frames = frames * (math.sqrt(0.5) if window_fn is None else window_fn(length, dtype=frames.dtype))
         a, b, c, d = tf.split(frames, 4, axis=-1)
         folded = tf.concat([-tf.reverse(c, [-1]) - d, a - tf.reverse(b, [-1])], axis=-1)
         return tf.signal.dct(folded, type=4, norm=norm)
@@ -214,8 +214,7 @@ def inverse_mdct(mdcts: Any, window_fn: Callable | None = vorbis_window, norm: s
             folded = tf.signal.idct(mdcts, type=4, norm=norm)
         first, second = tf.split(folded, 2, axis=-1)
         frames = tf.concat([second, -tf.reverse(second, [-1]), -tf.reverse(first, [-1]), -first], axis=-1)
-        if window_fn is not None:
-            frames = frames * window_fn(half * 2, dtype=mdcts.dtype)
+        frames = frames * (math.sqrt(0.5) if window_fn is None else window_fn(half * 2, dtype=mdcts.dtype))
         return overlap_and_add(frames, half)
 
 

@@ -211,8 +211,8 @@ def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize
     if isinstance(inputs, Tensor) or getattr(inputs, "_is_tensor_like", False):
         inputs = [inputs]
     if template.count(placeholder) != len(inputs):
-        raise ValueError(f"{template.count(placeholder)} placeholder(s) in template does not match {len(inputs)} "
-                         "tensor(s) provided as input")
+        raise ValueError(f"The template expects {template.count(placeholder)} tensors, but the inputs only has {len(inputs)}. "
+                         "Please ensure the number of placeholders in template matches inputs length.")
     return string_format_op(list(inputs), template=template, placeholder=placeholder, summarize=summarize, name=name)
 
 

@@ -94,8 +94,8 @@ class RestoredFunction(Function):
 
     def _no_match(self, given: tuple) -> ValueError:
         known = "\n\n".join(f"Option {i + 1}:\n  {c.graph.structured_input_signature}" for i, c in enumerate(self._concrete))
-        return ValueError(f"Could not find matching function to call loaded from the SavedModel. Got:\n  {given}\n\nExpected "
-                          f"these arguments to match one of the following {len(self._concrete)} option(s):\n\n{known}")
+        return ValueError(f"Could not find matching concrete function to call loaded from the SavedModel. Got:\n  {given}\n\n"
+                          f"Expected these arguments to match one of the following {len(self._concrete)} option(s):\n\n{known}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the concrete function that fits."""

@@ -355,7 +355,7 @@ def MonitoredTrainingSession(  # noqa: N802
         chief_only_hooks: Any = None, save_checkpoint_secs: Any = USE_DEFAULT, save_summaries_steps: Any = USE_DEFAULT,
         save_summaries_secs: Any = USE_DEFAULT, config: Any = None, stop_grace_period_secs: float = 120,
         log_step_count_steps: int | None = 100, max_wait_secs: float = 7200, save_checkpoint_steps: Any = USE_DEFAULT,
-        summary_dir: str | None = None) -> MonitoredSession:
+        summary_dir: str | None = None, save_graph_def: bool = True) -> MonitoredSession:
     """A MonitoredSession for training: the chief restores or initializes, and saves; other workers wait for it.
 
     >>> with tf.train.MonitoredTrainingSession(checkpoint_dir=folder) as sess:
@@ -376,7 +376,8 @@ def MonitoredTrainingSession(  # noqa: N802
         every.append(SummarySaverHook(summaries[0], summaries[1], summary_dir, scaffold=scaffold))
     if checkpoint_dir and any(n and n > 0 for n in checkpoints):
         steps, secs = checkpoints
-        every.append(CheckpointSaverHook(checkpoint_dir, save_secs=secs, save_steps=steps, scaffold=scaffold))
+        every.append(CheckpointSaverHook(checkpoint_dir, save_secs=secs, save_steps=steps, scaffold=scaffold,
+                                         save_graph_def=save_graph_def))
     creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     return MonitoredSession(creator, [*every, *(hooks or ())], stop_grace_period_secs)
 

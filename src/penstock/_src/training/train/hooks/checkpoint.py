@@ -39,7 +39,8 @@ class CheckpointSaverHook(SessionRunHook):
     """Saves a checkpoint at the first step, every `save_steps` steps or `save_secs` seconds, and at the end."""
 
     def __init__(self, checkpoint_dir: str, save_secs: float | None = None, save_steps: int | None = None, saver: Any = None,
-                 checkpoint_basename: str = "model.ckpt", scaffold: Any = None, listeners: Any = None):
+                 checkpoint_basename: str = "model.ckpt", scaffold: Any = None, listeners: Any = None,
+                 save_graph_def: bool = True):
         tf_logging.info("Create CheckpointSaverHook.")
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
@@ -48,6 +49,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = list(listeners or ())
         self._steps_per_run = 1
+        self._save_graph_def = save_graph_def
         self._summary_writer: Any = None
 
     def _set_steps_per_run(self, steps_per_run: int) -> None:
@@ -64,7 +66,8 @@ class CheckpointSaverHook(SessionRunHook):
         """Writes the graph, and the first checkpoint."""
         step = int(session.run(self._global_step_tensor))
         graph = context.current_graph()
-        self._write_graph(graph)
+        if self._save_graph_def:
+            self._write_graph(graph)
         saver = self._get_saver()
         meta = graph_and_saver(graph, saver)
         if self._summary_writer is not None:
@@ -103,7 +106,7 @@ class CheckpointSaverHook(SessionRunHook):
         tf_logging.info("Saving checkpoints for %d into %s.", step, self._save_path)
         for listener in self._listeners:
             listener.before_save(session, step)
-        self._get_saver().save(session, self._save_path, global_step=step)
+        self._get_saver().save(session, self._save_path, global_step=step, write_meta_graph=self._save_graph_def)
         if self._summary_writer is not None:
             log = SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._save_path)
             self._summary_writer.add_session_log(log, step)

@@ -1,0 +1,14 @@
+"""Embeddings looked up by sparse and ragged ids."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_ids_may_be_ragged_and_tables_narrow(dtype):
+    table = tf.cast(tf.reshape(tf.range(12), [6, 2]), dtype)
+    got = tf.nn.embedding_lookup_sparse(table, tf.ragged.constant([[1, 3], [5]]), tf.ragged.constant([[1.0, 3.0], [2.0]]),
+                                         combiner="mean", allow_fast_lookup=True)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(np.asarray(tf.cast(got, tf.float32)), [[5.0, 6.0], [10.0, 11.0]])
