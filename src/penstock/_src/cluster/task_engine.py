@@ -10,7 +10,7 @@ from penstock._src.execute.trace import TracedRun
 from penstock._src.graph.failure import typed
 from penstock._src.graph.graph import Graph
 from penstock._src.graph.importer import import_graph_def
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import AnyOp, Operation, Tensor
 from penstock._src.kernels import waiting
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet
@@ -70,7 +70,7 @@ class Part:
         return results
 
 
-def _joined(ops: list[Operation]) -> tuple[frozenset[str], bool]:
+def _joined(ops: list[AnyOp]) -> tuple[frozenset[str], bool]:
     """The edges whose values may travel with what is sent after them: nothing that takes time comes in between. And whether
     the ops wait for a value before they do anything that takes time."""
     edges, soon, first = set(), True, False

@@ -21,7 +21,6 @@ from penstock._src.cluster.task_engine import Part
 from penstock._src.cluster.tasks import Tasks
 from penstock._src.cluster.wire import Head
 from penstock._src.cluster.worker import WorkerSession
-from penstock._src.graph.node import Operation
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.runnable import Runnable
 
@@ -62,7 +61,7 @@ class TaskStep(Runnable):
         """One step."""
         return _Run(self, ctx, values, metadata).go()
 
-    def failing_op(self, traceback: Any) -> Operation | None:
+    def failing_op(self, traceback: Any) -> None:
         """Parts have named the op already."""
         return None
 

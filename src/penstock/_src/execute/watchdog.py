@@ -19,6 +19,7 @@ from penstock._src.base import waits
 from penstock._src.graph.failure import where
 from penstock._src.graph.node import Operation
 from penstock._src.step.compile.program import operation_at
+from penstock._src.step.ir import Node
 
 _log = logging.getLogger("penstock")
 _waits: dict[int, Wait] = {}
@@ -50,11 +51,11 @@ class Wait(waits.Wait):
     def text(self) -> str:
         """What a report says: the op, what it waits for, and which other ops use that."""
         op = self.operation()
-        text = f"{where(op._origin or op)} " if op is not None else ""
-        others = _others(op) if op is not None else []
+        text = f"{where(op.origin)} " if op is not None else ""
+        others = _others(op.origin) if op is not None else []
         return text + super().text() + (f"; the same is used by {', '.join(others)}" if others else "")
 
-    def operation(self) -> Operation | None:
+    def operation(self) -> Node | None:
         """The op that waits: the one whose statement the thread is at."""
         frame = _frames().get(self.thread)
         while frame is not None:
@@ -79,7 +80,6 @@ def _frames() -> dict[int, Any]:
 
 def _others(op: Operation) -> list[str]:
     """The other ops of the graph that use the resource that `op` takes first."""
-    op = op._origin or op
     if not op._inputs:
         return []
     users = [o.name for o in op._inputs[0].consumers() if o is not op]

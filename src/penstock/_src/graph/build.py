@@ -20,7 +20,7 @@ from penstock._src.graph.constant import constant_dims, constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.engine import engine
 from penstock._src.graph.graphdef import attr_from_message, is_attr_message
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import AnyOp, Operation, Tensor
 from penstock._src.graph.scopes import VALID_OP_NAME, graph_from
 from penstock._src.graph.tape import record
 from penstock._src.ops.registry import OpDef, get
@@ -489,7 +489,7 @@ class ShapeContext:
         return constant_dims(self.input(name))
 
 
-def ruled_shapes(op: Operation) -> Any:
+def ruled_shapes(op: AnyOp) -> Any:
     """What the shape rule of an operation (which has one) says of its outputs."""
     opdef = op.opdef
     shapes: list = [t._dims for t in op._inputs]
@@ -497,9 +497,9 @@ def ruled_shapes(op: Operation) -> Any:
         shapes = group_inputs(opdef, shapes, op._counts)
     wants = opdef.shape_wants
     if not wants:
-        return opdef.shape_rule(*shapes)                        # type: ignore[misc]
+        return opdef.shape_rule(*shapes)
     attrs = op.attrs
-    return opdef.shape_rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in wants})  # type: ignore[misc]
+    return opdef.shape_rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in wants})
 
 
 def infer_shapes(op: Operation) -> None:

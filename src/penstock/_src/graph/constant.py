@@ -12,7 +12,7 @@ import numpy as np
 from penstock._src.base.api import export
 from penstock._src.graph.convert import is_tensor
 from penstock._src.graph.list_types import outside
-from penstock._src.graph.node import Edge, Tensor
+from penstock._src.graph.node import AnyTensor, is_edge
 from penstock._src.kernels.bridge import to_numpy, to_torch
 
 _LIMIT = 4096          # elements that are worth evaluating at build time
@@ -23,7 +23,7 @@ def constant_value(tensor: Any, partial: bool = False, _depth: int = 0) -> np.nd
     """The value of a tensor as a numpy array, if it is known; None otherwise."""
     if hasattr(tensor, "_value"):
         return tensor.numpy()
-    if not isinstance(tensor, Edge):
+    if not is_edge(tensor):
         return np.asarray(tensor)
     op = tensor.op
     opdef = op.opdef
@@ -40,7 +40,7 @@ def constant_value(tensor: Any, partial: bool = False, _depth: int = 0) -> np.nd
     return value
 
 
-def _evaluate(tensor: Tensor, depth: int) -> np.ndarray | None:
+def _evaluate(tensor: AnyTensor, depth: int) -> np.ndarray | None:
     op = tensor.op
     opdef = op.opdef
     if opdef.value_rule is not None:
@@ -81,7 +81,7 @@ def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
 
 def constant_dims(tensor: Any, _depth: int = 0) -> tuple | None:
     """What is known of an int vector used as a shape: None (not even its length), or a tuple with None for unknowns."""
-    if not isinstance(tensor, Edge):
+    if not is_edge(tensor):
         return tuple(int(d) for d in np.asarray(tensor).reshape(-1))
     if not hasattr(tensor, "_value") and tensor.op.opdef.value_rule is not None:
         dims = _dims_by_rule(tensor, _depth)
@@ -110,7 +110,7 @@ def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
     """The elements of an int scalar or vector, None for each unknown one; None if not even their number is known."""
     if depth > _DEPTH:
         return None
-    if not hasattr(tensor, "_value") and isinstance(tensor, Edge) and tensor.op.opdef.value_rule is not None:
+    if not hasattr(tensor, "_value") and is_edge(tensor) and tensor.op.opdef.value_rule is not None:
         out = _dims_by_rule(tensor, depth)
         if out is not None:
             return out
@@ -126,7 +126,7 @@ def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
     return None
 
 
-def _dims_by_rule(tensor: Tensor, depth: int) -> tuple | None:
+def _dims_by_rule(tensor: AnyTensor, depth: int) -> tuple | None:
     """Asks the op's value rule: rule(op, values) where values(i) returns partial_values of input i."""
     if depth > _DEPTH:
         return None
@@ -137,7 +137,7 @@ def _dims_by_rule(tensor: Tensor, depth: int) -> tuple | None:
 @export("get_static_value")
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor if it is known without running anything, else None."""
-    if isinstance(tensor, Edge):
+    if is_edge(tensor):
         value = constant_value(tensor, partial)
         return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     return None if is_tensor(tensor) else tensor

@@ -4,14 +4,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock._src.base import dtypes
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import AnyOp, AnyTensor
 
 
-def writes_nothing(ops: Iterable[Operation]) -> bool:
+def writes_nothing(ops: Iterable[AnyOp]) -> bool:
     """Whether ops leave all variables as they are."""
     return not any(op.opdef.client_code or op.opdef.calls or not op.opdef.reads and any(map(_is_state, op._inputs))
                    for op in ops)
 
 
-def _is_state(t: Tensor) -> bool:
+def _is_state(t: AnyTensor) -> bool:
     return t._dtype.base_dtype == dtypes.resource or t._dtype._is_ref_dtype

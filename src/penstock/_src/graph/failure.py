@@ -14,19 +14,19 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.graph.build import ShapeContext, group_inputs
-from penstock._src.graph.node import Operation
+from penstock._src.graph.node import AnyOp
 
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
 _MISTAKES = (AttributeError, KeyError, NameError, ZeroDivisionError, UnicodeError, BufferError)     # of a kernel, not its user
 _VALUE = re.compile(r"\b[a-z]\d+\b")
 
 
-def where(op: Operation, device: str = "") -> str:
+def where(op: AnyOp, device: str = "") -> str:
     """'[[node name = type on device (defined at file:line)]]'."""
     return f"[[node {op.name} = {op.type} on {device or op.device or HOST}{op.made_note}]]"
 
 
-def typed(error: BaseException, op: Operation | None, device: str = "") -> BaseException:
+def typed(error: BaseException, op: AnyOp | None, device: str = "") -> BaseException:
     """The tf.errors.* exception for what a kernel raised; other exceptions come through as they are."""
     if op is None or not isinstance(error, Exception):
         return error
@@ -45,7 +45,7 @@ def typed(error: BaseException, op: Operation | None, device: str = "") -> BaseE
     return made
 
 
-def _words(error: Exception, op: Operation) -> str:
+def _words(error: Exception, op: AnyOp) -> str:
     """What was wrong, with the shapes of the inputs: the shape rule's words, where it can say it."""
     words = reason(error)
     values = _inputs(error.__traceback__, len(op._inputs))
@@ -55,7 +55,7 @@ def _words(error: Exception, op: Operation) -> str:
     return _rule_words(op, shapes) or f"{words} (input shapes: {', '.join(str(list(s)) for s in shapes)})"
 
 
-def _rule_words(op: Operation, shapes: list[tuple]) -> str | None:
+def _rule_words(op: AnyOp, shapes: list[tuple]) -> str | None:
     rule, wants = op.opdef.shape_rule, op.opdef.shape_wants
     if rule is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 import collections
 
 from penstock._src.base import errors
-from penstock._src.graph.node import Operation
+from penstock._src.graph.node import AnyOp
 
 
 class Frame:
@@ -14,29 +14,29 @@ class Frame:
 
     def __init__(self, name: str, parent: Frame | None, parallel: int = 32):
         self.name, self.parent, self.parallel = name, parent, parallel
-        self.ops: list[Operation] = []
-        self.enters: list[Operation] = []          # the Enter ops that lead in; they run in the parent
+        self.ops: list[AnyOp] = []
+        self.enters: list[AnyOp] = []          # the Enter ops that lead in; they run in the parent
 
 
 class Frames:
     """The frames of pruned ops. An Enter runs in the frame around, an Exit in the one that it leaves."""
 
-    def __init__(self, ops: list[Operation], fed: set[int]):
+    def __init__(self, ops: list[AnyOp], fed: set[int]):
         self.root = Frame("", None)
-        self.of: dict[Operation, Frame] = {}
-        self.child: dict[Operation, Frame] = {}    # Enter -> the frame that it enters
+        self.of: dict[AnyOp, Frame] = {}
+        self.child: dict[AnyOp, Frame] = {}    # Enter -> the frame that it enters
         self._assign(ops, fed)
         self._check(ops, fed)
 
-    def below(self, op: Operation) -> Frame | None:
+    def below(self, op: AnyOp) -> Frame | None:
         """The frame in which the outputs of an op are used."""
         if op in self.child:
             return self.child[op]
         return self.of[op].parent if op.opdef.control_flow == "exit" else self.of[op]
 
-    def _assign(self, ops: list[Operation], fed: set[int]) -> None:
+    def _assign(self, ops: list[AnyOp], fed: set[int]) -> None:
         frames: dict[tuple, Frame] = {}
-        consumers: dict[Operation, list[Operation]] = {op: [] for op in ops}
+        consumers: dict[AnyOp, list[AnyOp]] = {op: [] for op in ops}
         free = []
         for op in ops:
             sources = {t._op for t in op._inputs if id(t) not in fed} | set(op._control_inputs)
@@ -61,7 +61,7 @@ class Frames:
             lost = next(op for op in ops if op not in self.of)
             raise errors.invalid(f"{lost.name} is in a cycle that no Enter leads into")
 
-    def _place(self, op: Operation, frame: Frame, frames: dict[tuple, Frame]) -> None:
+    def _place(self, op: AnyOp, frame: Frame, frames: dict[tuple, Frame]) -> None:
         self.of[op] = frame
         frame.ops.append(op)
         if op.opdef.control_flow == "enter":
@@ -71,7 +71,7 @@ class Frames:
             self.child[op] = frames[key]
             frames[key].enters.append(op)
 
-    def _check(self, ops: list[Operation], fed: set[int]) -> None:
+    def _check(self, ops: list[AnyOp], fed: set[int]) -> None:
         """All inputs of an op come from its own frame."""
         for op in ops:
             frame = self.of[op]

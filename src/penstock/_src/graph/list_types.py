@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.node import Edge, Tensor
+from penstock._src.graph.node import AnyTensor, is_edge
 from penstock._src.ops import rules
 
 _FAR = 1000          # ops to look back through
 
 
-def elements_of(t: Tensor) -> tuple[Any, tuple | None] | None:
+def elements_of(t: AnyTensor) -> tuple[Any, tuple | None] | None:
     """(dtype, static shape) of the elements of the lists in `t`; None if nothing is known."""
     for _ in range(_FAR):
         if hasattr(t, "_value"):
@@ -23,13 +23,13 @@ def elements_of(t: Tensor) -> tuple[Any, tuple | None] | None:
             t = outer
             continue
         found = rule(t._op, t._value_index)
-        if not isinstance(found, Edge):
+        if not is_edge(found):
             return found
         t = found
     return None
 
 
-def outside(t: Tensor) -> Tensor | None:
+def outside(t: AnyTensor) -> AnyTensor | None:
     """The tensor that an input of a function graph was captured from."""
     captures = getattr(t.graph, "_captures", None)
     if not captures or t._op._inputs:

@@ -95,10 +95,19 @@ class SymbolicTensor(TensorType, metaclass=_Symbolic):
     """The type of tensors in a graph: every tf.Tensor without a value."""
 
 
+AnyOp = Any          # an Operation of the user's graph, or a node of a step (step/ir.py): shared code reads both
+AnyTensor = Any      # a Tensor, or a value of a step
+
+
 class Edge:
     """A result of a node: of an Operation of the user's graph (Tensor), or of a node of a step (step/ir.py)."""
 
     __slots__ = ()
+
+
+def is_edge(value: Any) -> bool:
+    """Whether a value is a Tensor, or a value of a step."""
+    return isinstance(value, Edge)
 
 
 @export("Tensor")

@@ -4,18 +4,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock._src.base import errors
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import AnyOp, AnyTensor
 
 
-def needed(fetched: Iterable[Tensor], targets: Iterable[Operation], fed: set[int]) -> list[Operation]:
+def needed(fetched: Iterable[AnyTensor], targets: Iterable[AnyOp], fed: set[int]) -> list[AnyOp]:
     """The ops to run, inputs and control inputs first. A fed tensor cuts the graph there.
 
     Loops go round through NextIteration (`back_edge`), which is not waited for; any other cycle is an error.
     """
-    order: list[Operation] = []
-    entered: set[Operation] = set()
-    left: set[Operation] = set()
-    stack: list[tuple[Operation, bool]] = []
+    order: list[AnyOp] = []
+    entered: set[AnyOp] = set()
+    left: set[AnyOp] = set()
+    stack: list[tuple[AnyOp, bool]] = []
     roots = [t._op for t in fetched if id(t) not in fed]
     roots += list(targets)
     for root in roots:                      # grows while loops are found
@@ -40,13 +40,13 @@ def needed(fetched: Iterable[Tensor], targets: Iterable[Operation], fed: set[int
     return order
 
 
-def _cycle(path: list[Operation], source: Operation) -> errors.OpError:
+def _cycle(path: list[AnyOp], source: AnyOp) -> errors.OpError:
     names = [o.name for o in path[path.index(source):]]
     return errors.InvalidArgumentError(
         None, None, f"Graph is invalid, contains a cycle with {len(names)} nodes, including: {', '.join(names[:8])}")
 
 
-def _sources(op: Operation, fed: set[int]) -> list[Operation]:
+def _sources(op: AnyOp, fed: set[int]) -> list[AnyOp]:
     """What an op waits for, last first. An op with a fed output has happened, for those that only wait for it."""
     control = [c for c in reversed(op._control_inputs) if fed.isdisjoint(map(id, c.outputs))]
     return [*control, *(t._op for t in reversed(op._inputs) if id(t) not in fed)]

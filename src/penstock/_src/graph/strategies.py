@@ -36,7 +36,7 @@ class Frame:
 def _root() -> Any:
     """The graph that is being built, outside of functions; None for eager execution."""
     stack = context.state.graphs
-    graph = stack[-1] if stack else None if context.process.eager else context.default_graph()
+    graph: Any = stack[-1] if stack else None if context.process.eager else context.default_graph()
     while graph is not None and graph.building_function:
         graph = graph.outer_graph
     return graph

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock._src.base import errors
-from penstock._src.graph.node import Operation
+from penstock._src.graph.node import AnyOp, Operation
 
 
 def _broken(stage: str, what: str) -> errors.OpError:
     return errors.InternalError(None, None, f"After {stage}: {what}. This is a bug of penstock.")
 
 
-def runnable_order(ops: Iterable[Operation], fed: set[int], stage: str) -> None:
+def runnable_order(ops: Iterable[AnyOp], fed: set[int], stage: str) -> None:
     """Every input and control input of an op is fed, or comes from an op before it; loops go round through back edges."""
-    done: set[Operation] = set()
+    done: set[AnyOp] = set()
     for op in ops:
         if op in done:
             raise _broken(stage, f"{op.name} occurs twice")

@@ -175,7 +175,8 @@ class OpDef:
                  python_names: dict[str, str] | None = None, doc: str | None = None):
         self.name = self.__name__ = name
         self._declaration = args, attrs
-        self.doc, self._signature, self.function = doc, None, None
+        self.doc, self.function = doc, None
+        self._signature: inspect.Signature | None = None
         self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
         self.samples: list = []
         # kernels

@@ -19,7 +19,7 @@ from penstock._src.execute.partial import PartialRun
 from penstock._src.execute.trace import Measured, TracedRun
 from penstock._src.graph import verify
 from penstock._src.graph.failure import typed
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import AnyOp, Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.kernels import bridge, sharing
 from penstock._src.kernels.devices.device_config import use_threads
@@ -216,7 +216,7 @@ class LocalEngine:
         words = error.message.split() if isinstance(error, errors.FailedPreconditionError) else ()
         return next((op for op in refs if op.name in words), None)
 
-    def _device_of(self, op: Operation) -> str:
+    def _device_of(self, op: AnyOp) -> str:
         """Where an op of a step is, for reports."""
         op = op._origin or op
         if op.graph is not self._graph:

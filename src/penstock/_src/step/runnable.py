@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.node import Tensor
+
+if TYPE_CHECKING:
+    from penstock._src.step.ir import Node
 
 
 class Runnable(Protocol):
@@ -23,7 +26,7 @@ class Runnable(Protocol):
         """One step: takes the fed values in order, returns the fetched ones in order."""
         ...
 
-    def failing_op(self, traceback: types.TracebackType | None) -> Operation | None:
+    def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op that raised; None if the error is not from one of this step's ops, or names its op already."""
         ...
 
@@ -32,7 +35,7 @@ class Runnable(Protocol):
         return self
 
     @property
-    def sequence(self) -> list[Operation]:
+    def sequence(self) -> list[Node]:
         """The ops in the order in which they run, if that is fixed."""
         return []
 
@@ -40,6 +43,6 @@ class Runnable(Protocol):
         """The step as text, for logs and reports."""
         return str(self)
 
-    def explained(self, feeds: list[Tensor], device: Callable[[Operation], str]) -> str:
+    def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
         """The step as text for users; `device(op)` names the device of an op, or is empty where there is only one."""
         return self.text()

@@ -7,7 +7,7 @@ device. Inside of functions, and where control flow spans devices, it is also wh
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,7 +60,7 @@ def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts:
     return _moving(bound, host, constants, device)
 
 
-def _arguments(opdef: OpDef, counts: tuple, values: list) -> list[tuple[str, list]]:
+def _arguments(opdef: OpDef, counts: tuple, values: Sequence) -> list[tuple[str, Sequence]]:
     """(name, the values of one declared input) in order."""
     out, i = [], 0
     for arg, count in zip(opdef.inputs, counts or (None,) * len(opdef.inputs), strict=True):
@@ -70,7 +70,7 @@ def _arguments(opdef: OpDef, counts: tuple, values: list) -> list[tuple[str, lis
     return out
 
 
-def _host_positions(opdef: OpDef, arguments: list[tuple[str, list]]) -> frozenset:
+def _host_positions(opdef: OpDef, arguments: list[tuple[str, Sequence]]) -> frozenset:
     """Which inputs the kernel reads on the host."""
     return frozenset(i for i, (name, types) in enumerate(arguments)
                      if name in opdef.host_inputs and all(t.is_integer for t in types))

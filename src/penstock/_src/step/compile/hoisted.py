@@ -97,7 +97,7 @@ def _pack_rule(t: Value, user: Node, step: StepGraph) -> Callable | None:
 
 
 def _size(t: Value) -> int:
-    return math.prod(t.dims) if t.dims is not None and None not in t.dims else 0     # type: ignore[arg-type]
+    return math.prod(t.dims) if t.dims is not None and None not in t.dims else 0
 
 
 def _needed(tensors: list[Value], step: StepGraph, fed: set[int], targets: list[Node], constant: set[Node]

@@ -6,7 +6,7 @@ Python numbers inside of it; what else wants one of them gets a tensor made of i
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -24,14 +24,14 @@ def may_be_number(t: Value) -> bool:
     return t.dims == () and t.dtype in _TYPES
 
 
-def sources_of(op: Node) -> list[Value] | None:
+def sources_of(op: Node) -> Sequence[Value] | None:
     """What the result of an op is made of, if it is a number of numbers; None if it is not."""
     if op.opdef in rules.numbers.text and all(may_be_number(t) for t in (*op.inputs, *op.outputs)):
         return op.inputs
     return [] if op.opdef.constant and not op.inputs and may_be_number(op.outputs[0]) else None
 
 
-def find_numbers(sources: Iterable[tuple[Value, list[Value]]], from_outside: Callable[[Value], bool]) -> set[int]:
+def find_numbers(sources: Iterable[tuple[Value, Sequence[Value]]], from_outside: Callable[[Value], bool]) -> set[int]:
     """The ids of the tensors that are numbers in a loop, of pairs of tensors and what each is made of, or is one of.
 
     Numbers are made from numbers, from constants, and from what comes into the loop.

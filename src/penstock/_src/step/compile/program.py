@@ -15,14 +15,14 @@ import itertools
 import math
 import types
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import torch
 
 from penstock._src.base import errors, switches
 from penstock._src.graph.build import arg_count, group_inputs
-from penstock._src.graph.node import Tensor
+from penstock._src.graph.node import AnyOp, Tensor
 from penstock._src.kernels import reuse
 from penstock._src.ops import rules
 from penstock._src.ops.registry import Kernel, Known
@@ -43,7 +43,7 @@ class Program(Runnable):
 
     on_one_thread = True
 
-    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: Container[str] = ()):
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: Collection[str] = ()):
         self.source, self.lines, self.scope = source, lines, scope
         self.opaque = opaque                                  # kernels that a recording may call as they are
         self.filename = f"{FILENAME}{next(_counter)}>"
@@ -95,7 +95,7 @@ def no_nan(*values: Any) -> None:
                 f"This op is the first to produce a NaN: {int(value.isnan().sum())} of {value.numel()} elements.")
 
 
-def kernel_of(op: Node, device: str = "cpu") -> Kernel:
+def kernel_of(op: AnyOp, device: str = "cpu") -> Kernel:
     """The kernel of an op, or UnimplementedError."""
     kernel = op.opdef.kernel_for(device)
     if kernel is None:
@@ -213,7 +213,7 @@ class Writer:
             self.scope["no_nan"] = no_nan
             self._line(f"no_nan({', '.join(given)})", op)
 
-    def _args(self, op: Node, index: int, unused: Container[int] = ()) -> list[str]:
+    def _args(self, op: Node, index: int, unused: Collection[int] = ()) -> list[str]:
         counts = op.counts or tuple(None for _ in op.inputs)
         names, i = [], 0
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
@@ -348,7 +348,7 @@ def _writer(ops: list[Node], ctx: Any, placed: Any) -> Writer:
     return StreamWriter(ctx, placed, devices) if devices else Writer(ctx, placed)
 
 
-def wait_for_each_other(ops: Iterable[Node]) -> bool:
+def wait_for_each_other(ops: Iterable[AnyOp]) -> bool:
     """Whether several of the ops block, and one could be what another waits for: then none may keep the others from running."""
     blocking = [op for op in ops if op.opdef.blocking]
     return len(blocking) > 1 and any(op.opdef.frees for op in blocking)

@@ -7,7 +7,7 @@ the number of iterations.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -114,7 +114,7 @@ class Found(NamedTuple):
         return OuterSum if self.product.opdef in rules.loops.outer else RowSum
 
     @property
-    def terms(self) -> list[Value]:
+    def terms(self) -> Sequence[Value]:
         """What it is given in each iteration."""
         return self.product.inputs[:2 if self.kind is OuterSum else 1]
 

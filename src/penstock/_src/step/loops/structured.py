@@ -10,7 +10,7 @@ what runs before the test, the body, and the exits. Each op is then written unde
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -361,7 +361,7 @@ class _Structured(BlockWriter):
             return                                                  # they may be on another device
         frame = loop.frame
 
-        def passes_on(op: Node) -> list[Value] | None:
+        def passes_on(op: Node) -> Sequence[Value] | None:
             kind = op.opdef.control_flow
             if kind == "merge" and id(op.outputs[1]) not in self.last_use:
                 return op.inputs

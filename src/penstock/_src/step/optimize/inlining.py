@@ -10,6 +10,7 @@ import collections
 from collections.abc import Callable
 
 from penstock._src.graph.functions import GraphFunction, as_function
+from penstock._src.graph.node import Operation
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
@@ -18,7 +19,7 @@ _SMALL = 400                 # ops of a function that is inlined wherever it is 
 _LARGE = 50_000              # ops of a function that is inlined if it is called once
 _DEEP = 12                   # calls inside of each other
 
-Place = Callable[[list[Node]], dict]
+Place = Callable[[list[Operation]], dict]
 
 
 def function_body(function: GraphFunction) -> StepGraph:
