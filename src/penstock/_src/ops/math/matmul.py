@@ -14,6 +14,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import products
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.aggregate import fuse_product
@@ -84,9 +85,11 @@ def _mat_mul_kernel(a, b, *, transpose_a, transpose_b):
 
 @rules.program.prepare(mat_mul)
 def _mat_mul_prepare(known):
-    if known.dims(0) is None or known.dims(1) is None:
+    a, b, t_a, t_b = known.dims(0), known.dims(1), known.attrs["transpose_a"], known.attrs["transpose_b"]
+    if a is None or b is None:
         return None
-    t_a, t_b = known.attrs["transpose_a"], known.attrs["transpose_b"]
+    if not t_a and products.is_large(*a, b[0] if t_b else b[1]):
+        return (lambda a, b: products.product(a, b.t())) if t_b else products.product
     if not t_a and not t_b:
         return torch.mm
     return lambda a, b: torch.mm(a.t() if t_a else a, b.t() if t_b else b)
@@ -97,7 +100,7 @@ def _matrices(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         raise errors.invalid(f"In[0] and In[1] must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
     if a.shape[1] != b.shape[0]:
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(a.shape)}, In[1]: {list(b.shape)}")
-    return torch.mm(a, b)
+    return products.product(a, b)
 
 
 @sparse_mat_mul.kernel
@@ -149,7 +152,7 @@ def _fused_mat_mul_kernel(a, b, args, *, transpose_a, transpose_b, fused_ops):
         return _matrices(a, b)                   # says what is wrong
     if a.is_cuda and "Relu" in fused_ops:
         return torch._addmm_activation(args[0], a, b)
-    out = torch.addmm(args[0], a, b)
+    out = products.product(a, b, args[0])
     return out.relu_() if "Relu" in fused_ops else out
 
 

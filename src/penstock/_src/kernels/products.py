@@ -1,0 +1,37 @@
+"""Products of matrices on the CPU: MKL's kernels, or oneDNN's where these are faster.
+
+MKL has its best kernels for Intel's processors only. On AMD's, oneDNN multiplies large float32 matrices by another one up to a
+quarter faster, and adds a bias on the way; with a transposed first matrix, or small ones, it is slower.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import torch
+
+_LARGE = 1 << 24             # products of numbers in a product of matrices
+_TALL = 128                  # rows of the first one
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: oneDNN's kernel has no rule for that
+
+
+@functools.cache
+def _prefers_onednn() -> bool:
+    """Whether the processor is one for which MKL has no kernels of its own."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
+        return torch.backends.mkldnn.is_available() and any("AuthenticAMD" in line for line in f if "vendor_id" in line)
+    return False
+
+
+def is_large(rows: int, inner: int, columns: int) -> bool:
+    """Whether oneDNN may be faster for a product of such matrices."""
+    return rows >= _TALL and rows * inner * columns >= _LARGE
+
+
+def product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """a b, plus a bias for each row if there is one."""
+    if is_large(*a.shape, b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
+            a.is_cpu and a.is_contiguous() and (bias is None or bias.ndim == 1) and _prefers_onednn() and \
+            not _is_wrapped(a) and not _is_wrapped(b):
+        return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
+    return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
