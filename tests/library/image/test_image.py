@@ -141,3 +141,15 @@ def test_glimpses_in_pixels_begin_at_the_offset(size, offset, centered, expected
     got = tf.image.extract_glimpse(image, [size, size], np.float32([offset]), centered=centered, normalized=False,
                                    noise="zero")
     np.testing.assert_array_equal(np.asarray(got)[0, :, :, 0], expected)
+
+
+PIXELS = np.array([[[.2, .5, .9], [.7, .7, .7], [-.2, .4, .1], [-.5, -.1, -.3]]], np.float32)
+
+
+@pytest.mark.parametrize("change, expected", [
+    (lambda x: tf.image.adjust_saturation(x, 1.7), [[0, .385714, .9], [.7] * 3, [0, .4, .2], [-.1] * 3]),
+    (lambda x: tf.image.adjust_saturation(x, .25), [[.725, .8, .9], [.7] * 3, [.25, .4, .325], [-.1] * 3]),
+    (lambda x: tf.image.adjust_hue(x, .3), [[.9, .2, .64], [.7] * 3, [-.02, -.2, .4], [-.38, -.5, -.1]])])
+def test_colours_outside_of_the_range(change, expected):
+    """Recorded from TensorFlow, which changes saturation and hue of negative numbers differently."""
+    np.testing.assert_allclose(change(PIXELS), [expected], atol=2e-6)

@@ -25,6 +25,9 @@ rgb_to_hsv.shape(_three_channels)
 hsv_to_rgb.shape(_three_channels)
 
 
+_TINY = 1e-30
+
+
 def check_channels(x: torch.Tensor) -> None:
     """InvalidArgumentError unless the last dimension has size 3."""
     if x.dim() < 1 or x.shape[-1] != 3:
@@ -33,23 +36,36 @@ def check_channels(x: torch.Tensor) -> None:
 
 def to_hsv(x: torch.Tensor) -> torch.Tensor:
     """RGB to HSV, all in [0, 1]."""
-    r, g, b = x.unbind(-1)
-    v, low = x.amax(-1), x.amin(-1)
-    span = v - low
+    v, span = _value_and_span(x)
     s = torch.where(v > 0, span / torch.where(v > 0, v, torch.ones_like(v)), torch.zeros_like(v))
+    return torch.stack([_hue(x, v, span), s, v], -1)
+
+
+def _value_and_span(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest channel, and by how much it is larger than the smallest."""
+    r, g, b = x.unbind(-1)
+    v = torch.maximum(torch.maximum(r, g), b)
+    return v, v - torch.minimum(torch.minimum(r, g), b)
+
+
+def _hue(x: torch.Tensor, v: torch.Tensor, span: torch.Tensor) -> torch.Tensor:
+    r, g, b = x.unbind(-1)
     norm = 1 / (6 * torch.where(span > 0, span, torch.ones_like(span)))
     h = torch.where(r == v, norm * (g - b), torch.where(g == v, norm * (b - r) + 2 / 6, norm * (r - g) + 4 / 6))
     h = torch.where(span > 0, h, torch.zeros_like(h))
-    return torch.stack([torch.where(h < 0, h + 1, h), s, v], -1)
+    return torch.where(h < 0, h + 1, h)
 
 
 def to_rgb(x: torch.Tensor) -> torch.Tensor:
     """HSV to RGB."""
     h, s, v = x.unbind(-1)
-    r = ((h * 6 - 3).abs() - 1).clamp(0, 1)
-    g = (2 - (h * 6 - 2).abs()).clamp(0, 1)
-    b = (2 - (h * 6 - 4).abs()).clamp(0, 1)
-    return torch.stack([((1 - s) + s * c) * v for c in (r, g, b)], -1)
+    return torch.stack([((1 - s) + s * c) * v for c in _colours(h)], -1)
+
+
+def _colours(h: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The red, green and blue parts of a pure colour, by its hue."""
+    h = h * 6
+    return ((h - 3).abs() - 1).clamp(0, 1), (2 - (h - 2).abs()).clamp(0, 1), (2 - (h - 4).abs()).clamp(0, 1)
 
 
 @rgb_to_hsv.kernel
@@ -157,14 +173,17 @@ def _old_adjust_contrast_kernel(images, contrast_factor, min_value, max_value):
 @adjust_hue.kernel
 def _adjust_hue_kernel(images, delta):
     _check(images, delta, True)
-    hsv = to_hsv(images.to(torch.float32))
-    h = hsv[..., 0] + delta
-    return to_rgb(torch.stack([h - h.floor(), hsv[..., 1], hsv[..., 2]], -1)).to(images.dtype)
+    x = images.to(torch.float32)
+    v, span = _value_and_span(x)
+    h = _hue(x, v, span) + delta
+    return torch.stack([v - span * (1 - c) for c in _colours(h - h.floor())], -1).to(images.dtype)
 
 
 @adjust_saturation.kernel
 def _adjust_saturation_kernel(images, scale):
     _check(images, scale, True)
-    hsv = to_hsv(images.to(torch.float32))
-    s = (hsv[..., 1] * scale).clamp(0, 1)
-    return to_rgb(torch.stack([hsv[..., 0], s, hsv[..., 2]], -1)).to(images.dtype)
+    x = images.to(torch.float32)
+    v, span = _value_and_span(x)                  # the largest channel stays, and the others move away from it, or to it:
+    most = (v / span.clamp(min=_TINY)).clamp(min=0)             # until the saturation is 1
+    factor = torch.minimum(most, torch.as_tensor(scale).clamp(min=0))
+    return torch.lerp(v[..., None], x, factor[..., None]).to(images.dtype)
