@@ -169,6 +169,10 @@ class RemoteEngine:
         header = {"handle": handle, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}
         return _fetched(elements, self._call("partial_run", header, values)[1])
 
+    def running_steps(self) -> list[int]:
+        """None: steps run at the server."""
+        return []
+
     def list_devices(self) -> list:
         """The devices of the server."""
         return [DeviceAttributes(*row) for row in self._call("devices", {}, [])[0]["devices"]]

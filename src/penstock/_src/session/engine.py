@@ -36,6 +36,10 @@ class Engine(Protocol):
         """Runs the next piece of a step."""
         ...
 
+    def running_steps(self) -> list[int]:
+        """The numbers of the steps that run now in this process."""
+        ...
+
     def list_devices(self) -> list:
         """The devices that ops may be placed on."""
         ...

@@ -118,6 +118,10 @@ class BaseSession:
         """What the session holds in this process."""
         return self._engine.resources
 
+    def running_steps(self) -> list[int]:
+        """The numbers of the steps that run now in this process."""
+        return self._engine.running_steps()
+
     def as_default(self) -> Any:
         """A context manager that makes this session the default one of the thread (not its graph)."""
         return _Default(self)
