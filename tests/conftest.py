@@ -37,13 +37,14 @@ def _one_thread_and_tracebacks():
 
 
 def pytest_addoption(parser):
-    parser.addoption("--leaks", action="store_true", help="fail tests that leave threads, child processes or open files")
+    parser.addoption("--leaks", action="store_true", help="check in all folders that tests leave nothing behind")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request):
-    """With --leaks: a test ends its threads and child processes, and closes the files that it writes."""
-    if not request.config.getoption("--leaks"):
+    """A test ends its threads and child processes, and closes the files that it writes (tests/leaks.py)."""
+    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
+    if folder not in leaks.CHECKED and not request.config.getoption("--leaks"):
         yield
         return
     before = leaks.snapshot()
@@ -53,7 +54,7 @@ def _nothing_left_behind(request):
 
 
 @pytest.fixture(autouse=True)
-def _modes_and_default_graph():
+def _modes_and_default_graph(_nothing_left_behind):
     """Each test starts with an empty default graph, and leaves the process's modes as it found them."""
     before = modes.snapshot()
     modes.process.default_graph = None

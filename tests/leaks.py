@@ -1,7 +1,9 @@
-"""What a test leaves behind: threads that keep the process alive, child processes, open files.
+"""What a test leaves behind: threads, child processes, files that are open for writing.
 
-Daemon threads are not counted: the library keeps pools of them between steps, and they end with the process.
+`KEPT` and `KEPT_FILES` list what may outlive a test, each with its reason. Tests in the folders of `CHECKED` are always
+checked, all others with `--leaks`; a folder that is clean is added to the list.
 """
+import gc
 import os
 import pathlib
 import stat
@@ -10,6 +12,19 @@ import time
 
 _PATIENCE = 10.0                    # seconds for what is ending already
 _PROC = "/proc/self"
+
+CHECKED = {"chaos", "cluster", "collective", "execute", "session"}
+
+KEPT = {                            # the beginning of a thread's name: why it may stay
+    "penstock lane": "runs partitions; ends with its session, or after ten seconds without work",
+    "penstock-compile": "compiles a step in the background; ends when it has",
+    "fsspecIO": "the event loop of fsspec, one for the process",
+    "execnet": "reads what the process of pytest-xdist says",
+}
+
+KEPT_FILES = {                      # the beginning of an open file's name: why it may stay
+    "penstock-ports-": "the lease of free ports that this process has (cluster/ports.py)",
+}
 
 
 def _children() -> set[str]:
@@ -37,7 +52,8 @@ def _files() -> set[str]:
         for fd in os.listdir(f"{_PROC}/fd"):
             try:
                 path = os.readlink(f"{_PROC}/fd/{fd}")
-                if path.startswith("/") and " (deleted)" not in path and stat.S_ISREG(os.stat(path).st_mode):
+                if path.startswith("/") and " (deleted)" not in path and \
+                        not os.path.basename(path).startswith(tuple(KEPT_FILES)) and stat.S_ISREG(os.stat(path).st_mode):
                     flags = int(pathlib.Path(f"{_PROC}/fdinfo/{fd}").read_text().split("flags:")[1].split()[0], 8)
                     if flags & (os.O_WRONLY | os.O_RDWR):
                         found.add(path)
@@ -50,16 +66,18 @@ def _files() -> set[str]:
 
 def snapshot() -> tuple[set, set, set]:
     """The threads, child processes and open files of now."""
-    return {t for t in threading.enumerate() if not t.daemon}, _children(), _files()
+    return {t for t in threading.enumerate() if not t.name.startswith(tuple(KEPT))}, _children(), _files()
 
 
 def left_since(before: tuple[set, set, set]) -> list[str]:
     """What there is now and was not `before`, after waiting for what is ending."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline, collected = time.monotonic() + _PATIENCE, False
     while True:
         threads, children, files = (now - then for now, then in zip(snapshot(), before, strict=True))
         left = [f"thread {t.name}" for t in threads if t.is_alive()] + [f"process {pid}" for pid in children] + \
             [f"open file {path}" for path in files]
         if not left or time.monotonic() > deadline:
             return left
-        time.sleep(0.05)
+        if not collected:                            # iterators and sessions that only cycles refer to end their threads
+            collected = bool(gc.collect() + 1)
+        time.sleep(0.01)
