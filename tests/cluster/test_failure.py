@@ -50,8 +50,8 @@ def variable_on_ps():
         return v, tf.identity(v) + 1.0, taken * 2.0
 
 
-def fails_soon(sess, fetch, then):
-    """Starts a step that waits forever, does something, and returns the error and the seconds that it took to come."""
+def fails_soon(sess, fetch, begun, then):
+    """Starts a step that waits forever, does something when it has `begun()`; returns the error and the seconds it took."""
     found = []
 
     def run():
@@ -61,7 +61,7 @@ def fails_soon(sess, fetch, then):
             found.append(e)
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.5)
+    assert eventually(begun, 20), "the step has not begun"
     began = time.monotonic()
     then()
     thread.join(20)
@@ -79,7 +79,7 @@ def test_a_step_that_loses_a_task_fails_and_the_task_can_come_back(with_ps):
     sess = tf.Session(server.target)
     sess.run(v.initializer)
     assert sess.run(out) == 2.0
-    error, took = fails_soon(sess, waits, lambda: tasks.kill(("ps", 0)))
+    error, took = fails_soon(sess, waits, lambda: server._worker._running, lambda: tasks.kill(("ps", 0)))
     assert isinstance(error, LOST) and "ps" in str(error) and took < 8
     assert nothing_left(server)
     with pytest.raises(LOST, match="ps"):
@@ -100,7 +100,7 @@ def test_a_task_that_is_stopped_counts_as_lost(with_ps):
     v, out, waits = variable_on_ps()
     sess = tf.Session(server.target)
     sess.run(v.initializer)
-    error, took = fails_soon(sess, waits, lambda: tasks.signal(("ps", 0), signal.SIGSTOP))
+    error, took = fails_soon(sess, waits, lambda: server._worker._running, lambda: tasks.signal(("ps", 0), signal.SIGSTOP))
     assert isinstance(error, LOST) and took < 8
     assert nothing_left(server)
     tasks.signal(("ps", 0), signal.SIGCONT)
@@ -209,7 +209,7 @@ def test_a_client_whose_server_is_stopped_gets_an_error():
         tasks.start(("worker", 0))
         x = tf.FIFOQueue(1, tf.float32).dequeue()
         sess = tf.Session(tasks.target("worker"))
-        error, took = fails_soon(sess, x, lambda: tasks.signal(("worker", 0), signal.SIGSTOP))
+        error, took = fails_soon(sess, x, lambda: sess._engine._steps, lambda: tasks.signal(("worker", 0), signal.SIGSTOP))
         assert isinstance(error, tf.errors.UnavailableError) and took < 8
         tasks.kill(("worker", 0))
         sess.close()

@@ -14,6 +14,7 @@ from penstock._src.cluster.peers import Peers, task_name
 from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.shared import LEAST, Outgoing
 from penstock._src.cluster.worker import Worker
+from tests.checks import eventually
 from tests.cluster.conftest import addresses
 
 pytestmark = pytest.mark.distributed
@@ -42,8 +43,7 @@ def test_a_link_that_has_ended_is_not_found_though_it_is_not_forgotten(cluster, 
     link = peers.reach(PS, 20.0)
     ending = threading.Thread(target=link.end)
     ending.start()
-    while link.error is None:
-        time.sleep(0.001)
+    assert eventually(lambda: link.error is not None, 20)
     with pytest.raises(E.UnavailableError, match="no connection"):
         peers.get(PS)
     again = peers.reach(PS, 20.0)
@@ -58,8 +58,7 @@ def test_nobody_waits_longer_than_he_wants_behind_one_who_dials():
     peers = Peers(task_name("worker", 0), 1, ClusterSpec(spec), lambda *_: None)
     patient = threading.Thread(target=lambda: pytest.raises(E.UnavailableError, peers.reach, PS, 100.0))
     patient.start()
-    while not any(lock.locked() for lock in list(peers._dialing.values())):
-        time.sleep(0.001)
+    assert eventually(lambda: any(lock.locked() for lock in list(peers._dialing.values())), 20)
     began = time.monotonic()
     with pytest.raises(E.UnavailableError, match=PS):
         peers.reach(PS, 0.2)
@@ -102,7 +101,7 @@ def test_one_who_closes_joins_no_thread_that_has_not_started(monkeypatch):
     class Slow(threading.Thread):
         def start(self):
             begun.set()
-            time.sleep(0.2)
+            peers._ended.wait(30)                   # close() has begun
             super().start()
 
     def close():

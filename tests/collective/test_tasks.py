@@ -8,6 +8,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock._src.collective.algorithms import ALGORITHMS
 from penstock._src.ops.comm import collective
+from tests.checks import eventually
 
 pytestmark = pytest.mark.distributed
 
@@ -123,7 +124,7 @@ def test_a_server_that_stops_ends_what_waits_for_it_and_one_that_comes_back_is_a
     run_all(servers, made)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(run_all, servers[:1], made[:1])
-        time.sleep(0.3)
+        assert eventually(lambda: any(s.running_steps() for s, *_ in list(servers[0]._sessions.values())), 20)
         servers[1].stop()
         error = waiting.result(30)[0]
     assert isinstance(error, tf.errors.OpError)
