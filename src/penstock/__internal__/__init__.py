@@ -31,6 +31,7 @@ _attach(__name__, "v2", "__internal__.", {
     "ops",
     "saved_model",
     "smart_cond",
+    "test",
     "tf2",
     "tracking",
     "train",

@@ -13,6 +13,7 @@ from penstock.__internal__ import nest as nest
 from penstock.__internal__ import ops as ops
 from penstock.__internal__ import saved_model as saved_model
 from penstock.__internal__ import smart_cond as smart_cond
+from penstock.__internal__ import test as test
 from penstock.__internal__ import tf2 as tf2
 from penstock.__internal__ import tracking as tracking
 from penstock.__internal__ import train as train

@@ -156,3 +156,13 @@ def test_long_names_of_layers_and_modules_of_variables():
         assert ops._get_graph_from_inputs([x]) is graph
         with pytest.raises(ValueError, match="passed-in graph"):
             ops._get_graph_from_inputs([x], v1.Graph())
+
+
+def test_definitions_of_ops():
+    from penstock._src.compat.programs import importer
+    with importer.in_place("v2"):
+        from tensorflow.python.framework import c_api_util
+        ops = c_api_util.ApiDefMap()
+        assert "MatMul" in ops.op_names() and [a.name for a in ops.get_op_def("MatMul").input_arg] == ["a", "b"]
+        with pytest.raises(ValueError, match="No op_def"):
+            ops.get_op_def("NoSuchOp")

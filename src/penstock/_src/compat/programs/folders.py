@@ -67,6 +67,7 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.programs.inside.pywrap: pywrap_tfe
 @compat.programs.inside.mode_keys: saved_model.model_utils.mode_keys
 @graph.type_registry: framework.type_spec_registry
+@compat.programs.inside.op_definitions: framework.c_api_util
 @compat.internal.monitoring: eager.monitoring
 @graph.composite_tensor: framework.composite_tensor
 @graph.node @graph.type_spec: framework.tensor

@@ -29,6 +29,7 @@ _attach(__name__, "v1", "__internal__.", {
     "ops",
     "saved_model",
     "smart_cond",
+    "test",
     "tf2",
     "tracking",
     "train",

@@ -12,6 +12,7 @@ from penstock.compat.v1.__internal__ import nest as nest
 from penstock.compat.v1.__internal__ import ops as ops
 from penstock.compat.v1.__internal__ import saved_model as saved_model
 from penstock.compat.v1.__internal__ import smart_cond as smart_cond
+from penstock.compat.v1.__internal__ import test as test
 from penstock.compat.v1.__internal__ import tf2 as tf2
 from penstock.compat.v1.__internal__ import tracking as tracking
 from penstock.compat.v1.__internal__ import train as train

@@ -6,5 +6,6 @@ _attach(__name__, "v1", "__internal__.distribute.", {
     "strategy_supports_no_merge_call": "models.distribute.merging",
     "variable_sync_on_read_context": "models.distribute.merging",
 }, (
+    "combinations",
     "interim",
 ))
