@@ -8,6 +8,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.cluster import status
+from penstock._src.cluster.status_metrics import prometheus
 from penstock._src.tools.main import main
 from tests.checks import eventually
 from tests.cluster.conftest import addresses
@@ -84,6 +85,26 @@ def test_the_page_wants_its_key(cluster, capsys):
     server.stop()
     with pytest.raises(urllib.error.URLError):
         read(url)
+
+
+def test_metrics_for_prometheus(cluster):
+    server = cluster(ps=1)["ps", 0]
+    address, _, key = status.ask(server.target, "page")["url"].partition("?key=")
+    with tf.Session(server.target, graph=tf.Graph()) as sess:
+        with sess.graph.as_default():
+            queue = tf.FIFOQueue(3, tf.float32, shared_name='a"b')
+            sess.run(queue.enqueue(1.0))
+    request = urllib.request.Request(address + "metrics", headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    who = '{task="/job:ps/replica:0/task:0"}'
+    assert found["penstock_task_up" + who] == "1" and float(found["penstock_task_seconds" + who]) > 0
+    size, = (v for k, v in found.items() if k.startswith("penstock_queue_size") and 'queue="a\\"b"' in k)
+    assert size == "1" and found["penstock_stragglers"] == "0"
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(address + "metrics", timeout=10)
+    assert prometheus([{"task": "t", "address": "a", "error": "gone"}]).count('penstock_task_up{task="t"} 0') == 1
 
 
 def test_who_does_not_know_the_secret_sees_nothing(monkeypatch, capsys):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.cluster import status
+from penstock._src.cluster.status_metrics import prometheus
 
 _STYLE = ("body{font:14px system-ui,sans-serif;margin:2em;color:#222}h2{font-size:1.05em;margin:1.4em 0 .3em}"
           "table{border-collapse:collapse}td,th{padding:.2em .9em .2em 0;text-align:left;border-bottom:1px solid #ddd}")
@@ -32,6 +33,11 @@ def render(tasks: list[dict[str, Any]]) -> str:
     return "".join(parts)
 
 
+_FORMS: dict[str, tuple[str, Callable[[list[dict[str, Any]]], str]]] = {
+    "/": ("text/html; charset=utf-8", render), "/status.json": ("application/json", json.dumps),
+    "/metrics": ("text/plain; version=0.0.4; charset=utf-8", prometheus)}
+
+
 class StatusPage:
     """A small web server in a thread."""
 
@@ -42,15 +48,17 @@ class StatusPage:
             timeout = 10.0
 
             def do_GET(self) -> None:  # noqa: N802
-                """The page, or its data as JSON."""
+                """The page, or its data as JSON or for Prometheus, which sends the key as a bearer token."""
                 where = urllib.parse.urlsplit(self.path)
-                given = urllib.parse.parse_qs(where.query).get("key", [""])[0]
-                if not hmac.compare_digest(given.encode(), key.encode()) or where.path not in ("/", "/status.json"):
+                bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
+                given = urllib.parse.parse_qs(where.query).get("key", [bearer])[0]
+                if not hmac.compare_digest(given.encode(), key.encode()) or where.path not in _FORMS:
                     self.send_error(403)
                     return
-                data = json.dumps(collect()) if where.path != "/" else render(collect())
+                kind, write = _FORMS[where.path]
+                data = write(collect())
                 self.send_response(200)
-                self.send_header("Content-Type", "text/html; charset=utf-8" if where.path == "/" else "application/json")
+                self.send_header("Content-Type", kind)
                 self.send_header("Cache-Control", "no-store")
                 self.send_header("Referrer-Policy", "no-referrer")
                 self.end_headers()

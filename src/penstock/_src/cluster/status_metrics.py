@@ -1,0 +1,59 @@
+"""The status of a cluster as Prometheus reads it: `/metrics` of the page, with its key as the bearer token."""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.cluster.status import stragglers
+
+# Name, type and meaning; the numbers are made below, in this order.
+METRICS = (
+    ("penstock_task_up", "gauge", "Whether a task answers."),
+    ("penstock_task_seconds", "gauge", "How long a task has been running."),
+    ("penstock_steps_total", "counter", "Parts of steps that a task has run."),
+    ("penstock_steps_per_second", "gauge", "The same, per second of the last ten."),
+    ("penstock_sent_bytes_per_second", "gauge", "Bytes that a task sends to others."),
+    ("penstock_received_bytes_per_second", "gauge", "Bytes that a task receives from others."),
+    ("penstock_sessions", "gauge", "Sessions of which a task is the master."),
+    ("penstock_running_steps", "gauge", "Steps of these sessions that are under way."),
+    ("penstock_oldest_wait_seconds", "gauge", "For how long the oldest blocked operation of a task has waited."),
+    ("penstock_queue_size", "gauge", "Elements in a queue or accumulator."),
+    ("penstock_queue_waiting", "gauge", "Operations that wait for a queue or accumulator."),
+    ("penstock_stragglers", "gauge", "Tasks that do much less than others, or whose gradients come too late."),
+)
+
+
+def prometheus(tasks: list[dict[str, Any]]) -> str:
+    """All metrics, in Prometheus' text format."""
+    values: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name, *_ in METRICS}
+    for task in tasks:
+        for name, labels, value in _of(task):
+            values[name].append((labels, value))
+    values["penstock_stragglers"].append(({}, len(stragglers(tasks))))
+    lines = []
+    for name, kind, meaning in METRICS:
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+        for labels, value in values[name]:
+            shown = ",".join(f'{k}="{_escaped(v)}"' for k, v in labels.items())
+            lines.append(f"{name}{{{shown}}} {value:.10g}" if shown else f"{name} {value:.10g}")
+    return "\n".join(lines) + "\n"
+
+
+def _of(task: dict[str, Any]) -> list[tuple[str, dict[str, str], float]]:
+    who = {"task": task["task"]}
+    if "error" in task:
+        return [("penstock_task_up", who, 0)]
+    sessions, waits = task["sessions"], task["waits"]
+    found = [("penstock_task_up", who, 1.0), ("penstock_task_seconds", who, task["up"]),
+             ("penstock_steps_total", who, task["steps"]), ("penstock_steps_per_second", who, task["steps_per_second"]),
+             ("penstock_sent_bytes_per_second", who, task["sent_per_second"]),
+             ("penstock_received_bytes_per_second", who, task["received_per_second"]),
+             ("penstock_sessions", who, len(sessions)), ("penstock_running_steps", who, sum(s["running"] for s in sessions)),
+             ("penstock_oldest_wait_seconds", who, max((w["seconds"] for w in waits), default=0.0))]
+    for queue in task["queues"]:
+        which = {**who, "queue": queue["name"], "container": queue["container"]}
+        found += [("penstock_queue_size", which, queue["size"]), ("penstock_queue_waiting", which, queue["waiting"])]
+    return found
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
