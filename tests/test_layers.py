@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "graph": CORE | {"kernels"},
     "session.fetches": {"base", "graph"},
     "session.feeds": {"base", "graph", "kernels"},
-    "session.config": {"base", "kernels.devices"}, "session.xla": {"base"},
+    "session.config": {"base", "kernels.devices"},
     "data.queues": {"base", "kernels"},
     "data.pipelines": {"base", "kernels", "io"},
     "collective": {"base"},
@@ -48,18 +48,26 @@ MAY_IMPORT = {
                        "kernels.devices", "kernels.host_threads"},
     "eager": CORE | {"kernels", "ops.control", "step", "execute"},
     "eager.autograph": CORE | {"ops"},
-    "session": CORE | STEP | {"session.feeds", "session.config", "kernels", "execute"},
-    "cluster": CORE | STEP | {"collective", "kernels", "execute", "session"},
+    "session.engine": CORE | STEP | {"execute"},
+    "session.local": CORE | STEP | {"session.config", "session.engine", "session.feeds", "kernels", "execute"},
+    "cluster": CORE | STEP | {"collective", "kernels", "execute", "session.config", "session.engine", "session.feeds",
+                              "session.local"},
+    "session": CORE | STEP | {"session", "cluster.remote", "kernels", "execute"},
     "state.variables": LIBRARY | {"eager", "execute", "session"},
-    "state.module": LIBRARY | {"state.variables"},
-    "state.checkpoint": LIBRARY | {"eager", "kernels", "session", "step.place", "state.variables"},
-    "state.saved_model": LIBRARY | {"state.checkpoint", "eager", "library.ragged", "state.variables"},
+    "state.module": LIBRARY | {"state.variables", "state.auto_trackable"},
+    "state.containers": LIBRARY | {"eager", "state.variables"}, "state.auto_trackable": LIBRARY | {"eager", "state.containers"},
+    "state.asset": LIBRARY, "state.random_generator": LIBRARY | {"state.auto_trackable"},
+    "state.lookup_tables": LIBRARY | {"eager", "state.asset", "state.checkpoint"},
+    "state.checkpoint": LIBRARY | {"eager", "kernels", "session", "step.place", "state.auto_trackable", "state.containers",
+                                   "state.variables"},
+    "state.saved_model": LIBRARY | {"eager", "library.ragged", "state"},
     "training.summary": LIBRARY | {"eager", "library.image", "session"},
     "training.train": LIBRARY | {"cluster", "eager", "execute", "kernels.devices", "session", "state.checkpoint",
-                                 "state.variables", "training.summary"},
+                                 "state.lookup_tables", "state.variables", "training.summary"},
     "training.profiler": CORE | {"execute"},
     "library.image": LIBRARY, "library.losses": LIBRARY, "library.metrics": LIBRARY, "library.weights": LIBRARY,
-    "library.numpy": LIBRARY,
+    "library.numpy": LIBRARY, "library.compiled_libraries": LIBRARY, "library.xla": LIBRARY | {"step.optimize.options"},
+    "library.map_fn": LIBRARY | {"library.ragged"}, "library.vectorized": LIBRARY | {"library.map_fn"},
     "library.linalg": LIBRARY | {"state.module"},
     "library.ragged": LIBRARY | {"data.pipelines"},
     "library.distributions": LIBRARY | {"library.linalg", "state.variables"},
@@ -76,8 +84,10 @@ MAY_IMPORT = {
                                     "step.place", "training"},
     "models.compression": LIBRARY | {"eager", "models.distribute", "models.keras", "state.variables", "training"},
     "models.pipelining": LIBRARY | {"eager", "models.keras", "state.variables", "training"},
-    "compat.contrib": LIBRARY | {"data.datasets", "eager", "library", "models", "session", "state", "training"},
+    "compat.contrib": LIBRARY | {"compat.programs.tutorials", "data.datasets", "eager", "library", "models", "session", "state",
+                                 "training"},
     "compat.internal": LIBRARY | {"eager", "library", "compat.programs", "models", "state", "training"},
+    "compat.programs.tutorials": LIBRARY | {"models.keras"},
     "compat.programs": LIBRARY | {"compat.contrib", "data", "eager", "kernels.devices", "models", "state"},
     "serving": CORE | PUBLIC | {"session", "state.saved_model", "models.distribute"},
     "tools": {"base", "io", "cluster", "compat.programs", "penstock", "serving"},
@@ -86,20 +96,16 @@ MAY_IMPORT = {
     "": set(),
 }
 
-# Imports inside functions that point upwards, by direction (26). A hook or registry of the lower layer replaces them.
+# Imports inside functions that point upwards, by direction (0). A hook or registry of the lower layer replaces them.
 UPWARD = {
-    ("base", "ops"): 1, ("compat.contrib", "compat.programs"): 2, ("graph", "eager"): 2, ("graph", "ops"): 3,
-    ("graph", "session"): 1, ("graph", "state.checkpoint"): 2, ("kernels", "graph"): 3, ("kernels", "models.distribute"): 1,
-    ("ops", "eager"): 1, ("ops", "library.ragged"): 1, ("ops", "state.checkpoint"): 2, ("ops", "state.saved_model"): 1,
-    ("session", "cluster"): 2, ("session.xla", "penstock"): 1, ("session.xla", "step.optimize"): 2,
-    ("training.train", "data.datasets"): 1,
+
 }
 # Imports inside functions that a layer allows: they break a cycle between modules, or keep `import penstock` light.
 LATE = {
-    "compat.programs": 4, "data.datasets": 11, "data.pipelines": 1, "eager": 1, "eager.autograph": 2, "execute": 1,
-    "graph": 20, "io": 3, "kernels": 1, "library.ragged": 27, "library.testing": 2, "models.distribute": 1,
-    "models.feature_column": 2, "models.keras": 24, "ops": 22, "state.checkpoint": 1, "state.saved_model": 3,
-    "state.variables": 9, "step.compile": 2, "tools": 15, "training.train": 2,
+    "compat.programs": 4, "data.datasets": 9, "data.pipelines": 1, "eager": 1, "eager.autograph": 2, "execute": 1,
+    "graph": 20, "io": 3, "library.ragged": 2, "library.testing": 2, "models.distribute": 1, "models.feature_column": 2,
+    "models.keras": 24, "ops": 21, "session": 2, "state.checkpoint": 1, "state.saved_model": 3, "state.variables": 9,
+    "step.compile": 2, "tools": 15, "training.train": 2,
 }
 
 

@@ -11,7 +11,7 @@ CORE = (
     "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "kernels.devices.device_spec",
     "session.session", "step.bodies", "eager.execute", "eager.tape", "eager.forward", "eager.function", "eager.wrap_function",
     "kernels.devices.device_config",
-    "ops.families", "state.variables", "base.tf_logging", "library.ragged", "state.module",
+    "ops.families", "state.variables", "base.tf_logging", "state.module",
 )
 
 

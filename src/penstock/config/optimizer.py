@@ -4,7 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "config.optimizer.", {
     "get_experimental_options": "session.config",
-    "get_jit": "session.xla",
+    "get_jit": "library.xla",
     "set_experimental_options": "session.config",
-    "set_jit": "session.xla",
+    "set_jit": "library.xla",
 })

@@ -3,11 +3,11 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "lookup.", {
-    "KeyValueTensorInitializer": "ops.state.lookup_tables",
-    "StaticHashTable": "ops.state.lookup_tables",
-    "StaticVocabularyTable": "ops.state.lookup_tables",
-    "TextFileIndex": "ops.state.lookup_tables",
-    "TextFileInitializer": "ops.state.lookup_tables",
+    "KeyValueTensorInitializer": "state.lookup_tables",
+    "StaticHashTable": "state.lookup_tables",
+    "StaticVocabularyTable": "state.lookup_tables",
+    "TextFileIndex": "state.lookup_tables",
+    "TextFileInitializer": "state.lookup_tables",
 }, (
     "experimental",
 ))

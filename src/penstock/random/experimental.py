@@ -3,11 +3,11 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "random.experimental.", {
-    "Algorithm": "ops.random.stateful_random",
-    "Generator": "ops.random.stateful_random",
-    "create_rng_state": "ops.random.stateful_random",
-    "get_global_generator": "ops.random.stateful_random",
-    "set_global_generator": "ops.random.stateful_random",
+    "Algorithm": "state.random_generator",
+    "Generator": "state.random_generator",
+    "create_rng_state": "state.random_generator",
+    "get_global_generator": "state.random_generator",
+    "set_global_generator": "state.random_generator",
     "stateless_fold_in": "ops.random.stateless_random",
     "stateless_split": "ops.random.stateless_random",
 })

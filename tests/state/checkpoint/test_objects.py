@@ -6,8 +6,8 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
-from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper
 from penstock._src.state.checkpoint.object_graph import PythonState
+from penstock._src.state.containers import DictWrapper, ListWrapper
 
 
 class Dense(tf.Module):

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.engine import engine
 from penstock._src.kernels.devices.device import Device
-from penstock._src.kernels.devices.device_config import eager_devices, get_soft_device_placement, settings
+from penstock._src.kernels.devices.device_config import eager_devices, settings
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops.registry import OpDef
@@ -88,3 +89,11 @@ def _check_policy(opdef: OpDef, device: Device, inputs: list) -> None:
             f"{device.name} but is actually on {t.device} (operation running on {device.name}). Tensors can be copied "
             "explicitly using .gpu() or .cpu() methods, or transparently copied by using "
             "tf.enable_eager_execution(device_policy=tfe.DEVICE_PLACEMENT_SILENT).")
+
+
+@export("config.get_soft_device_placement")
+def get_soft_device_placement() -> bool:
+    """Whether ops go to another device when they cannot run where they were put. The default is yes, when executing eagerly."""
+    if settings.soft_placement is None:
+        return context.executing_eagerly()
+    return settings.soft_placement

@@ -9,7 +9,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.gradients import UnconnectedGradients
 from penstock._src.graph.tape import Stopped, Tape
-from penstock._src.ops.control.map_fn import map_fn
+from penstock._src.ops.control.map_fn import map_rows
 from penstock._src.ops.registry import get
 
 
@@ -72,7 +72,7 @@ class GradientTape(Tape):
             connected[:] = [g is not None for g in grads]
             return [convert(g) if g is not None else get("ZerosLike")(convert(s))
                     for g, s in zip(grads, sources, strict=True)]
-        stacked = map_fn(row, get("Range")(convert(0), n, convert(1)), dtype=[convert(s).dtype for s in sources])
+        stacked = map_rows(row, get("Range")(convert(0), n, convert(1)), dtype=[convert(s).dtype for s in sources])
         return [t if c else None for t, c in zip(stacked, connected, strict=True)]
 
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,

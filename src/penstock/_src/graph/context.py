@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class _ThreadState(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Any] = []     # the stack; None stands for "eager here"
+        self.sessions: list[Any] = []   # the default sessions, innermost last
         self.left: list[Any] = []       # of graphs whose entry inside of another block is gone with that block
         self.tapes: tuple = ()          # active gradient tapes, outermost first
         self.device: Any = None         # eager device scope
@@ -71,6 +72,12 @@ def public_executing_eagerly() -> bool:
     True
     """
     return executing_eagerly()
+
+
+@export(v1=["get_default_session"])
+def get_default_session() -> Any:
+    """The innermost session of this thread that is the default one, or None."""
+    return state.sessions[-1] if state.sessions else None
 
 
 def current_graph() -> Graph:

@@ -17,6 +17,7 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.control_flow_util import is_loop_exit, is_loop_switch
 from penstock._src.graph.convert import convert
+from penstock._src.graph.grouping import tuple_
 from penstock._src.graph.handles import handle_dtype
 from penstock._src.graph.indexed_slices import IndexedSlices, add_gradients, convert_to_tensor_or_indexed_slices
 from penstock._src.graph.node import Operation, Tensor
@@ -394,7 +395,6 @@ class _Walk:
                     outs = self._fill_zeros(op, outs)
                 ins = self._checked(op, fn(op, *outs))
                 if self.gate and sum(g is not None for g in ins) > 1:
-                    from penstock._src.ops.core import tuple_
                     ins = tuple_(ins)
             for made in graph._ops[before:]:
                 made._original_op = op
@@ -489,31 +489,3 @@ def _merge_shape(op: Operation, grad: Tensor, t: Tensor) -> None:
     except ValueError:
         raise ValueError(f"Incompatible shapes between op input and calculated input gradient. Forward operation: "
                          f"{op.name}. Input shape: {t.shape}. Calculated input gradient shape: {grad.shape}") from None
-
-
-@export(v2=["hessians"])
-def hessians_v2(ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians") -> list:
-    """The matrices of second derivatives of the sum of `ys` with respect to each of `xs`."""
-    return hessians(ys, xs, name, False, gate_gradients, aggregation_method)
-
-
-@export(v1=["hessians"])
-def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False,
-             gate_gradients: bool = False, aggregation_method: Any = None) -> list:
-    """The matrices of second derivatives of the sum of `ys` with respect to each of `xs`."""
-    from penstock._src.ops.control.control_flow import while_loop
-    from penstock._src.ops.state.tensor_array import TensorArray
-    xs = as_list(xs)
-    out = []
-    for g, x in zip(gradients_of(ys, xs, name=name + "_first"), xs, strict=True):
-        flat = get("Reshape")(g, [-1])
-        n = get("Size")(x)
-        rows = TensorArray(x.dtype, n)
-        loop = [convert(0, dtypes.int32), rows]
-        _, rows = while_loop(
-            lambda j, _, n=n: get("Less")(j, n),
-            lambda j, acc, flat=flat, x=x: (get("AddV2")(j, 1), acc.write(j, gradients_of(get("GatherV2")(flat, j, 0), x)[0])),
-            loop)
-        shape = get("Shape")(x)
-        out.append(get("Reshape")(rows.stack(), get("ConcatV2")([shape, shape], 0)))
-    return out

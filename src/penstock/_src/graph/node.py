@@ -238,9 +238,8 @@ def _iterable_in_graph(t: Tensor) -> bool:
 
 
 def _session(session: Any, graph: Any, what: str) -> Any:
-    from penstock._src.session.session import get_default_session
     if session is None:
-        session = get_default_session()
+        session = context.get_default_session()
         if session is None:
             raise ValueError(f"Cannot evaluate tensor using `{what}()`: No default session is registered. Use "
                              f"`with sess.as_default()` or pass an explicit session to `{what}(session=sess)`")

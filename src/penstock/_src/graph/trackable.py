@@ -219,39 +219,6 @@ class Trackable:
         return {}
 
 
-@export("__internal__.tracking.AutoTrackable")
-class AutoTrackable(Trackable):
-    """A Trackable whose attributes become dependencies when they are set; lists, dictionaries and tuples too."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if getattr(self, name, None) is value and value is not None:      # nothing new: v.assign_add returns v
-            super().__setattr__(name, value)
-            return
-        if getattr(self, "_self_setattr_tracking", True) and not name.startswith("_self_"):
-            from penstock._src.state.checkpoint.containers import sticky_attribute_assignment
-            value = sticky_attribute_assignment(self, name, value)
-        super().__setattr__(name, value)
-
-    def __delattr__(self, name: str) -> None:
-        self._maybe_initialize_trackable()
-        delete_tracking(self, name)
-        super().__delattr__(name)
-
-    def _no_dependency(self, value: Any) -> Any:
-        from penstock._src.state.checkpoint.containers import NoDependency
-        return NoDependency(value)
-
-    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        from penstock._src.eager.function import ConcreteFunction, Function
-        found = {}
-        for name in dir(self):
-            with contextlib.suppress(Exception):
-                value = getattr(self, name)
-                if isinstance(value, (Function, ConcreteFunction)):
-                    found[name] = value
-        return found
-
-
 def delete_tracking(obj: Any, name: str) -> None:
     """Forgets a dependency."""
     if name in obj._self_dependency_names:

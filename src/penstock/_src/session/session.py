@@ -6,7 +6,6 @@ the step, and its values are returned in the structure that was requested.
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,22 +22,6 @@ from penstock._src.session.feeds import fed_value
 from penstock._src.session.fetches import Plan, expand_feed, plan_fetches
 from penstock._src.session.local import LocalEngine
 
-_stack = threading.local()
-
-
-def _sessions() -> list:
-    try:
-        return _stack.sessions
-    except AttributeError:
-        _stack.sessions = []
-        return _stack.sessions
-
-
-@export(v1=["get_default_session"])
-def get_default_session() -> Any:
-    """The innermost session of this thread that is the default one, or None."""
-    return _sessions()[-1] if _sessions() else None
-
 
 class _Default:
     """`with session.as_default()`."""
@@ -47,11 +30,11 @@ class _Default:
         self._session = session
 
     def __enter__(self) -> Any:
-        _sessions().append(self._session)
+        context.state.sessions.append(self._session)
         return self._session
 
     def __exit__(self, *exc: Any) -> None:
-        stack = _sessions()
+        stack = context.state.sessions
         if not stack or stack[-1] is not self._session:
             raise AssertionError("Nesting violated for default stack of <class 'penstock.Session'> objects")
         stack.pop()
@@ -324,6 +307,6 @@ class InteractiveSession(BaseSession):
         InteractiveSession._active_session_count -= 1
         if self._scope is not None:
             self._scope.__exit__(None, None, None)
-        stack = _sessions()
+        stack = context.state.sessions
         if self in stack:
             stack.remove(self)

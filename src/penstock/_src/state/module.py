@@ -8,7 +8,7 @@ from typing import Any
 from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.graph.scopes import name_scope
-from penstock._src.graph.trackable import AutoTrackable
+from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.variables.variable import Variable
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")

@@ -14,7 +14,7 @@ _attach(__name__, "v1", "ragged.", {
     "cross_hashed": "library.ragged.crossing",
     "map_flat_values": "library.ragged.functional",
     "placeholder": "library.ragged.factory",
-    "range": "library.ragged.math",
+    "range": "library.ragged.ranges",
     "row_splits_to_segment_ids": "library.ragged.segments",
     "segment_ids_to_row_splits": "library.ragged.segments",
     "stack": "library.ragged.array",

@@ -9,7 +9,7 @@ from typing import Any
 from penstock._src.base.api import export, resolve
 from penstock._src.graph.node import Tensor
 from penstock._src.ops.state import staging
-from penstock._src.state.checkpoint import containers
+from penstock._src.state import containers
 from penstock.compat import v1 as tf
 
 

@@ -10,6 +10,7 @@ from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.factory import dataset_factory
 from penstock._src.data.datasets.loops import for_elements
 from penstock._src.data.datasets.optional import from_next
+from penstock._src.data.datasets.positions import saveable
 from penstock._src.data.datasets.stats import with_statistics
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
@@ -117,7 +118,6 @@ class Iterator(_Typed):
         return self._handle if name is None else get("IteratorToStringHandle")(self._iterator_resource, name=name)
 
     def _gather_saveables_for_checkpoint(self) -> dict:
-        from penstock._src.data.datasets.saving import saveable
         return {"ITERATOR": lambda name="iterator": saveable(self._iterator_resource, name, self._initializer)}
 
 
@@ -183,7 +183,6 @@ class OwnedIterator(_Typed):
         return IteratorSpec(self._spec)
 
     def _gather_saveables_for_checkpoint(self) -> dict:
-        from penstock._src.data.datasets.saving import saveable
         return {"ITERATOR": lambda name="iterator": saveable(self._iterator_resource, name)}
 
 

@@ -3,35 +3,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import penstock.compat.v1 as tf
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.data.datasets.dataset import DatasetV2
+from penstock._src.data.datasets.input_position import CheckpointInputPipelineHook
 from penstock._src.data.datasets.options import ExternalStatePolicy
+from penstock._src.data.datasets.positions import saveable
 from penstock._src.graph.convert import convert
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io.record import TFRecordOptions
 from penstock._src.ops.registry import get
-from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
-from penstock._src.training.train.input_position import CheckpointInputPipelineHook
-
-
-def saveable(resource: Any, name: str, initializer: Any = None,
-             policy: ExternalStatePolicy = ExternalStatePolicy.IGNORE) -> Any:
-    """The SaveableObject of an iterator. `initializer` runs before a restore, so that there is a dataset to continue in."""
-
-    class IteratorSaveable(SaveableObject):
-        """The position of an iterator."""
-
-        def __init__(self) -> None:
-            value = get("IteratorPosition")(resource, external_state_policy=policy.value)
-            super().__init__(resource, [SaveSpec(value, "", f"{name}-state", dtype=dtypes.string, device="")], name)
-
-        def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
-            """Goes to the position that was saved."""
-            with tf.control_dependencies([] if initializer is None else [initializer]):
-                return get("SetIteratorPosition")(resource, restored_tensors[0])
-    return IteratorSaveable()
 
 
 @export("data.experimental.make_saveable_from_iterator")

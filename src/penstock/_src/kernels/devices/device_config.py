@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from penstock._src.base.api import export
+from penstock._src.base.modes import process
+from penstock._src.kernels import sharing
 from penstock._src.kernels.devices import cuda
 from penstock._src.kernels.devices.devices import KINDS, DeviceSet, local_devices
 
@@ -111,29 +113,6 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """The devices that ops can be put on. From the first call on they do not change."""
     return [LogicalDevice(f"/device:{d.device_type}:{d.index}", d.device_type) for d in eager_devices().all
             if device_type in (None, d.device_type)]
-
-
-@export("config.experimental_connect_to_cluster")
-def connect_to_cluster(cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0,
-                       protocol: str | None = None) -> None:
-    """Lets eager operations run on the tasks of a cluster, under `tf.device("/job:worker/task:1")`.
-
-    >>> tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": ["localhost:2222", "localhost:2223"]}))
-    """
-    from penstock._src.models.distribute.connect import connect
-    connect(cluster_spec_or_resolver, job_name, task_index)
-
-
-@export("config.experimental_connect_to_host")
-def connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None:
-    """Lets eager operations run on the servers of one or several addresses, as the tasks of a job.
-
-    >>> tf.config.experimental_connect_to_host("grpc://localhost:2222")
-    """
-    if not remote_host:
-        raise ValueError("Must provide at least one remote_host")
-    hosts = [remote_host] if isinstance(remote_host, str) else list(remote_host)
-    connect_to_cluster({job_name: [h.removeprefix("grpc://") for h in hosts]})
 
 
 @export("config.experimental_list_devices")
@@ -253,15 +232,6 @@ def _gpu(device: str) -> torch.device:
 
 
 # -- placement and threads -------------------------------------------------------------------------------------------
-@export("config.get_soft_device_placement")
-def get_soft_device_placement() -> bool:
-    """Whether ops go to another device when they cannot run where they were put. The default is yes, when executing eagerly."""
-    if settings.soft_placement is None:
-        from penstock._src.graph import context
-        return context.executing_eagerly()
-    return settings.soft_placement
-
-
 @export("config.set_soft_device_placement")
 def set_soft_device_placement(enabled: bool) -> None:
     """Lets ops go to another device when they cannot run where they were put."""
@@ -316,7 +286,6 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 def use_threads(within_an_op: int) -> None:
     """Sets PyTorch's number of threads within one op, if one is given; it is one number for the process."""
     if within_an_op > 0 and torch.get_num_threads() != within_an_op:
-        from penstock._src.kernels import sharing
         sharing.use_threads(within_an_op)
 
 
@@ -346,8 +315,7 @@ def enable_op_determinism() -> None:
     >>> tf.random.set_seed(1)
     >>> tf.config.experimental.enable_op_determinism()
     """
-    from penstock._src.graph import context
-    context.process.seeds_required = True
+    process.seeds_required = True
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")     # cuBLAS reads it when its first handle is made
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
@@ -357,6 +325,5 @@ def enable_op_determinism() -> None:
 @export("config.experimental.disable_op_determinism")
 def disable_op_determinism() -> None:
     """Ends what `enable_op_determinism` began."""
-    from penstock._src.graph import context
-    context.process.seeds_required = False
+    process.seeds_required = False
     torch.use_deterministic_algorithms(False)

@@ -1,4 +1,4 @@
-"""Ragged tensors: rows of different lengths. See tensor.py for the class; the ops are beside it."""
+"""Ragged tensors: rows of different lengths. See tensor.py for the class; the functions are beside it."""
 from penstock._src.library.ragged import (  # noqa: F401
     array,
     conversion,
@@ -7,10 +7,13 @@ from penstock._src.library.ragged import (  # noqa: F401
     factory,
     functional,
     gather,
+    gather_nd,
     getitem,
     math,
+    methods,
     operators,
     partition,
+    ranges,
     segments,
     spec,
     tensor,

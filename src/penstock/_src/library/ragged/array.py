@@ -8,7 +8,9 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.node import Tensor
-from penstock._src.library.ragged.segments import get_positive_axis, int_tensor, lengths_to_splits, repeat, repeat_ranges
+from penstock._src.library.ragged.gather import coordinates, gather
+from penstock._src.library.ragged.ranges import repeat_ranges
+from penstock._src.library.ragged.segments import get_positive_axis, int_tensor, lengths_to_splits, repeat
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock.compat import v1 as tf
 
@@ -168,7 +170,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         if x is None:
             if not isinstance(condition, RaggedTensor):
                 return tf.where(condition)
-            from penstock._src.library.ragged.gather import coordinates
             at = tf.where(condition.flat_values)
             return tf.concat([tf.gather(coordinates(condition), at[:, 0]), at[:, 1:]], 1)
         x, y = convert_to_tensor_or_ragged_tensor(x, name="x"), convert_to_tensor_or_ragged_tensor(y, name="y")
@@ -184,7 +185,6 @@ def _where_rows(condition: Any, x: Any, y: Any) -> Any:
     """Whole rows of x or y."""
     if condition.shape.ndims is None or condition.shape.ndims > 1:
         raise ValueError("Input shapes do not match.")
-    from penstock._src.library.ragged.gather import gather
     n = tf.shape(condition, out_type=dtypes.int64)[0]
     both = concat([x, y], axis=0)
     return gather(both, tf.where(condition, tf.range(n), tf.range(n) + n))
@@ -318,7 +318,6 @@ def _stack_rows(rts: list) -> RaggedTensor:
 
 def _join_columns(rts: list, stack_values: bool) -> RaggedTensor:
     """Row i of the result is made of the rows i of all inputs, in turn."""
-    from penstock._src.library.ragged.gather import gather
     n, count = rts[0].nrows(), len(rts)
     checks = [tf.debugging.assert_equal(r.nrows(), n, message="Input tensors have incompatible shapes.") for r in rts[1:]]
     with tf.control_dependencies([c for c in checks if c is not None]):

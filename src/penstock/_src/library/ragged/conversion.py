@@ -1,19 +1,15 @@
 """Ragged tensors to and from dense, sparse and variant tensors."""
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import torch
-
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
-from penstock._src.data.pipelines import codec
 from penstock._src.graph.convert import convert
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.library.ragged.segments import int_tensor, lengths_to_splits
 from penstock._src.library.ragged.tensor import RaggedTensor
-from penstock._src.ops.registry import op
+from penstock._src.ops.sparse.ragged import from_variant_op, ragged_to_sparse, to_variant_op
 from penstock.compat import v1 as tf
 
 
@@ -158,66 +154,6 @@ def from_sparse(st_input: Any, name: Any, row_splits_dtype: Any) -> Any:
         return RaggedTensor.from_value_rowids(values, rows, tf.cast(st_input.dense_shape[0], splits_dtype), validate=False)
 
 
-ragged_to_sparse = op("RaggedTensorToSparse", "rt_nested_splits: RAGGED_RANK * Tsplits, rt_dense_values: T -> "
-                      "sparse_indices: int64, sparse_values: T, sparse_dense_shape: int64",
-                      "RAGGED_RANK: int >= 1, T: type, Tsplits: type in {int32 int64} = int64")
-
-
-@ragged_to_sparse.shape
-def _ragged_to_sparse_shape(rt_nested_splits, rt_dense_values, *, RAGGED_RANK):
-    rank = None if rt_dense_values is None else len(rt_dense_values) + RAGGED_RANK
-    known = rt_dense_values is not None and None not in rt_dense_values
-    count = math.prod(rt_dense_values) if known else None
-    return [(count, rank), (count,), (rank,)]
-
-
-@ragged_to_sparse.kernel
-def _ragged_to_sparse_kernel(rt_nested_splits, rt_dense_values):
-    n = rt_dense_values.shape[0]
-    for s in rt_nested_splits:
-        if not s.numel():
-            raise errors.invalid("ragged splits may not be empty.")
-        if s[0] != 0:
-            raise errors.invalid("First value of ragged splits must be 0.")
-    if int(rt_nested_splits[-1][-1]) != n:
-        raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
-    columns, box = [], [rt_nested_splits[0].numel() - 1]
-    device = rt_nested_splits[0].device
-    row = torch.arange(box[0], device=device)
-    for s in rt_nested_splits:
-        s = s.to(torch.int64)
-        lengths = s[1:] - s[:-1]
-        if lengths.numel() != row.numel():
-            raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
-        if (lengths < 0).any():
-            raise errors.invalid("Ragged splits are not valid.")
-        columns = [c.repeat_interleave(lengths) for c in [*columns, row]]
-        total = int(s[-1])
-        position = torch.arange(total, device=device) - s[:-1].repeat_interleave(lengths)
-        box.append(int(lengths.max()) if lengths.numel() else 0)
-        row = position
-    columns.append(row)
-    inner = rt_dense_values.shape[1:]
-    if isinstance(rt_dense_values, torch.Tensor):
-        flat = rt_dense_values.reshape(-1)
-    else:
-        flat = rt_dense_values.ravel()
-    indices = torch.stack(columns, 1) if columns else torch.zeros((n, 0), dtype=torch.int64)
-    if inner:
-        size = 1
-        for d in inner:
-            size *= d
-        grid = torch.stack([g.reshape(-1) for g in torch.meshgrid(*[torch.arange(d) for d in inner], indexing="ij")], 1)
-        indices = torch.cat([indices.repeat_interleave(size, 0), grid.repeat(n, 1)], 1)
-    return indices, flat, torch.tensor([*box, *inner], dtype=torch.int64)
-
-
-@ragged_to_sparse.gradient
-def _ragged_to_sparse_gradient(op, _indices, grad, _shape):
-    values = op.inputs[-1]
-    return [None] * (len(op.inputs) - 1) + [tf.reshape(grad, tf.shape(values))]
-
-
 def to_sparse(rt: RaggedTensor, name: Any) -> SparseTensor:
     """See RaggedTensor.to_sparse."""
     with tf.name_scope(name, "RaggedToSparse", [rt.flat_values]):
@@ -225,108 +161,6 @@ def to_sparse(rt: RaggedTensor, name: Any) -> SparseTensor:
 
 
 # -- variants: a ragged tensor as one value, or its rows as a vector of values -------------------------------------------
-to_variant_op = op("RaggedTensorToVariant", "rt_nested_splits: RAGGED_RANK * Tsplits, rt_dense_values: Tvalues -> "
-                   "encoded_ragged: variant", "RAGGED_RANK: int >= 0, Tvalues: type, Tsplits: type in {int32 int64} = int64, "
-                   "batched_input: bool").no_gradient()
-from_variant_op = op("RaggedTensorFromVariant", "encoded_ragged: variant -> output_nested_splits: output_ragged_rank * "
-                     "Tsplits, output_dense_values: Tvalues", "input_ragged_rank: int >= -1, output_ragged_rank: int >= 0, "
-                     "Tvalues: type, Tsplits: type in {int32 int64} = int64").no_gradient()
-
-
-@to_variant_op.shape
-def _to_variant_shape(rt_nested_splits, rt_dense_values, *, batched_input):
-    if not batched_input:
-        return ()
-    first = rt_nested_splits[0] if rt_nested_splits else None
-    return (None,) if first is None or first[0] is None else (first[0] - 1,)
-
-
-from_variant_op.shape(lambda encoded_ragged, *, output_ragged_rank: [(None,)] * output_ragged_rank + [None])
-
-
-class EncodedRagged:
-    """The variant form: row splits and values."""
-
-    __slots__ = ("splits", "values")
-
-    def __init__(self, splits: list, values: Any):
-        self.splits, self.values = splits, values
-
-
-codec.register("ragged", EncodedRagged, lambda v: [v.splits, v.values], lambda p: EncodedRagged(list(p[0]), p[1]))
-
-
-def _vector(items: list) -> Any:
-    import numpy as np
-    out = np.empty(len(items), dtype=object)
-    out[:] = items
-    return out
-
-
-@to_variant_op.kernel
-def _to_variant_kernel(rt_nested_splits, rt_dense_values, *, batched_input):
-    import numpy as np
-    if not batched_input:
-        out = np.empty((), dtype=object)
-        out[()] = EncodedRagged(list(rt_nested_splits), rt_dense_values)
-        return out
-    if not rt_nested_splits:
-        raise errors.invalid("batched_input needs at least one ragged dimension")
-    rows = []
-    outer = rt_nested_splits[0].tolist()
-    for a, b in zip(outer[:-1], outer[1:], strict=True):
-        splits, lo, hi = [], a, b
-        for s in rt_nested_splits[1:]:
-            part = s[lo:hi + 1]
-            lo, hi = int(part[0]), int(part[-1])
-            splits.append(part - part[0])
-        rows.append(EncodedRagged(splits, rt_dense_values[lo:hi]))
-    return _vector(rows)
-
-
-@from_variant_op.kernel
-def _from_variant_kernel(encoded_ragged, *, input_ragged_rank, output_ragged_rank, Tvalues, Tsplits):
-    if isinstance(encoded_ragged, EncodedRagged):            # one variant, by itself
-        encoded_ragged = _vector([encoded_ragged]).reshape(())
-    items = encoded_ragged.ravel().tolist()
-    for e in items:
-        if not isinstance(e, EncodedRagged):
-            raise errors.invalid("encoded_ragged does not hold ragged tensors")
-    if encoded_ragged.ndim == 0:
-        return list(items[0].splits), items[0].values
-    inner = output_ragged_rank - encoded_ragged.ndim if input_ragged_rank == -1 else input_ragged_rank
-    if inner < 0 or any(len(e.splits) != inner for e in items):
-        raise errors.invalid(f"Ragged rank {inner} was expected of every element.")
-    dims = encoded_ragged.shape
-    outer, count = [], 1
-    for d in dims:
-        outer.append(torch.arange(0, count * d + 1, max(d, 1))[:count + 1] if d else torch.zeros(count + 1, dtype=torch.int64))
-        count *= d
-    outer = [o.to(Tsplits.torch) for o in outer[1:]]
-    sizes = [(e.splits[0].numel() - 1) if e.splits else len(e.values) for e in items]
-    levels = [_joined(sizes, Tsplits)]
-    for i in range(inner):
-        levels.append(_chained([e.splits[i] for e in items], Tsplits))
-    return outer + levels, _concatenated([e.values for e in items], Tvalues)
-
-
-def _joined(sizes: list[int], dtype: Any) -> torch.Tensor:
-    return torch.tensor([0, *torch.tensor(sizes, dtype=torch.int64).cumsum(0).tolist()], dtype=dtype.torch)
-
-
-def _chained(parts: list, dtype: Any) -> torch.Tensor:
-    out, offset = [torch.zeros(1, dtype=torch.int64)], 0
-    for p in parts:
-        out.append(p[1:].to(torch.int64) + offset)
-        offset += int(p[-1]) if p.numel() else 0
-    return torch.cat(out).to(dtype.torch)
-
-
-def _concatenated(parts: list, dtype: Any) -> Any:
-    import numpy as np
-    if dtype.torch is None:
-        return np.concatenate(parts) if parts else np.empty(0, dtype=object)
-    return torch.cat(parts) if parts else torch.empty(0, dtype=dtype.torch)
 
 
 def to_variant(rt: RaggedTensor, batched_input: bool, name: Any) -> Any:

@@ -11,7 +11,18 @@ from typing import Any
 
 from penstock._src.base.api import TABLES
 from penstock._src.graph.node import Tensor
-from penstock._src.library.ragged import array, counting, functional, gather, linear, math, partition, splitting, strings
+from penstock._src.library.ragged import (
+    array,
+    counting,
+    functional,
+    gather,
+    gather_nd,
+    linear,
+    math,
+    partition,
+    splitting,
+    strings,
+)
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.ops.composite import ASSERTIONS, BINARY, UNARY
@@ -27,7 +38,7 @@ OWN: dict[str, Callable] = {
     "rank": array.rank, "boolean_mask": lambda tensor, mask, name="boolean_mask", axis=None: array.boolean_mask(
         tensor, mask, name),
     "where": array.where, "stack": array.stack, "gather": gather.gather, "batch_gather": gather.batch_gather,
-    "gather_nd": gather.gather_nd,
+    "gather_nd": gather_nd.gather_nd,
     "reduce_sum": math.reduce_sum, "reduce_prod": math.reduce_prod, "reduce_min": math.reduce_min,
     "reduce_max": math.reduce_max, "reduce_mean": math.reduce_mean, "reduce_all": math.reduce_all,
     "reduce_any": math.reduce_any, "reduce_join": strings.reduce_join,

@@ -8,6 +8,7 @@ from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec, type_spec_from_value
+from penstock._src.library.ragged.spec import RaggedTensorSpec
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock.compat import v1 as tf
 
@@ -141,7 +142,6 @@ def _result_spec(t: Any) -> Any:
     if isinstance(t, TypeSpec):
         return t
     if isinstance(t, RaggedTensorType):
-        from penstock._src.library.ragged.spec import RaggedTensorSpec
         return RaggedTensorSpec(None, t.dtype, t.ragged_rank - 1, t.row_splits_dtype)      # of one row
     return TensorSpec(None, t)
 

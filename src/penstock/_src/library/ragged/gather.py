@@ -3,66 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.graph.indexed_slices import IndexedSlices
-from penstock._src.library.ragged.math import ragged_range
+from penstock._src.library.ragged.ranges import ragged_range
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
-from penstock._src.ops.registry import op
+from penstock._src.ops.sparse.ragged import gather_op
 from penstock.compat import v1 as tf
-
-gather_op = op("RaggedGather", "params_nested_splits: PARAMS_RAGGED_RANK * Tsplits, params_dense_values: Tvalues, "
-               "indices: Tindices -> output_nested_splits: OUTPUT_RAGGED_RANK * Tsplits, output_dense_values: Tvalues",
-               "Tvalues: type, Tindices: type in {int32 int64}, Tsplits: type in {int32 int64} = int64, "
-               "PARAMS_RAGGED_RANK: int >= 1, OUTPUT_RAGGED_RANK: int >= 0")
-
-
-@gather_op.shape
-def _gather_shape(params_nested_splits, params_dense_values, indices, *, OUTPUT_RAGGED_RANK):
-    values = None if params_dense_values is None else (None, *params_dense_values[1:])
-    return [(None,)] * OUTPUT_RAGGED_RANK + [values]
-
-
-@gather_op.kernel(device="cpu")
-def _gather_kernel(params_nested_splits, params_dense_values, indices, *, OUTPUT_RAGGED_RANK):
-    n = params_nested_splits[0].numel() - 1
-    bad = (indices < 0) | (indices >= n)
-    if bad.any():
-        raise errors.invalid(f"indices[{int(bad.reshape(-1).nonzero()[0])}] = {int(indices[bad][0])} is not in [0, {n})")
-    splits_out = _outer_splits(indices, params_nested_splits[0].dtype)
-    rows = indices.reshape(-1).to(torch.int64)
-    for s in params_nested_splits:
-        s = s.to(torch.int64)
-        starts, lengths = s[rows], s[rows + 1] - s[rows]
-        splits = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-        splits_out.append(splits.to(params_nested_splits[0].dtype))
-        rows = torch.arange(int(splits[-1])) - (splits[:-1] - starts).repeat_interleave(lengths)
-    if rows.numel() and int(rows.max()) >= params_dense_values.shape[0]:
-        raise errors.invalid("Ragged splits must not be larger than the number of values")
-    values = params_dense_values.index_select(0, rows) if isinstance(params_dense_values, torch.Tensor) \
-        else params_dense_values[rows.numpy()]
-    return splits_out, values
-
-
-def _outer_splits(indices: torch.Tensor, dtype: torch.dtype) -> list:
-    """Row splits for the dimensions that the indices bring in."""
-    out, count = [], 1
-    for i in range(indices.dim() - 1):
-        count *= indices.shape[i]
-        out.append(torch.arange(0, count + 1, dtype=dtype) * indices.shape[i + 1])
-    return out
-
-
-@gather_op.gradient
-def _gather_gradient(op, *grads):
-    """Rows of the flat values that were gathered get the gradient; duplicates add up."""
-    n = op.attrs["PARAMS_RAGGED_RANK"]
-    splits, values, indices = list(op.inputs[:n]), op.inputs[n], op.inputs[n + 1]
-    flat = tf.range(tf.shape(values, out_type=dtypes.int64)[0])
-    which = gather_op(splits, flat, indices, OUTPUT_RAGGED_RANK=op.attrs["OUTPUT_RAGGED_RANK"])[-1]
-    return [None] * n + [IndexedSlices(grads[-1], which, tf.shape(values)), None]
 
 
 def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: Any = 0,
@@ -130,55 +76,6 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
             flat = tf.reshape(params, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
         offsets = tf.gather(starts, indices.value_rowids())
         return indices.with_values(gather(flat, tf.cast(indices.values, offsets.dtype) + offsets))
-
-
-def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
-    """Elements at positions given by the last dimension of indices."""
-    if not isinstance(batch_dims, int) or batch_dims != 0:
-        raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
-    with tf.name_scope(name, "RaggedGatherNd", []):
-        params = convert_to_tensor_or_ragged_tensor(params, name="params")
-        indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")
-        params, indices = match_row_splits_dtypes(params, indices)
-        ndims = indices.shape.ndims
-        if ndims is None:
-            raise ValueError("indices.rank be statically known.")
-        if ndims == 0:
-            raise ValueError("indices.rank must be at least 1.")
-        if isinstance(indices, RaggedTensor) and ndims == indices.ragged_rank + 1:
-            raise ValueError("The innermost dimension of indices may not be ragged")
-        size = indices.shape.as_list()[-1]
-        if size is None:
-            raise ValueError("indices.shape[-1] must be statically known.")
-        if isinstance(indices, RaggedTensor) and ndims > 2:
-            flat = gather_nd(params, indices.values)
-            return indices.with_values(flat)
-        if ndims > 2 and isinstance(params, RaggedTensor):
-            nested = RaggedTensor.from_tensor(indices, ragged_rank=ndims - 2, row_splits_dtype=params.row_splits.dtype)
-            return gather_nd(params, nested)
-        if not isinstance(params, RaggedTensor):
-            return tf.gather_nd(params, indices)
-        if ndims == 1:
-            return params[tuple(indices[i] for i in range(size))] if size else params
-        if size == 0:
-            n = tf.shape(indices)[0]
-            from penstock._src.library.ragged.array import expand_dims, tile
-            repeated = expand_dims(params, 0)
-            multiples = tf.concat([[n], tf.ones([params.shape.ndims], dtypes.int32)], 0)
-            return tile(repeated, multiples)
-        columns = [tf.cast(c, params.row_splits.dtype) for c in tf.unstack(indices, num=size, axis=1)]
-        value: Any = params
-        position = columns[0]
-        for column in columns[1:]:
-            if not isinstance(value, RaggedTensor):
-                break
-            starts = tf.gather(value.row_starts(), position)
-            value, position = value.values, starts + column
-            columns = columns[1:]
-        rest = columns[1:]
-        if isinstance(value, RaggedTensor):
-            return gather(value, position)
-        return tf.gather_nd(value, tf.stack([position, *rest], axis=1)) if rest else tf.gather(value, position)
 
 
 def coordinates(rt: RaggedTensor) -> Any:

@@ -5,6 +5,9 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged.array import expand_dims
+from penstock._src.library.ragged.gather import gather
+from penstock._src.library.ragged.ranges import ragged_range
 from penstock._src.library.ragged.segments import lengths_to_splits
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock.compat import v1 as tf
@@ -45,7 +48,6 @@ def _get(rt: Any, keys: list) -> Any:
 
 
 def _expand(value: Any) -> Any:
-    from penstock._src.library.ragged.array import expand_dims
     return expand_dims(value, 0)
 
 
@@ -94,8 +96,6 @@ def _sliced(rt: RaggedTensor, key: slice) -> Any:
         values = _get(rt.values, [slice(first, last)]) if isinstance(rt.values, RaggedTensor) else rt.values[first:last]
         splits = tf.concat([tf.zeros([1], starts.dtype), limits - first], 0)
         return RaggedTensor.from_row_splits(values, splits, validate=False)
-    from penstock._src.library.ragged.gather import gather
-    from penstock._src.library.ragged.math import ragged_range
     values = gather(rt.values, ragged_range(starts, limits).values)
     return RaggedTensor.from_row_splits(values, lengths_to_splits(limits - starts), validate=False)
 
@@ -145,7 +145,5 @@ def _slice_rows(rt: RaggedTensor, key: slice) -> RaggedTensor:
     else:
         first = bound(key.start, zero, zero, lengths)
         last = bound(key.stop, lengths, zero, lengths)
-    from penstock._src.library.ragged.gather import gather
-    from penstock._src.library.ragged.math import ragged_range
     where = ragged_range(starts + first, starts + last, tf.fill(tf.shape(lengths), step_t), row_splits_dtype=dtype)
     return where.with_values(gather(rt.values, where.values))

@@ -4,93 +4,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from penstock._src.base import dtypes, errors
-from penstock._src.base.api import export
+from penstock._src.base import dtypes
 from penstock._src.graph.constant import constant_value
-from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged.array import expand_dims
+from penstock._src.library.ragged.ranges import ragged_range
 from penstock._src.library.ragged.segments import get_positive_axis
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
-from penstock._src.ops.registry import op
 from penstock.compat import v1 as tf
-
-range_op = op("RaggedRange", "starts: T, limits: T, deltas: T -> rt_nested_splits: Tsplits, rt_dense_values: T",
-              "T: type in {bfloat16 float32 float64 int32 int64} = int32, Tsplits: type in {int32 int64} = int64").no_gradient()
-
-
-@range_op.shape
-def _range_shape(starts, limits, deltas):
-    n = None
-    for s in (starts, limits, deltas):
-        if s is not None and len(s) > 1:
-            raise ValueError("starts, limits, and deltas must be scalars or vectors")
-        if s is not None and len(s) == 1 and s[0] is not None:
-            if n is not None and n != s[0]:
-                raise ValueError("starts, limits, and deltas must have the same shape")
-            n = s[0]
-    if all(s == () for s in (starts, limits, deltas)):
-        n = 1
-    return [(None if n is None else n + 1,), (None,)]
-
-
-@range_op.kernel(device="cpu")
-def _range_kernel(starts, limits, deltas, *, Tsplits):
-    sizes = {t.shape[0] for t in (starts, limits, deltas) if t.dim()}
-    if any(t.dim() > 1 for t in (starts, limits, deltas)) or len(sizes) > 1:
-        raise errors.invalid("starts, limits, and deltas must have the same shape")
-    n = sizes.pop() if sizes else 1
-    starts, limits, deltas = (t.expand(n) for t in (starts, limits, deltas))
-    if (deltas == 0).any():
-        raise errors.invalid("Requires delta != 0")
-    if starts.is_floating_point():
-        lengths = torch.ceil((limits.double() - starts.double()) / deltas.double())
-    else:
-        wide = [t.to(torch.int64) for t in (starts, limits, deltas)]
-        lengths = -torch.div(wide[0] - wide[1], wide[2], rounding_mode="floor")
-    if len(lengths) and not bool((lengths <= 2**31 - 1).all()):
-        raise errors.invalid(f"Requires ((limit - start) / delta) <= 2147483647, got {float(lengths.max())}")
-    counts = lengths.clamp(min=0).to(torch.int64)
-    splits = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    total = int(splits[-1])
-    if total > 2**31 - 1 and (Tsplits == dtypes.int32 or total > 2**31):
-        raise errors.invalid(f"The total range size overflowed. Consider using int64 instead of int32 for row_splits_dtype; "
-                             f"the ranges have {total} elements")
-    steps = torch.arange(total) - splits[:-1].repeat_interleave(counts)
-    values = starts.repeat_interleave(counts) + steps.to(starts.dtype) * deltas.repeat_interleave(counts)
-    return splits.to(Tsplits.torch), values
-
-
-@export("ragged.range")
-def ragged_range(starts: Any, limits: Any = None, deltas: Any = 1, dtype: Any = None, name: str | None = None,
-                 row_splits_dtype: Any = dtypes.int64) -> RaggedTensor:
-    """One range per row.
-
-    >>> tf.ragged.range([3, 5, 2])
-    <tf.RaggedTensor [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1]]>
-    """
-    if limits is None:
-        starts, limits = 0, starts
-    with tf.name_scope(name, "RaggedRange", [starts, limits, deltas]):
-        starts = convert(starts, dtype, "starts")
-        limits = convert(limits, dtype, "limits")
-        deltas = convert(deltas, dtype, "deltas")
-        if dtype is None:
-            starts, limits, deltas = _widest(starts, limits, deltas)
-        splits, values = range_op(starts, limits, deltas, Tsplits=dtypes.as_dtype(row_splits_dtype))
-        return RaggedTensor.from_row_splits(values, splits, validate=False)
-
-
-_ORDER = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
-
-
-def _widest(*tensors: Any) -> list:
-    for t in tensors:
-        if t.dtype not in _ORDER:
-            raise TypeError(f"ranges have int32, int64, float32 or float64 bounds, not {t.dtype.name}")
-    wanted = max((t.dtype for t in tensors), key=_ORDER.index)
-    return [tf.cast(t, wanted) for t in tensors]
 
 
 # -- segments --------------------------------------------------------------------------------------------------------
@@ -201,7 +122,6 @@ def _reduce_one(reduce_dense: Callable, segment: Callable, rt: RaggedTensor, axi
 
 
 def _expanded(value: Any, axis: int) -> Any:
-    from penstock._src.library.ragged.array import expand_dims
     return expand_dims(value, axis)
 
 

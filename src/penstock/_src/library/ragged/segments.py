@@ -67,14 +67,6 @@ def repeat(data: Any, counts: Any, axis: int = 0) -> Any:
     return tf.repeat(data, counts, axis=axis)
 
 
-def repeat_ranges(params: Any, splits: Any, repeats: Any) -> Any:
-    """Repeats whole rows: row i of (params, splits) comes repeats[i] times in a row."""
-    times = tf.ones([tf.shape(splits)[0] - 1], repeats.dtype) * repeats if repeats.shape.ndims == 0 else repeats
-    starts, limits = repeat(splits[:-1], times), repeat(splits[1:], times)
-    from penstock._src.library.ragged.math import ragged_range
-    return tf.gather(params, ragged_range(starts, limits).flat_values)
-
-
 def lengths_to_splits(lengths: Any) -> Any:
     """Row splits from row lengths."""
     return tf.concat([tf.zeros([1], lengths.dtype), tf.cumsum(lengths)], 0)

@@ -12,6 +12,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec, register_type_spec_from_value_converter
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.library.ragged.value import RaggedTensorValue
+from penstock._src.ops.sparse.ragged import to_variant_op
 
 
 @export("RaggedTensorSpec")
@@ -115,7 +116,6 @@ class RaggedTensorSpec(BatchableTypeSpec):
     def _to_tensor_list(self, value: Any) -> list:
         if isinstance(value, RaggedTensor):
             return [value._to_variant(batched_input=False)]
-        from penstock._src.library.ragged.conversion import to_variant_op
         return [to_variant_op([], value, batched_input=False)]
 
     def _to_batched_tensor_list(self, value: Any) -> list:

@@ -71,6 +71,12 @@ def _nvals(values: Any, out_type: Any) -> Any:
     return values.nrows(out_type=out_type) if isinstance(values, RaggedTensor) else tf.shape(values, out_type=out_type)[0]
 
 
+def methods() -> Any:
+    """The functions that methods call; their modules import this one."""
+    from penstock._src.library.ragged import methods as functions
+    return functions
+
+
 @export("RaggedTensor")
 class RaggedTensor(CompositeTensor):
     """A tensor with ragged dimensions. Made by the `from_...` methods, tf.ragged.constant, and ragged ops.
@@ -361,8 +367,7 @@ class RaggedTensor(CompositeTensor):
         >>> tf.ragged.constant([[[1, 2], [3]], [[4]]]).merge_dims(1, 2)
         <tf.RaggedTensor [[1, 2, 3], [4]]>
         """
-        from penstock._src.library.ragged.merging import merge_dims
-        return merge_dims(self, outer_axis, inner_axis)
+        return methods().merge_dims(self, outer_axis, inner_axis)
 
     def with_row_splits_dtype(self, dtype: Any) -> RaggedTensor:
         """The same tensor with row splits of another dtype."""
@@ -441,12 +446,10 @@ class RaggedTensor(CompositeTensor):
 
     @property
     def _type_spec(self) -> Any:
-        from penstock._src.library.ragged.spec import RaggedTensorSpec
-        return RaggedTensorSpec.from_value(self)
+        return methods().RaggedTensorSpec.from_value(self)
 
     def _shape_invariant_to_type_spec(self, shape: Any) -> Any:
-        from penstock._src.library.ragged.spec import RaggedTensorSpec
-        return RaggedTensorSpec(shape, self.dtype, self.ragged_rank, self.row_splits.dtype)
+        return methods().RaggedTensorSpec(shape, self.dtype, self.ragged_rank, self.row_splits.dtype)
 
     def _gradient_components(self) -> list:
         return [self.flat_values]
@@ -464,49 +467,40 @@ class RaggedTensor(CompositeTensor):
     def from_tensor(cls, tensor: Any, lengths: Any = None, padding: Any = None, ragged_rank: int = 1,
                     name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
         """A dense tensor as ragged; padding at the ends of rows, or what is beyond `lengths`, is left out."""
-        from penstock._src.library.ragged.conversion import from_tensor
-        return from_tensor(tensor, lengths, padding, ragged_rank, name, row_splits_dtype)
+        return methods().from_tensor(tensor, lengths, padding, ragged_rank, name, row_splits_dtype)
 
     def to_tensor(self, default_value: Any = None, name: str | None = None, shape: Any = None) -> Tensor:
         """A dense tensor, short rows filled up with `default_value`."""
-        from penstock._src.library.ragged.conversion import to_tensor
-        return to_tensor(self, default_value, name, shape)
+        return methods().to_tensor(self, default_value, name, shape)
 
     @classmethod
     @dispatched
     def from_sparse(cls, st_input: Any, name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
         """A sparse matrix whose rows are filled from the left, as ragged."""
-        from penstock._src.library.ragged.conversion import from_sparse
-        return from_sparse(st_input, name, row_splits_dtype)
+        return methods().from_sparse(st_input, name, row_splits_dtype)
 
     def to_sparse(self, name: str | None = None) -> SparseTensor:
         """A sparse tensor."""
-        from penstock._src.library.ragged.conversion import to_sparse
-        return to_sparse(self, name)
+        return methods().to_sparse(self, name)
 
     @classmethod
     def _from_variant(cls, variant: Any, dtype: Any, output_ragged_rank: int, input_ragged_rank: int | None = None,
                       name: str | None = None) -> Any:
-        from penstock._src.library.ragged.conversion import from_variant
-        return from_variant(variant, dtype, output_ragged_rank, input_ragged_rank, name)
+        return methods().from_variant(variant, dtype, output_ragged_rank, input_ragged_rank, name)
 
     def _to_variant(self, batched_input: bool = False, name: str | None = None) -> Tensor:
-        from penstock._src.library.ragged.conversion import to_variant
-        return to_variant(self, batched_input, name)
+        return methods().to_variant(self, batched_input, name)
 
     def _text(self, summarize: int | None) -> Tensor:
         """How tf.print shows it."""
-        from penstock._src.library.ragged.strings import ragged_text
-        return ragged_text(self, summarize)
+        return methods().ragged_text(self, summarize)
 
     def __getitem__(self, key: Any) -> Any:
-        from penstock._src.library.ragged.getitem import ragged_getitem
-        return ragged_getitem(self, key)
+        return methods().ragged_getitem(self, key)
 
     @staticmethod
     def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
-        from penstock._src.library.ragged.dispatch import dispatch
-        return dispatch(fn, args, kwargs)
+        return methods().dispatch(fn, args, kwargs)
 
 
 def _fetch(rt: RaggedTensor) -> tuple:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.session.session import get_default_session
+from penstock._src.graph.context import get_default_session
 
 _registry: list[type[Benchmark]] = []
 

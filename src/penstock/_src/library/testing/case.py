@@ -16,6 +16,7 @@ from absl.testing import absltest
 from penstock._src.base import errors, nest
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from penstock._src.graph.random_seed import DEFAULT_GRAPH_SEED, set_seed
 from penstock._src.graph.scopes import reset_default_graph
@@ -26,7 +27,7 @@ from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.library.testing import platform
 from penstock._src.library.testing.arrays import ArrayAssertions
 from penstock._src.library.testing.graphs import messages_equal
-from penstock._src.session.session import Session, get_default_session
+from penstock._src.session.session import Session
 
 
 @export("test.TestCase")

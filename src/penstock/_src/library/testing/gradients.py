@@ -13,11 +13,12 @@ import numpy as np
 from penstock._src.base.api import export
 from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.convert import convert_to_tensor
 from penstock._src.graph.gradients import gradients
 from penstock._src.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from penstock._src.ops.registry import get
-from penstock._src.session.session import Session, get_default_session
+from penstock._src.session.session import Session
 
 Jacobians = tuple[np.ndarray, np.ndarray]
 Forward = Callable[[np.ndarray], np.ndarray]                    # x -> y

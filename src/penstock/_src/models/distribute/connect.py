@@ -19,6 +19,7 @@ import weakref
 from typing import Any
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base.api import export
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.peers import LOST, task_name
 from penstock._src.cluster.remote import SCHEME
@@ -205,3 +206,25 @@ def close() -> None:
         engine.elsewhere = None
         connected, _connected = _connected, None
         connected.close()
+
+
+@export("config.experimental_connect_to_cluster")
+def connect_to_cluster(cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0,
+                       protocol: str | None = None) -> None:
+    """Lets eager operations run on the tasks of a cluster, under `tf.device("/job:worker/task:1")`.
+
+    >>> tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": ["localhost:2222", "localhost:2223"]}))
+    """
+    connect(cluster_spec_or_resolver, job_name, task_index)
+
+
+@export("config.experimental_connect_to_host")
+def connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None:
+    """Lets eager operations run on the servers of one or several addresses, as the tasks of a job.
+
+    >>> tf.config.experimental_connect_to_host("grpc://localhost:2222")
+    """
+    if not remote_host:
+        raise ValueError("Must provide at least one remote_host")
+    hosts = [remote_host] if isinstance(remote_host, str) else list(remote_host)
+    connect_to_cluster({job_name: [h.removeprefix("grpc://") for h in hosts]})

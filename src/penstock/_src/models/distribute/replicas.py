@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock._src.graph import context
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.scopes import control_dependencies, device, name_scope
 from penstock._src.models.distribute.replica import ReplicaContext
 from penstock._src.models.distribute.values import regroup, select_replica
-from penstock._src.session.session import get_default_session
 from penstock._src.state.variables.scope import get_variable_scope, variable_scope
 from penstock._src.training.summary.writers import state as summaries
 

@@ -1,4 +1,5 @@
-"""Functions over the rows of tensors: tf.map_fn, tf.foldl, tf.foldr, tf.scan. Loops over TensorArrays."""
+"""Functions over the rows of tensors: tf.foldl, tf.foldr, tf.scan, and what tf.map_fn does with dense tensors. Loops over
+TensorArrays."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,11 +9,9 @@ from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape, merge
 from penstock._src.graph import context
-from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.control_flow import while_loop
 from penstock._src.ops.registry import get
 from penstock._src.ops.state.tensor_array import TensorArray
@@ -59,48 +58,15 @@ def _parallel(n: Any) -> int:
     return 10 if n is None or context.executing_eagerly() else n
 
 
-def _checked(fn: Any) -> Callable:
+def checked(fn: Any) -> Callable:
     """The function as it is traced."""
     if not callable(fn):
         raise TypeError("fn must be callable.")
     return context.traced_as(fn)
 
 
-@export(v1=["map_fn"])
-def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int | None = None, back_prop: bool = True,
-           swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
-           fn_output_signature: Any = None) -> Any:
-    """fn of every row of `elems`, stacked. `dtype` is the structure of fn's results where it differs from elems'.
-
-    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
-    """
-    fn = _checked(fn)
-    dtype = dtype if fn_output_signature is None else fn_output_signature
-    if any(_composite(e) for e in [*nest.flatten(elems), *nest.flatten(dtype)]):
-        from penstock._src.library.ragged.functional import map_rows as map_ragged_rows
-        return map_ragged_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
-    return map_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
-
-
-def _composite(e: Any) -> bool:
-    """Whether rows of it, or it as the type of a result, are more than plain tensors."""
-    return isinstance(e, CompositeTensor) or hasattr(e, "ragged_rank") or \
-        isinstance(e, TypeSpec) and not isinstance(e, TensorSpec)
-
-
-@export(v2=["map_fn"])
-def map_fn_v2(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int | None = None,
-              back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
-              fn_output_signature: Any = None) -> Any:
-    """fn of every row of `elems`, stacked. fn_output_signature is the structure of fn's results if it differs.
-
-    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
-    """
-    return map_fn(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name, fn_output_signature)
-
-
-def map_rows(fn: Callable, elems: Any, dtype: Any, parallel_iterations: int | None, back_prop: bool, swap_memory: bool,
-             infer_shape: bool, name: str | None) -> Any:
+def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int | None = None, back_prop: bool = True,
+             swap_memory: bool = False, infer_shape: bool = True, name: str | None = None) -> Any:
     """map_fn over dense tensors."""
     with name_scope(name, "map", nest.flatten(elems)):
         rows = _Rows(elems)
@@ -124,7 +90,7 @@ def _spec_dtype(d: Any) -> Any:
 
 
 def _fold(fn: Callable, elems: Any, initializer: Any, parallel: int, back_prop: bool, swap_memory: bool, reverse: bool) -> Any:
-    fn = _checked(fn)
+    fn = checked(fn)
     rows = _Rows(elems)
     arrays = rows.arrays()
     last = get("Sub")(convert(rows.count), 1)
@@ -175,7 +141,7 @@ def scan(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations:
 
     >>> tf.scan(lambda a, x: a + x, tf.constant([1, 2, 3]))
     """
-    fn = _checked(fn)
+    fn = checked(fn)
     with name_scope(name, "scan", nest.flatten(elems)):
         rows = _Rows(elems)
         arrays = rows.arrays()

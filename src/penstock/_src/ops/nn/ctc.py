@@ -21,7 +21,7 @@ from penstock._src.kernels import ctc
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.array.array import is_sparse, shape_of
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.control.map_fn import map_fn
+from penstock._src.ops.control.map_fn import map_rows
 from penstock._src.ops.registry import get, op
 
 _T = "T: type in {float32 float64} = float32"
@@ -312,4 +312,4 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> Any:
             y, place = get("Unique")(row)
             filled = get("Pad")(y, get("Pack")([get("Pack")([0, get("Size")(place) - get("Size")(y)])]))
             return [get("Cast")(filled, DstT=dtypes.int64), place]
-        return map_fn(one, labels, dtype=[dtypes.int64, dtypes.int32])
+        return map_rows(one, labels, dtype=[dtypes.int64, dtypes.int32])

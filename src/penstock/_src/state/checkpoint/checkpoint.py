@@ -14,12 +14,12 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import constant
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device
-from penstock._src.graph.trackable import OBJECT_GRAPH_PROTO_KEY, AutoTrackable, Trackable
+from penstock._src.graph.trackable import OBJECT_GRAPH_PROTO_KEY, Trackable
 from penstock._src.io import bundle, paths
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
+from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint import state
-from penstock._src.state.checkpoint.containers import NoDependency
 from penstock._src.state.checkpoint.object_graph import NoRestoreSaveable, ObjectGraphView
 from penstock._src.state.checkpoint.options import CheckpointOptions, called_back
 from penstock._src.state.checkpoint.reader import CheckpointReader, object_graph_of
@@ -33,6 +33,7 @@ from penstock._src.state.checkpoint.restore import (
     _session,
     next_restore,
 )
+from penstock._src.state.containers import NoDependency
 from penstock._src.state.variables.initializers import GlorotUniform, Zeros
 from penstock._src.state.variables.variable import VariableV1
 

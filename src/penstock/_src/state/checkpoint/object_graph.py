@@ -18,8 +18,8 @@ from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import device, init_scope
 from penstock._src.graph.trackable import NotTrackable, Trackable, TrackableReference
 from penstock._src.ops.registry import get
-from penstock._src.state.checkpoint.containers import wrap
 from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec, op_list_to_dict, saveable_objects_for_op
+from penstock._src.state.containers import wrap
 
 _ATTRIBUTES = ".ATTRIBUTES"
 _SLOTS = ".OPTIMIZER_SLOT"

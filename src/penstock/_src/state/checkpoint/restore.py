@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.scopes import device, init_scope
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
-from penstock._src.session.session import Session, get_default_session
-from penstock._src.state.checkpoint.containers import TrackableDataStructure
+from penstock._src.session.session import Session
 from penstock._src.state.checkpoint.object_graph import PythonStateSaveable
 from penstock._src.state.checkpoint.reader import CheckpointReader
 from penstock._src.state.checkpoint.saveable import op_list_to_dict, saveable_objects_for_op, validate_and_slice_inputs
+from penstock._src.state.containers import TrackableDataStructure
 
 _OPTIONAL = ("OBJECT_CONFIG_JSON",)       # older checkpoints store it with each layer; it is never restored
 _numbers = itertools.count()

@@ -9,10 +9,10 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import init_scope
-from penstock._src.graph.trackable import AutoTrackable
 from penstock._src.io import paths
 from penstock._src.io.bundle import BundleReader
 from penstock._src.ops.registry import get
+from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.saver import import_meta_graph_with_return_elements
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.model_builder import assets_dir

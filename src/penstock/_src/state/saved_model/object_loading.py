@@ -23,12 +23,14 @@ from penstock._src.graph.graph import Graph
 from penstock._src.graph.importer import ImportedFunction
 from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.tensor_proto import make_ndarray
-from penstock._src.graph.trackable import AutoTrackable, Trackable
+from penstock._src.graph.trackable import Trackable
 from penstock._src.io import paths
 from penstock._src.ops.registry import get
+from penstock._src.state.asset import Asset
+from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
-from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper, wrap
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+from penstock._src.state.containers import DictWrapper, ListWrapper, wrap
 from penstock._src.state.saved_model import revived_types
 from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
 from penstock._src.state.saved_model.model_loader import SavedModelLoader, asset_files, parse_saved_model
@@ -39,24 +41,6 @@ from penstock._src.state.variables.policy import VariableAggregation, VariableSy
 from penstock._src.state.variables.resource import ResourceVariable
 from penstock._src.state.variables.scope import get_variable_scope
 from penstock._src.state.variables.variable import Variable
-
-
-@export("saved_model.Asset", v1=["saved_model.experimental.Asset"])
-class Asset(Trackable):
-    """A file that belongs to a SavedModel.
-
-    >>> root.vocabulary = tf.saved_model.Asset("/tmp/words.txt")
-    """
-
-    def __init__(self, path: Any):
-        with init_scope():
-            self._path = constant(paths.as_text(path) if not hasattr(path, "dtype") else path, dtype=dtypes.string)
-            self._path._by_reference = True
-
-    @property
-    def asset_path(self) -> Any:
-        """The path, as a tensor; where the file is now."""
-        return self._path
 
 
 class RestoredResource(Trackable):

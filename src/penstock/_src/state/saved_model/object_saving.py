@@ -31,9 +31,9 @@ from penstock._src.ops.control.functional import add_calling_op, call, stateful_
 from penstock._src.ops.registry import get
 from penstock._src.state.checkpoint.builder import BulkSaverBuilder
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
-from penstock._src.state.checkpoint.containers import DictWrapper, ListWrapper, _Tuple
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.checkpoint.object_graph import children as children_of
+from penstock._src.state.containers import DictWrapper, ListWrapper, _Tuple
 from penstock._src.state.saved_model import names, revived_types
 from penstock._src.state.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
 from penstock._src.state.saved_model.object_loading import Asset, RestoredResource, SignatureMap

@@ -13,6 +13,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.convert import register_tensor_conversion_function
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor, TensorRef
@@ -21,7 +22,6 @@ from penstock._src.graph.strategies import with_creators
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock._src.ops.array.slicing import slice_helper
 from penstock._src.ops.control.control_flow import cond
-from penstock._src.session.session import get_default_session
 from penstock._src.state.variables.interface import VariableInterface
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
 

@@ -7,7 +7,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.library.image.color import convert_image_dtype
-from penstock._src.ops.control.map_fn import map_fn
+from penstock._src.ops.control.map_fn import map_rows
 from penstock._src.ops.registry import get
 from penstock._src.training.summary.writers import summary_scope, write
 
@@ -100,7 +100,7 @@ def audio(name: str, data: Any, sample_rate: Any, step: Any = None, max_outputs:
 def _wav(data: Any, rate: Any, max_outputs: int) -> Any:
     """Rows (clip as WAV, label)."""
     clips = get("StridedSlice")(data, [0], [max_outputs], [1], begin_mask=1)
-    encoded = map_fn(lambda clip: get("EncodeWav")(clip, rate), clips, dtype=dtypes.string)
+    encoded = map_rows(lambda clip: get("EncodeWav")(clip, rate), clips, dtype=dtypes.string)
     return get("Pack")([encoded, get("Fill")(get("Shape")(encoded), "")], axis=1)
 
 

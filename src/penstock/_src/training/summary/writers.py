@@ -11,6 +11,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, device, init_scope, name_scope
@@ -18,7 +19,6 @@ from penstock._src.graph.strategies import beyond_first_replica
 from penstock._src.io import paths
 from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.registry import get
-from penstock._src.session.session import get_default_session
 
 _INVALID = re.compile(r"[^-_/.A-Za-z0-9]")
 _INITIALIZERS = "_SUMMARY_WRITER_V2"

@@ -14,7 +14,6 @@ from penstock._src.training.train import (  # noqa: F401
     gradient_descent,
     hooks,
     input,
-    input_position,
     learning_rate_decay,
     loss_scale,
     momentum,

@@ -12,9 +12,10 @@ from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, add_to_collection, get_collection, register_proto_function
+from penstock._src.graph.context import get_default_session
 from penstock._src.graph.messages import QueueRunnerDef
 from penstock._src.graph.scopes import prepend_name_scope, strip_name_scope
-from penstock._src.session.session import BaseSession, get_default_session
+from penstock._src.session.session import BaseSession
 from penstock._src.state.checkpoint.saver import import_meta_graph
 
 _NOT_EAGER = "QueueRunners are not supported when eager execution is enabled. Instead, please use tf.data to get data into " \

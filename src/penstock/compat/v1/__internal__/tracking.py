@@ -3,17 +3,17 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "__internal__.tracking.", {
-    "AutoTrackable": "graph.trackable",
+    "AutoTrackable": "state.auto_trackable",
     "CheckpointInitialValueCallable": "compat.internal.tracking",
     "DelegatingTrackableMixin": "compat.internal.tracking",
-    "NoDependency": "state.checkpoint.containers",
+    "NoDependency": "state.containers",
     "ObjectGraphView": "compat.internal.tracking",
     "Trackable": "graph.trackable",
-    "TrackableDataStructure": "state.checkpoint.containers",
+    "TrackableDataStructure": "state.containers",
     "no_automatic_dependency_tracking": "graph.trackable",
     "register_session_provider": "state.checkpoint.restore",
     "saveable_objects_from_trackable": "compat.internal.tracking",
-    "sticky_attribute_assignment": "state.checkpoint.containers",
+    "sticky_attribute_assignment": "state.containers",
     "streaming_restore": "compat.internal.tracking",
-    "wrap": "state.checkpoint.containers",
+    "wrap": "state.containers",
 })

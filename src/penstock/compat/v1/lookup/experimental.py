@@ -3,6 +3,6 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "lookup.experimental.", {
-    "DenseHashTable": "ops.state.lookup_tables",
-    "MutableHashTable": "ops.state.lookup_tables",
+    "DenseHashTable": "state.lookup_tables",
+    "MutableHashTable": "state.lookup_tables",
 })

@@ -5,7 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "saved_model.", {
     "ASSETS_DIRECTORY": "state.saved_model.names",
     "ASSETS_KEY": "state.saved_model.names",
-    "Asset": "state.saved_model.object_loading",
+    "Asset": "state.asset",
     "Builder": "state.saved_model.model_builder",
     "CLASSIFY_INPUTS": "state.saved_model.names",
     "CLASSIFY_METHOD_NAME": "state.saved_model.names",

@@ -3,6 +3,6 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "saved_model.experimental.", {
-    "Asset": "state.saved_model.object_loading",
+    "Asset": "state.asset",
     "save": "state.saved_model.object_saving",
 })

@@ -5,7 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "train.experimental.", {
     "DynamicLossScale": "training.train.loss_scale",
     "FixedLossScale": "training.train.loss_scale",
-    "InputPositionHook": "training.train.input_position",
+    "InputPositionHook": "data.datasets.input_position",
     "LossScale": "training.train.loss_scale",
     "MixedPrecisionLossScaleOptimizer": "training.train.loss_scale",
     "PythonState": "state.checkpoint.object_graph",

@@ -3,6 +3,6 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "xla.experimental.", {
-    "compile": "session.xla",
-    "jit_scope": "session.xla",
+    "compile": "library.xla",
+    "jit_scope": "library.xla",
 })

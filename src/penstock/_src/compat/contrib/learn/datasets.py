@@ -1,7 +1,6 @@
 """Small data sets and helpers to read them: CSV files, synthetic shapes, MNIST in its files."""
 from __future__ import annotations
 
-import collections
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.compat.programs.tutorials import input_data, text_datasets
+from penstock._src.compat.programs.tutorials.base import Dataset
 
-Dataset = collections.namedtuple("Dataset", ["data", "target"])
-Datasets = collections.namedtuple("Datasets", ["train", "validation", "test"])
 _TOP = ("contrib.learn.datasets", "contrib.learn.python.learn.datasets")
 
 
@@ -74,7 +73,6 @@ export.value(SYNTHETIC, v1=[f"{p}.SYNTHETIC" for p in _TOP])
 @export(v1=[f"{p}.load_dataset" for p in _TOP])
 def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = False) -> Any:
     """A data set that is read from files: `dbpedia` or `mnist`."""
-    from penstock._src.compat.programs.tutorials import input_data, text_datasets
     if name == "dbpedia":
         return text_datasets.load_dbpedia(size, test_with_fake_data)
     if name == "mnist":

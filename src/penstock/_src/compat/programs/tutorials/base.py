@@ -1,6 +1,7 @@
 """`contrib.learn.datasets.base`: data sets as tuples, CSV files, and downloads."""
 from __future__ import annotations
 
+import collections
 import csv
 import os
 import tempfile
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 
 import penstock.compat.v1 as tf
-from penstock._src.compat.contrib.learn.datasets import Dataset, Datasets  # noqa: F401
 from penstock._src.io.download import download
+
+Dataset = collections.namedtuple("Dataset", ["data", "target"])
+Datasets = collections.namedtuple("Datasets", ["train", "validation", "test"])
 
 
 def load_csv_with_header(filename: Any, target_dtype: Any, features_dtype: Any, target_column: int = -1) -> Dataset:

@@ -13,7 +13,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.trackable import delete_tracking
-from penstock._src.state.checkpoint.containers import TrackableDataStructure, sticky_attribute_assignment
+from penstock._src.state.containers import TrackableDataStructure, sticky_attribute_assignment
 from penstock._src.state.module import Module
 from penstock._src.state.variables.partitioned import PartitionedVariable
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization

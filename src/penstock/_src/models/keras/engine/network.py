@@ -25,7 +25,7 @@ from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, creat
 from penstock._src.models.keras.engine.summary import print_summary
 from penstock._src.models.keras.engine.topology import map_network, node_key
 from penstock._src.models.keras.saving.saved_model import save_spec
-from penstock._src.state.checkpoint.containers import TrackableDataStructure
+from penstock._src.state.containers import TrackableDataStructure
 
 backend = LazyModule("penstock._src.models.keras.backend")
 

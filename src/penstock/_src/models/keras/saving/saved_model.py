@@ -20,7 +20,7 @@ from penstock._src.graph import context, messages
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
-from penstock._src.state.checkpoint.containers import wrap
+from penstock._src.state.containers import wrap
 from penstock._src.state.saved_model.model_loader import parse_saved_model
 from penstock._src.state.saved_model.object_loading import load as load_objects
 from penstock._src.state.saved_model.object_saving import save as save_objects

@@ -9,6 +9,7 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.eager.function import function
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, add_to_collection
 from penstock._src.graph.constant import constant_value
@@ -20,6 +21,8 @@ from penstock._src.graph.trackable import Trackable
 from penstock._src.ops.core import group, no_op_def
 from penstock._src.ops.registry import get
 from penstock._src.ops.state import lookup as ops
+from penstock._src.state.asset import Asset
+from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
 
 
 @export(v1=["tables_initializer", "initializers.tables_initializer"])
@@ -125,7 +128,6 @@ class TextFileInitializer(TableInitializerBase):
 
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         """The file goes with a SavedModel, and is found there."""
-        from penstock._src.state.saved_model.object_loading import Asset
         if not isinstance(self._filename, Asset):
             self._filename = Asset(self._filename)
         return {"_filename": self._filename}
@@ -240,7 +242,6 @@ def _like_keys(keys: Any, values: Tensor) -> Any:
 
 def _resource_functions(create: Any, initialize: Any = None) -> dict[str, Any]:
     """Functions that make and fill a table, without arguments, as loaders call them."""
-    from penstock._src.eager.function import function
 
     def fill() -> Tensor:
         if initialize is not None:
@@ -334,7 +335,6 @@ class HashTable(StaticHashTableV1):
 
 def _saveable(table: Any, name: str) -> Any:
     """A mutable table in a checkpoint: its keys and its values."""
-    from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
 
     class TableSaveable(SaveableObject):
         """The entries of a table."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
+from penstock._src.data.datasets.positions import saveable
 from penstock._src.graph import context
 from penstock._src.io import paths
 from penstock._src.io.record import TFRecordWriter, tf_record_iterator
@@ -162,7 +163,6 @@ class CheckpointInputPipelineHook(SessionRunHook):
 
     def begin(self) -> None:
         """Makes a Saver for the iterators."""
-        from penstock._src.data.datasets.saving import saveable
         latest = self._latest_filename
 
         class _Positions(Saver):

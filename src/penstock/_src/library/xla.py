@@ -5,21 +5,21 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import penstock.compat.v1 as tf
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.step.optimize.options import jit_everywhere
 
 
 @export("config.optimizer.set_jit")
 def set_jit(enabled: bool) -> None:
     """Whether functions traced, and steps of sessions made, from now on wait for their best version."""
-    from penstock._src.step.optimize.options import jit_everywhere
     jit_everywhere[0] = bool(enabled)
 
 
 @export("config.optimizer.get_jit")
 def get_jit() -> bool:
     """What was set."""
-    from penstock._src.step.optimize.options import jit_everywhere
     return jit_everywhere[0]
 
 
@@ -29,7 +29,6 @@ def compile(computation: Callable, inputs: Any = None) -> Any:
 
     >>> [y] = tf.xla.experimental.compile(lambda x: x * 2, [x])
     """
-    import penstock.compat.v1 as tf
     results = computation(*[tf.convert_to_tensor(t) for t in (inputs or [])])
     if results is None:
         return tf.no_op()

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import LazyModule, export
-from penstock._src.ops.control.map_fn import map_fn_v2
+from penstock._src.library.map_fn import map_fn_v2
 
 tf = LazyModule("penstock")
 

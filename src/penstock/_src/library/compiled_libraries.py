@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.ops.registry import get
 
 KNOWN = {"word2vec_ops.so": {"skipgram_word2vec": "Skipgram", "neg_train_word2vec": "NegTrain"}}      # the ops by function
 
@@ -30,7 +31,6 @@ def load_op_library(library_filename: str) -> types.ModuleType:
     """
     known = KNOWN.get(os.path.basename(library_filename))
     if known is not None:
-        from penstock._src.ops.registry import get
         made = types.ModuleType(os.path.splitext(os.path.basename(library_filename))[0], "Ops that penstock has.")
         made.__dict__.update({name: get(full) for name, full in known.items()})
         return made

@@ -1,0 +1,44 @@
+"""tf.map_fn: a function of every row of dense, ragged or sparse tensors."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.base import nest
+from penstock._src.base.api import export
+from penstock._src.graph.composite_tensor import CompositeTensor
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec
+from penstock._src.library.ragged.functional import map_rows as ragged_map_rows
+from penstock._src.ops.control.map_fn import checked, map_rows
+
+
+@export(v1=["map_fn"])
+def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int | None = None, back_prop: bool = True,
+           swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
+           fn_output_signature: Any = None) -> Any:
+    """fn of every row of `elems`, stacked. `dtype` is the structure of fn's results where it differs from elems'.
+
+    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
+    """
+    fn = checked(fn)
+    dtype = dtype if fn_output_signature is None else fn_output_signature
+    if any(_composite(e) for e in [*nest.flatten(elems), *nest.flatten(dtype)]):
+        return ragged_map_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
+    return map_rows(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name)
+
+
+def _composite(e: Any) -> bool:
+    """Whether rows of it, or it as the type of a result, are more than plain tensors."""
+    return isinstance(e, CompositeTensor) or hasattr(e, "ragged_rank") or \
+        isinstance(e, TypeSpec) and not isinstance(e, TensorSpec)
+
+
+@export(v2=["map_fn"])
+def map_fn_v2(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int | None = None,
+              back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
+              fn_output_signature: Any = None) -> Any:
+    """fn of every row of `elems`, stacked. fn_output_signature is the structure of fn's results if it differs.
+
+    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
+    """
+    return map_fn(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name, fn_output_signature)
