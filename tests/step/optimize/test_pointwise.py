@@ -266,3 +266,17 @@ def test_ops_for_one_consumer_are_computed_as_late_as_it_is():
     gradient = tf.matmul(m, x)
     text = source([m * 0.9 + gradient * 0.1])
     assert text.count("_Pointwise ->") == 1 and ": Mul ->" not in text
+
+
+@pytest.mark.parametrize("shape", [(8, 90, 90, 3), (30000, 1), (20000, 5), (3, 30011)])
+@pytest.mark.parametrize("other", ["array", "number", "row", "column"])
+def test_rows_of_any_length(shape, other):
+    """Without operands that are repeated over rows, all rows are one; with them, short rows are left to ATen."""
+    r = np.random.RandomState(0)
+    x = r.randn(*shape).astype("f")
+    y = {"array": r.randn(*shape), "number": np.array(0.7), "row": r.randn(shape[-1]),
+         "column": r.randn(*shape[:-1], 1)}[other].astype("f")
+    with tf.Graph().as_default(), tf.Session() as sess:
+        a, b = tf.placeholder(tf.float32, x.shape), tf.placeholder(tf.float32, y.shape)
+        found = sess.run(tf.tanh(a * b + 0.5) - tf.square(a - b), {a: x, b: y})
+    np.testing.assert_allclose(found, np.tanh(x * y + 0.5) - np.square(x - y), rtol=1e-4, atol=1e-5)

@@ -22,6 +22,7 @@ SAME, PER_ROW = -1, -2                              # strides of what is one num
 _WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0, "RSQRT": 2.0,
          "RECIPROCAL": 1.0}                         # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
+_NARROW, _FEW = 8, 256                              # columns with which many rows are faster one op at a time
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
 _kernels = functools.partial(compiled, "_pointwise")
 
@@ -163,6 +164,7 @@ class _Assembler:
             if not isinstance(term, Step):
                 for place in self.places.get(i, ()):
                     self._write("COPY", place, (slots[i],))
+        self._join_rows()
         behind = len(self.operands) + self.rooms
         rows = [[s if s >= 0 else behind - 1 - s for s in line] for line in self.instructions]
         filled = self.rooms + len(self.numbers) + sum(o.stride < 0 for o in self.operands)
@@ -172,6 +174,14 @@ class _Assembler:
                   len(rows), math.ceil(self.work))
         flat = [*header, *self.sizes, *(n for o in self.operands for n in o), *(n for row in rows for n in row)]
         return struct.pack(f"={len(flat)}i{len(self.numbers)}f", *flat, *self.numbers)
+
+    def _join_rows(self) -> None:
+        """Makes one row of all where no operand begins again with a row: short rows leave lanes and time unused."""
+        rows, columns = self.shape
+        if all(o.stride in (columns, SAME) for o in self.operands):
+            self.shape = (1, rows * columns)
+        elif columns < _NARROW and rows > _FEW:
+            raise ValueError("rows are too short")
 
     def _instruct(self, i: int, step: Step, slots: dict[int, int]) -> None:
         sources = tuple(slots[s] for s in step.sources)
