@@ -33,7 +33,8 @@ class GraphView:
     """The user's graph as nodes see it: its functions and settings, with separate caches."""
 
     def __init__(self, graph: Any):
-        self.original, self.caches = graph, {}
+        self.original = graph
+        self.caches: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.original, name)
