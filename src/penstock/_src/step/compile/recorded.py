@@ -204,7 +204,7 @@ class Recorded(Program):
         try:
             with _as_written():
                 return replay.run(ctx, *feeds)
-        except RuntimeError:
+        except (RuntimeError, IndexError, ValueError, TypeError):      # of a script, or of a single call of ATen
             self._explain_failure(ctx, feeds)
             raise
 
