@@ -1,5 +1,6 @@
 """penstock status, and the page: what a cluster says of itself, and to whom."""
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -7,7 +8,8 @@ import urllib.request
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.cluster import status
+from penstock._src.cluster import status, status_page
+from penstock._src.cluster.status_history import History
 from penstock._src.cluster.status_metrics import prometheus
 from penstock._src.tools.main import main
 from tests.checks import eventually
@@ -85,6 +87,33 @@ def test_the_page_wants_its_key(cluster, capsys):
     server.stop()
     with pytest.raises(urllib.error.URLError):
         read(url)
+
+
+def task(name, **more):
+    return {"task": name, "address": "a:1", "incarnation": "1", "up": 1.0, "devices": [], "steps": 1, "steps_per_second": 10.0,
+            "sent_per_second": 0.0, "received_per_second": 2e6, "sessions": [], "queues": [], "waits": [], **more}
+
+
+def test_the_page_shows_a_straggler_and_a_lost_task_first():
+    tasks = [task("/job:worker/task:0"), task("/job:worker/task:1"), task("/job:worker/task:2", steps_per_second=1.0),
+             {"task": "/job:ps/task:0", "address": "b:1", "error": "<gone>"}]
+    wrong = re.findall("<p class=wrong>(.*?)</p>", status_page.render(tasks))
+    assert wrong == ["/job:ps/task:0 does not answer: &lt;gone&gt;", "/job:worker/task:2: 1.0 steps/s, where 10.0 are usual"]
+    assert "class=wrong" not in status_page.render(tasks[:2])
+
+
+def test_history():
+    history = History()
+    for now, value in enumerate((1.0, 2.0, None, 4.0)):
+        tasks = [task("a"), task("b", steps_per_second=value) if value else {"task": "b", "address": "x", "error": "gone"}]
+        history.add(tasks, now)
+    history.add([task("a"), task("b", incarnation="2")], 4.0)
+    assert [what for _, what in history.events] == ["b does not answer: gone", "b answers again", "b was restarted"]
+    assert [[v for _, v in run] for run in history._runs("b", "steps_per_second")] == [[1.0, 2.0], [4.0, 10.0]]
+    page = history.charts()
+    assert page.count("<svg") == 4 and page.count("<polyline") == 4 * 3          # the line of b is interrupted
+    assert ">2M</text>" in page and "b was restarted" in page
+    assert History().charts() == ""
 
 
 def test_metrics_for_prometheus(cluster):

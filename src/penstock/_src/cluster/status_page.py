@@ -16,16 +16,21 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.cluster import status
+from penstock._src.cluster.status_history import SECONDS, History
 from penstock._src.cluster.status_metrics import prometheus
 
 _STYLE = ("body{font:14px system-ui,sans-serif;margin:2em;color:#222}h2{font-size:1.05em;margin:1.4em 0 .3em}"
-          "table{border-collapse:collapse}td,th{padding:.2em .9em .2em 0;text-align:left;border-bottom:1px solid #ddd}")
+          "table{border-collapse:collapse}td,th{padding:.2em .9em .2em 0;text-align:left;border-bottom:1px solid #ddd}"
+          ".wrong{background:#fdecea;border-left:4px solid #c62828;padding:.4em .8em}"
+          "figure{display:inline-block;margin:0 2em 1em 0}figcaption{color:#555}svg{border-bottom:1px solid #bbb}")
 
 
-def render(tasks: list[dict[str, Any]]) -> str:
-    """The page."""
+def render(tasks: list[dict[str, Any]], charts: str = "") -> str:
+    """The page: what needs attention first, then charts of the past, then the present."""
+    lost = [f"{t['task']} does not answer: {t['error']}" for t in tasks if "error" in t]
+    wrong = "".join(f"<p class=wrong>{html.escape(line)}</p>" for line in [*lost, *status.stragglers(tasks)])
     parts = ["<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=2><title>penstock</title>"
-             f"<style>{_STYLE}</style><h1>penstock</h1>"]
+             f"<style>{_STYLE}</style><h1>penstock</h1>{wrong}{charts}"]
     for title, headers, rows in status.tables(tasks):
         head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
@@ -33,16 +38,15 @@ def render(tasks: list[dict[str, Any]]) -> str:
     return "".join(parts)
 
 
-_FORMS: dict[str, tuple[str, Callable[[list[dict[str, Any]]], str]]] = {
-    "/": ("text/html; charset=utf-8", render), "/status.json": ("application/json", json.dumps),
-    "/metrics": ("text/plain; version=0.0.4; charset=utf-8", prometheus)}
-
-
 class StatusPage:
-    """A small web server in a thread."""
+    """A small web server in a thread, and another thread that samples the status."""
 
     def __init__(self, host: str, collect: Callable[[], list[dict[str, Any]]], port: int = 0, key: str = ""):
-        key = key or secrets.token_urlsafe(24)
+        key, history = key or secrets.token_urlsafe(24), History()
+        forms: dict[str, tuple[str, Callable[[list[dict[str, Any]]], str]]] = {
+            "/": ("text/html; charset=utf-8", lambda tasks: render(tasks, history.charts())),
+            "/status.json": ("application/json", json.dumps),
+            "/metrics": ("text/plain; version=0.0.4; charset=utf-8", prometheus)}
 
         class Handler(http.server.BaseHTTPRequestHandler):
             timeout = 10.0
@@ -52,10 +56,10 @@ class StatusPage:
                 where = urllib.parse.urlsplit(self.path)
                 bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
                 given = urllib.parse.parse_qs(where.query).get("key", [bearer])[0]
-                if not hmac.compare_digest(given.encode(), key.encode()) or where.path not in _FORMS:
+                if not hmac.compare_digest(given.encode(), key.encode()) or where.path not in forms:
                     self.send_error(403)
                     return
-                kind, write = _FORMS[where.path]
+                kind, write = forms[where.path]
                 data = write(collect())
                 self.send_response(200)
                 self.send_header("Content-Type", kind)
@@ -70,9 +74,20 @@ class StatusPage:
         self.url = f"http://{host}:{self._server.server_address[1]}/?key={key}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="penstock status", daemon=True)
         self._thread.start()
+        self._ended = threading.Event()
+        self._sampler = threading.Thread(target=self._sample, args=(history, collect), name="penstock history", daemon=True)
+        self._sampler.start()
+
+    def _sample(self, history: History, collect: Callable[[], list[dict[str, Any]]]) -> None:
+        while True:
+            history.add(collect())
+            if self._ended.wait(SECONDS):
+                return
 
     def close(self) -> None:
         """Ends it."""
+        self._ended.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5.0)
+        self._sampler.join(5.0)
