@@ -91,3 +91,9 @@ sample("EncodePng", PNG_PIXELS[:, :, :1], compression=3, random=True)
 sample("DecodePng", PNG, channels=4)
 sample("DecodeImage", GIF)
 sample("DecodeImage", BMP, channels=3)
+
+MOVED = np.array([[1, 0, -1, 0, 1, 1, 0, 0]], np.float32)           # the pixel at (x, y) comes from (x - 1, y + 1)
+sample("ImageProjectiveTransformV2", f(2, 3, 4, 2), MOVED, np.array([3, 4], np.int32), interpolation="NEAREST", grad=[0],
+       expect=lambda x, *_: np.pad(x[:, 1:, :-1], ((0, 0), (0, 1), (1, 0), (0, 0))))
+sample("ImageProjectiveTransformV3", f(2, 3, 4, 2), MOVED, np.array([3, 4], np.int32), np.float32(7), interpolation="BILINEAR",
+       grad=[0], expect=lambda x, *_: np.pad(x[:, 1:, :-1], ((0, 0), (0, 1), (1, 0), (0, 0)), constant_values=7))

@@ -52,3 +52,21 @@ for name, ref in (("Sum", np.sum), ("Mean", np.mean), ("SqrtN", sqrt_n)):
 sample("SparseSegmentSum", i(3, 2, low=0, dtype=np.uint16), PICK, IDS, expect=picked(np.sum))
 sample("SparseSegmentMeanGrad", f(4, 2), PICK, IDS, np.int32(3), grad=False)
 sample("SparseSegmentSqrtNGrad", f(4, 2), PICK, IDS, np.int32(3), grad=False)
+
+
+def picked_grad(weight):
+    """A numpy reference for the gradients of picked rows."""
+    def compute(grad, indices, ids, n):
+        out = np.zeros((int(n), *grad.shape[1:]), grad.dtype)
+        for at, segment in zip(indices, ids, strict=True):
+            out[at] += grad[segment] / weight((ids == segment).sum())
+        return out
+    return compute
+
+
+for name, weight in (("Sum", lambda n: 1), ("Mean", lambda n: n), ("SqrtN", np.sqrt)):
+    inputs = f(2, 3), np.array([4, 1, 4], np.int32), np.array([0, 0, 1], np.int32), np.int32(6)
+    if name == "Sum":
+        sample("SparseSegmentSumGrad", *inputs, grad=False, expect=picked_grad(weight))
+    sample(f"SparseSegment{name}GradV2", *inputs, grad=False, expect=lambda *a, weight=weight: (
+        picked_grad(weight)(*a)[[1, 4]], np.array([1, 4], np.int32)))

@@ -484,6 +484,28 @@ def _picked_grad(name: str, weight: Callable) -> OpDef:
 
 sparse_mean_grad = _picked_grad("Mean", lambda n: n)
 sparse_sqrt_n_grad = _picked_grad("SqrtN", _root)
+_picked_grad("Sum", torch.ones_like).no_gradient()
+
+
+def _picked_grad_rows(name: str) -> None:
+    """The gradient of a sparse segment op as the rows that are not zero, and their sorted places."""
+    whole = get(f"SparseSegment{name}Grad").kernels["any"].fn
+    made = op(f"SparseSegment{name}GradV2", "grad: T, indices: Tidx, segment_ids: Tsegmentids, dense_output_dim0: int32 -> "
+              "output: T, sorted_unique_indices: Tidx", f"T: type in {{float}}, {_PICKED_TYPES}, {_ID_TYPES}").no_gradient()
+
+    @made.shape
+    def _rows_shape(grad, indices, segment_ids, dense_output_dim0):
+        return [_picked_dims(grad, indices, segment_ids, None), (None,)]
+
+    @made.kernel
+    def _rows_kernel(grad, indices, segment_ids, dense_output_dim0):
+        _within("Index", indices, int(dense_output_dim0))
+        places, inverse = torch.unique(indices, return_inverse=True)
+        return whole(grad, inverse, segment_ids, torch.tensor(len(places))), places
+
+
+for _name in ("Sum", "Mean", "SqrtN"):
+    _picked_grad_rows(_name)
 
 
 def _rows(op: Any) -> Tensor:

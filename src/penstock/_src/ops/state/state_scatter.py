@@ -230,7 +230,7 @@ def _scatter_nd(resource: VariableResource, indices: torch.Tensor, updates: Any,
         if not dims:
             raise errors.invalid("Output must be at least 1-D, got shape: []")
         indexing.check_scatter_nd(indices, updates, dims)
-        if how == "update" or not _rounds_between(updates):
+        if how not in ("add", "sub") or not _rounds_between(updates):
             indexing.scatter_nd(resource.writable(), indices, updates, how)
             return
         flat, width = indexing.flat_rows(indices, dims, "shape"), math.prod(dims[indices.shape[-1]:])
@@ -263,6 +263,8 @@ def _nd_family(title: str, types: str, locking: bool = False) -> None:
 _nd_family("Update", "", locking=True)
 _nd_family("Add", _NUMERIC)
 _nd_family("Sub", _NUMERIC)
+_nd_family("Max", _NUMERIC)
+_nd_family("Min", _NUMERIC)
 
 
 # -- slices -----------------------------------------------------------------------------------------------------------
