@@ -13,7 +13,7 @@ from penstock._src.graph.eager_op import EagerOp
 from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.engine import engine
 from penstock._src.graph.failure import kind, reason
-from penstock._src.graph.tape import record
+from penstock._src.graph.recording import record
 from penstock._src.kernels.devices.device_config import settings
 from penstock._src.ops.registry import OpDef
 

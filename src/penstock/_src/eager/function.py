@@ -29,8 +29,8 @@ from penstock._src.graph.engine import engine
 from penstock._src.graph.func_graph import FuncGraph, trace
 from penstock._src.graph.functions import GraphFunction, add_to_library, function_name
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.recording import variable_accessed
 from penstock._src.graph.scopes import init_scope, variable_creator_scope
-from penstock._src.graph.tape import variable_accessed
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import call
 from penstock._src.ops.control.functional_control import rebuild

@@ -16,17 +16,19 @@ import numpy as np
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.arguments import MAX_ARGS as MAX_ARGS
+from penstock._src.graph.arguments import group_inputs as group_inputs
+from penstock._src.graph.arguments import input_types as input_types
+from penstock._src.graph.arguments import output_types as output_types
 from penstock._src.graph.constant import constant_dims, constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.engine import engine
 from penstock._src.graph.graphdef import attr_from_message, is_attr_message
 from penstock._src.graph.node import AnyOp, Operation, Tensor
+from penstock._src.graph.recording import record
 from penstock._src.graph.scopes import VALID_OP_NAME, graph_from
-from penstock._src.graph.tape import record
 from penstock._src.ops.registry import OpDef, get
 from penstock._src.ops.signature import REQUIRED, Arg, Attr
-
-MAX_ARGS = 1 << 16              # tensors in one list argument or result of an op
 
 
 def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Any:
@@ -158,46 +160,6 @@ def arg_count(arg: Arg, attrs: dict[str, Any]) -> int | None:
     if arg.type_list_attr is not None:
         return len(attrs[arg.type_list_attr])
     return None
-
-
-def group_inputs(opdef: OpDef, flat: Any, counts: tuple) -> list:
-    """Flat inputs grouped by declared arguments, as kernels and rules take them."""
-    if not counts:
-        return list(flat)
-    out, i = [], 0
-    for n in counts:
-        if n is None:
-            out.append(flat[i])
-            i += 1
-        else:
-            out.append(list(flat[i:i + n]))
-            i += n
-    return out
-
-
-def input_types(opdef: OpDef, attrs: dict[str, Any]) -> list:
-    """The dtypes of the flat inputs."""
-    return _flat_types(opdef.inputs, attrs)
-
-
-def output_types(opdef: OpDef, attrs: dict[str, Any]) -> list:
-    """The dtypes of the flat outputs."""
-    return _flat_types(opdef.outputs, attrs)
-
-
-def _flat_types(args: list[Arg], attrs: dict[str, Any]) -> list:
-    out: list = []
-    for a in args:
-        if a.type_list_attr is not None:
-            types = list(attrs[a.type_list_attr])
-        else:
-            t = a.type if a.type_attr is None else attrs[a.type_attr]
-            count = attrs[a.number_attr] if a.number_attr is not None else 1
-            if count > MAX_ARGS:
-                raise ValueError(f"{a.number_attr} is {count}: an op has at most {MAX_ARGS} inputs or outputs of one kind")
-            types = [t] * count
-        out.extend([t._as_ref for t in types] if a.is_ref else types)
-    return out
 
 
 # -- inputs and attributes ------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.graph.arguments import group_inputs
 from penstock._src.graph.convert import is_tensor
 from penstock._src.graph.list_types import outside
 from penstock._src.graph.node import AnyTensor, is_edge
@@ -65,7 +66,6 @@ def _evaluate(tensor: AnyTensor, depth: int) -> np.ndarray | None:
 
 
 def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
-    from penstock._src.graph.build import group_inputs
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None

@@ -31,11 +31,11 @@ from penstock._src.graph.control_flow_util import (
     while_context,
 )
 from penstock._src.graph.convert import constant, convert
-from penstock._src.graph.gradients import zeros_for
 from penstock._src.graph.handles import handle_dtype
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.while_context import WhileContext, add_back_edge
+from penstock._src.graph.zeros import zeros_for
 from penstock._src.ops.registry import get
 
 

@@ -29,6 +29,7 @@ from penstock._src.graph.extension_fields import (
     spec_of_value,
 )
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec
+from penstock._src.ops.registry import get
 
 
 class ExtensionTypeMetaclass(abc.ABCMeta):
@@ -101,7 +102,6 @@ class ExtensionType(CompositeTensor, metaclass=ExtensionTypeMetaclass):
     def __eq__(self, other: Any) -> Any:
         if type(self) is not type(other) or not self._type_spec.is_compatible_with(other):
             return False
-        from penstock._src.ops.registry import get
         ours, theirs = (nest.flatten(x, expand_composites=True) for x in (self, other))
         if any(not a.shape.is_compatible_with(b.shape) for a, b in zip(ours, theirs, strict=True)):
             return False
@@ -112,7 +112,6 @@ class ExtensionType(CompositeTensor, metaclass=ExtensionTypeMetaclass):
         same = self.__eq__(other)
         if isinstance(same, bool):
             return not same
-        from penstock._src.ops.registry import get
         return get("LogicalNot")(same)
 
     __hash__ = None  # type: ignore[assignment]

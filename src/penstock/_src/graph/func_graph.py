@@ -22,7 +22,7 @@ from penstock._src.graph.gradients import is_trainable
 from penstock._src.graph.graph import DeviceScope, Graph, waited_for
 from penstock._src.graph.handles import handle_dims, handle_dtype
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.graph.tape import record
+from penstock._src.graph.recording import record
 from penstock._src.ops.registry import get
 
 _CONSTANT_LIMIT = 128          # elements of an eager tensor that is worth writing into the graph as a constant

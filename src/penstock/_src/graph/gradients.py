@@ -15,12 +15,13 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.control_flow_grad import make_state, zeros_outside_loop
 from penstock._src.graph.control_flow_util import is_loop_exit, is_loop_switch
 from penstock._src.graph.convert import convert
 from penstock._src.graph.grouping import tuple_
-from penstock._src.graph.handles import handle_dtype
 from penstock._src.graph.indexed_slices import IndexedSlices, add_gradients, convert_to_tensor_or_indexed_slices
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.zeros import is_trainable, zeros_for
 from penstock._src.ops.registry import GRADIENTS, get
 
 
@@ -42,13 +43,6 @@ class AggregationMethod:
     EXPERIMENTAL_ACCUMULATE_N = 2
 
 
-TRAINABLE = {"float16", "float32", "float64", "complex64", "complex128", "resource", "variant", "bfloat16"}
-
-
-def is_trainable(tensor_or_dtype: Any) -> bool:
-    """Whether gradients flow through tensors of this dtype."""
-    d = tensor_or_dtype if isinstance(tensor_or_dtype, dtypes.DType) else tensor_or_dtype.dtype
-    return d.base_dtype.name in TRAINABLE
 
 
 @export(v1=["gradients"])
@@ -293,7 +287,6 @@ class _Walk:
         between = self._between(self._reached())
         inside = set(between)
         if any(op.opdef.control_flow for op in between):
-            from penstock._src.graph.control_flow_grad import make_state
             self.state = make_state(between, inside, self.colocate)
         pending: dict[Operation, int] = collections.defaultdict(int)
         for op in between:
@@ -424,7 +417,6 @@ class _Walk:
                 if self.state is not None:
                     g = self.state.zeros_like(op, t)
                 elif op.opdef.control_flow:
-                    from penstock._src.graph.control_flow_grad import zeros_outside_loop
                     g = zeros_outside_loop(op, t)
                 else:
                     g = zeros_for(t)
@@ -474,13 +466,6 @@ class _Walk:
 
     def _colocated(self, op: Operation) -> Any:
         return context.current_graph().colocate_with(op) if self.colocate else contextlib.nullcontext()
-
-
-def zeros_for(t: Tensor) -> Any:
-    """Zeros shaped like a tensor; for a resource handle, like the variable behind it."""
-    if t.dtype == dtypes.resource:
-        return get("Fill")(get("VariableShape")(t), convert(0, handle_dtype(t)))
-    return get("ZerosLike")(t)
 
 
 def _merge_shape(op: Operation, grad: Tensor, t: Tensor) -> None:

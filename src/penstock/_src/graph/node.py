@@ -14,8 +14,10 @@ from penstock._src.base.api import export
 from penstock._src.base.errors import OperatorNotAllowedInGraphError
 from penstock._src.base.static_shape import TensorShape, as_dims, merge
 from penstock._src.graph import context
+from penstock._src.graph.arguments import input_types
 from penstock._src.graph.graphdef import attr_from_message, func_message, is_attr_message, node_def, op_def_message
 from penstock._src.graph.tensor_proto import make_tensor_proto
+from penstock._src.kernels.devices.device_spec import device_text
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -290,7 +292,6 @@ class Operation:
     @property
     def _input_types(self) -> list:
         """The types that the inputs are used as: a reference only where the op wants one."""
-        from penstock._src.graph.build import input_types
         return input_types(self.opdef, self.attrs)
 
     @property
@@ -370,7 +371,6 @@ class Operation:
 
     # -- changes, for control flow construction and rewrites ------------------------------------------
     def _set_device(self, device: Any) -> None:
-        from penstock._src.graph.scopes import device_text
         self._device = device_text(device)
         self.graph._version_changed()
 

@@ -13,17 +13,11 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.kernels.devices.device_spec import canonical_name, merge_names
+from penstock._src.kernels.devices.device_spec import device_text as device_text
+from penstock._src.kernels.devices.device_spec import merge_names
 
 VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
-
-
-def device_text(device: Any) -> str:
-    """A device as canonical text."""
-    if device is None:
-        return ""
-    return canonical_name(device.to_string() if hasattr(device, "to_string") else str(device))
 
 
 @export(v1=["name_scope"])

@@ -1,7 +1,6 @@
 """Tapes: record what is executed (or built) and differentiate it backwards."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock._src.base import dtypes, nest
@@ -14,26 +13,6 @@ from penstock._src.graph.node import Tensor
 from penstock._src.ops.registry import get
 
 T = TypeVar("T", bound="Tape")
-
-
-def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = None) -> None:
-    """Puts an executed op on every active tape that watches one of its inputs."""
-    for tape in context.state.tapes:
-        watched = tape._watched
-        for t in inputs:
-            if id(t) in watched:
-                tape._records.append((op, inputs, outputs, gradient))
-                for o in outputs:
-                    if is_trainable(o):
-                        watched[id(o)] = o
-                break
-
-
-def variable_accessed(variable: Any) -> None:
-    """Tells the tapes that a trainable variable is about to be read."""
-    for tape in context.state.tapes:
-        if tape._watch_variables and variable.trainable:
-            tape._watch_variable(variable)
 
 
 class Tape:

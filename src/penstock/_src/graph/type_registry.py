@@ -4,7 +4,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from penstock._src.graph.type_spec import TypeSpec
+from penstock._src.graph.sparse_tensor import SparseTensorSpec
+from penstock._src.graph.type_spec import BoundedTensorSpec, IndexedSlicesSpec, TensorSpec, TypeSpec
 
 _NAME_TO_TYPE_SPEC: dict[str, type] = {}
 _TYPE_SPEC_TO_NAME: dict[type, str] = {}
@@ -49,8 +50,6 @@ def lookup(name: str) -> type:
 
 
 def _register_own() -> None:
-    from penstock._src.graph.sparse_tensor import SparseTensorSpec
-    from penstock._src.graph.type_spec import BoundedTensorSpec, IndexedSlicesSpec, TensorSpec
     for cls in (TensorSpec, BoundedTensorSpec, IndexedSlicesSpec, SparseTensorSpec):
         register(f"tf.{cls.__name__}")(cls)
 

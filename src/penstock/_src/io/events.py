@@ -20,6 +20,12 @@ _VERSION = "brain.Event:2"
 _uid = itertools.count()
 
 
+def event_class() -> Any:
+    """The message of one record. Protocol messages are loaded when they are first needed."""
+    from penstock._src.graph.messages import Event
+    return Event
+
+
 class EventsWriter:
     """Writes an event file in a directory. It may be used by several threads."""
 
@@ -41,13 +47,12 @@ class EventsWriter:
                 return
             import socket
 
-            from penstock._src.graph.messages import Event
             paths.makedirs(self.logdir)
             name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_uid)}"
             self.path = paths.join(self.logdir, name + self._suffix)
             self._writer, self.closed = TFRecordWriter(self.path), False
             self._tags.clear()
-            self._writer.write(Event(wall_time=time.time(), file_version=_VERSION).SerializeToString())
+            self._writer.write(event_class()(wall_time=time.time(), file_version=_VERSION).SerializeToString())
             self._writer.flush()
 
     def write(self, event: bytes) -> None:
@@ -70,7 +75,6 @@ class EventsWriter:
 
     def add_summary(self, summary: Any, step: int | None) -> None:
         """Appends a Summary; metadata of a tag is written the first time only."""
-        from penstock._src.graph.messages import Event
         with self._lock:
             for value in summary.value:
                 if value.HasField("metadata"):
@@ -78,7 +82,7 @@ class EventsWriter:
                         value.ClearField("metadata")
                     else:
                         self._tags.add(value.tag)
-            self.add(Event(wall_time=time.time(), step=int(step or 0), summary=summary))
+            self.add(event_class()(wall_time=time.time(), step=int(step or 0), summary=summary))
 
     def flush(self) -> None:
         """Hands everything to the file: readers see it."""
@@ -106,9 +110,8 @@ def read_events(path: Any) -> Iterator[Any]:
     """The Event messages of a file."""
     from google.protobuf.message import DecodeError
 
-    from penstock._src.graph.messages import Event
     for record in RecordReader(path):
         try:
-            yield Event.FromString(record)
+            yield event_class().FromString(record)
         except DecodeError:
             raise errors.DataLossError(None, None, f"{paths.as_text(path)}: a record is no Event") from None

@@ -43,12 +43,17 @@ class _Default:
 _SCHEME = b"grpc://"
 
 
+def _remote() -> Any:
+    """The engine of clusters, loaded by the first session that has a target."""
+    from penstock._src.cluster import remote
+    return remote
+
+
 def _connected(target: bytes, graph: Any, config: Any) -> Engine:
     """An engine for the server that a target names."""
     if not target.startswith(_SCHEME):
         raise _no_such_target(target.decode(errors="replace"))
-    from penstock._src.cluster.remote import RemoteEngine
-    return RemoteEngine(target.decode(), graph, config)
+    return _remote().RemoteEngine(target.decode(), graph, config)
 
 
 def _no_such_target(target: str) -> errors.OpError:
@@ -275,8 +280,7 @@ class Session(BaseSession):
             raise errors.UnimplementedError(None, None, "Session.reset needs the target of a server.")
         if not target.startswith(_SCHEME.decode()):
             raise _no_such_target(target)
-        from penstock._src.cluster.remote import reset
-        reset(target, containers, config)
+        _remote().reset(target, containers, config)
 
 
 @export(v1=["InteractiveSession"])

@@ -11,6 +11,8 @@ import argparse
 import pathlib
 import sys
 
+from penstock._src.compat.programs import check
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -21,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the list."""
-    from penstock._src.compat.programs import check
     status = 0
     for name in args.program:
         try:

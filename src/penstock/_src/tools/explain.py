@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 
+from penstock.compat import v1 as tf
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -20,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the program."""
-    import penstock.compat.v1 as tf
     config = tf.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = args.plain
     with tf.Graph().as_default() as graph:

@@ -21,6 +21,8 @@ import signal
 import sys
 import threading
 
+from penstock._src.cluster.launch import Launcher, local_tasks, where
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -49,7 +51,6 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError("--coordinated is for this machine (--on here).")
         from penstock._src.cluster.launch_ray import launch
         return launch([args.script, *args.args], jobs, args.plain_ps, args.restarts, args.address)
-    from penstock._src.cluster.launch import Launcher, local_tasks, where
     screen = _Screen()
     launcher = Launcher(local_tasks([args.script, *args.args], jobs, args.plain_ps), args.restarts, screen.say,
                         screen.status if sys.stdout.isatty() else None,

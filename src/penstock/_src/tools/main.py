@@ -16,18 +16,19 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="penstock", description="TensorFlow's dataflow system, with PyTorch's kernels.")
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for info in pkgutil.iter_modules(tools.__path__):
-        module = importlib.import_module(f"{tools.__name__}.{info.name}")
+    argv = sys.argv[1:] if argv is None else argv
+    names = [info.name.replace("_", "-") for info in pkgutil.iter_modules(tools.__path__)]
+    if argv and argv[0] not in names and argv[0].endswith((".py", ".ipynb")):
+        argv = ["run", *argv]                        # `python -m penstock program.py`
+    for name in argv[:1] if argv[:1] and argv[0] in names else names:       # one subcommand loads none of the others
+        module = importlib.import_module(f"{tools.__name__}.{name.replace('-', '_')}")
         if not hasattr(module, "add_arguments"):
             continue
         text = (module.__doc__ or "").strip()
-        command = commands.add_parser(info.name.replace("_", "-"), help=text.splitlines()[0], description=text,
+        command = commands.add_parser(name, help=text.splitlines()[0], description=text,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    argv = sys.argv[1:] if argv is None else argv
-    if argv and argv[0] not in commands.choices and argv[0].endswith((".py", ".ipynb")):
-        argv = ["run", *argv]                        # `python -m penstock program.py`
     args = parser.parse_args(argv)
     try:
         return args.run(args)

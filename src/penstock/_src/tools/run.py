@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 
+from penstock._src.compat.programs import runner
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -25,6 +27,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the program."""
-    from penstock._src.compat.programs import runner
     start = runner.run_module if args.module else runner.run
     return start(args.program, args.arguments, api=args.api, quiet=args.quiet)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 
+from penstock._src.serving import saved_models
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -37,6 +39,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Does what the action says."""
-    from penstock._src.serving import saved_models
     getattr(saved_models, args.action)(args)
     return 0

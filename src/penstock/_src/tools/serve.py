@@ -14,6 +14,9 @@ import signal
 import threading
 from typing import Any
 
+from penstock._src.serving.command import options_of
+from penstock._src.serving.server import ModelServer
+
 
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
@@ -63,8 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until SIGTERM or Ctrl-C."""
-    from penstock._src.serving.command import options_of
-    from penstock._src.serving.server import ModelServer
     ended = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda *_: ended.set())

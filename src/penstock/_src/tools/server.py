@@ -12,6 +12,10 @@ import argparse
 import signal
 import threading
 
+from penstock._src.base import errors
+from penstock._src.cluster import tf_config
+from penstock._src.cluster.server import Server
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -22,9 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until SIGTERM or Ctrl-C."""
-    from penstock._src.base import errors
-    from penstock._src.cluster import tf_config
-    from penstock._src.cluster.server import Server
     known = tf_config.from_environment() if args.cluster is None else None
     if args.cluster is None and known is None:
         raise errors.invalid("The cluster is unknown: pass --cluster, or set TF_CONFIG.")

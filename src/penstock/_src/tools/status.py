@@ -14,6 +14,8 @@ import json
 import sys
 import time
 
+from penstock._src.cluster import status
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
@@ -27,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Asks and prints."""
-    from penstock._src.cluster import status
     if args.page:
         print(status.ask(args.target, "page", args.timeout)["url"])
         return 0

@@ -55,6 +55,12 @@ def seeds(seed: Any) -> tuple[Any, Any]:
     return a, b
 
 
+def _methods() -> Any:
+    """The functions that methods call; their modules import this one."""
+    from penstock._src.data.datasets import methods
+    return methods
+
+
 @export(v2=["data.Dataset"])
 class DatasetV2(Trackable):
     """A sequence of elements, and how it is made.
@@ -245,8 +251,7 @@ class DatasetV2(Trackable):
     @classmethod
     def list_files(cls, file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Any:
         """A dataset of the names of the files that match one or more patterns, shuffled unless told otherwise."""
-        from penstock._src.data.datasets.readers import list_files
-        return list_files(cls, file_pattern, shuffle, seed)
+        return _methods().list_files(cls, file_pattern, shuffle, seed)
 
     @classmethod
     def random(cls, seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None) -> Any:
@@ -266,15 +271,13 @@ class DatasetV2(Trackable):
     @classmethod
     def choose_from_datasets(cls, datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:
         """A dataset that takes each element from the dataset whose index another dataset says."""
-        from penstock._src.data.datasets.sampling import choose_from_datasets
-        return choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
+        return _methods().choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
     @classmethod
     def sample_from_datasets(cls, datasets: Any, weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False,
                              rerandomize_each_iteration: Any = None) -> Any:
         """A dataset that takes each element from a dataset chosen at random."""
-        from penstock._src.data.datasets.sampling import sample_from_datasets
-        return sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
+        return _methods().sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
     # -- functions of elements ----------------------------------------------------------------------------------------
     _preserve = True                        # whether map is taken to return as many elements as it gets
@@ -379,8 +382,7 @@ class DatasetV2(Trackable):
     def padded_batch(self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Any = False, name: str | None = None) -> Any:
         """A dataset of batches of elements that are padded to a common shape."""
-        from penstock._src.data.datasets.padding import padded_batch
-        return padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder)
+        return _methods().padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder)
 
     def unbatch(self, name: str | None = None) -> Any:
         """A dataset of the rows of the elements."""
@@ -474,16 +476,14 @@ class DatasetV2(Trackable):
     def group_by_window(self, key_func: Callable, reduce_func: Callable, window_size: Any = None,
                         window_size_func: Callable | None = None, name: str | None = None) -> Any:
         """A dataset of what a function makes of windows of elements with the same key."""
-        from penstock._src.data.datasets.grouping import group_by_window
-        return group_by_window(key_func, reduce_func, window_size, window_size_func)(self)
+        return _methods().group_by_window(key_func, reduce_func, window_size, window_size_func)(self)
 
     def bucket_by_sequence_length(self, element_length_func: Callable, bucket_boundaries: Any, bucket_batch_sizes: Any,
                                   padded_shapes: Any = None, padding_values: Any = None,
                                   pad_to_bucket_boundary: bool = False, no_padding: bool = False,
                                   drop_remainder: bool = False, name: str | None = None) -> Any:
         """A dataset of batches of elements of similar length."""
-        from penstock._src.data.datasets.grouping import bucket_by_sequence_length
-        return bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes,
+        return _methods().bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes,
                                          padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)(self)
 
     def unique(self, name: str | None = None) -> Any:
@@ -497,8 +497,7 @@ class DatasetV2(Trackable):
     def rejection_resample(self, class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: Any = None,
                            name: str | None = None) -> Any:
         """A dataset in which classes occur as often as a target distribution says."""
-        from penstock._src.data.datasets.sampling import rejection_resample
-        return rejection_resample(class_func, target_dist, initial_dist, seed)(self)
+        return _methods().rejection_resample(class_func, target_dist, initial_dist, seed)(self)
 
     def get_single_element(self, name: str | None = None) -> Any:
         """The one element of this dataset."""
@@ -508,13 +507,11 @@ class DatasetV2(Trackable):
     def ragged_batch(self, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64,
                      name: str | None = None) -> Any:
         """A dataset of batches of elements whose sizes differ, as ragged tensors."""
-        from penstock._src.data.datasets.extras import dense_to_ragged_batch
-        return dense_to_ragged_batch(batch_size, drop_remainder, row_splits_dtype)(self)
+        return _methods().dense_to_ragged_batch(batch_size, drop_remainder, row_splits_dtype)(self)
 
     def sparse_batch(self, batch_size: Any, row_shape: Any, name: str | None = None) -> Any:
         """A dataset of batches of elements of several shapes, as sparse tensors."""
-        from penstock._src.data.datasets.extras import sparse_batch
-        return sparse_batch(self, batch_size, row_shape)
+        return _methods().sparse_batch(self, batch_size, row_shape)
 
     def options(self) -> Options:
         """The options that were set on this dataset and on those that it is made from."""

@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.data.pipelines import values
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
+from penstock._src.data.pipelines.shuffle import ShuffleCursor
 from penstock._src.data.pipelines.sources import generator_seeds
 
 _CHUNK = 1024                        # how many places a shuffle draws at a time
@@ -404,7 +405,6 @@ class Shuffle(Stage):
             return self.rounds
 
     def iterate(self, ctx: Any) -> Cursor:
-        from penstock._src.data.pipelines.shuffle import ShuffleCursor
         return ShuffleCursor(self, ctx)
 
     def cardinality(self) -> int:

@@ -7,6 +7,7 @@ the placer's business.
 """
 
 import functools
+from typing import Any
 
 from penstock._src.base.api import export
 
@@ -238,3 +239,10 @@ def merge_device(spec) -> MergeDevice:
       ValueError: if `spec` is not a device name.
     """
     return spec if isinstance(spec, MergeDevice) else MergeDevice(spec)
+
+
+def device_text(device: Any) -> str:
+    """A device as canonical text."""
+    if device is None:
+        return ""
+    return canonical_name(device.to_string() if hasattr(device, "to_string") else str(device))

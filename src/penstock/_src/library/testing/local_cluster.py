@@ -4,6 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.cluster.ports import free_addresses
+from penstock._src.cluster.server import Server
 
 
 @export("test.create_local_cluster")
@@ -14,8 +16,6 @@ def create_local_cluster(num_workers: int, num_ps: int, protocol: str = "grpc", 
     >>> workers, ps = tf.test.create_local_cluster(num_workers=2, num_ps=1)
     >>> with tf.Session(workers[0].target) as sess: ...
     """
-    from penstock._src.cluster.ports import free_addresses
-    from penstock._src.cluster.server import Server
     addresses = free_addresses(num_workers + num_ps)
     jobs = {"worker": addresses[:num_workers], "ps": addresses[num_workers:]}
     made = {job: [Server(jobs, job, i, protocol, config) for i in range(len(jobs[job]))]

@@ -138,8 +138,7 @@ def serialize(activation: Any) -> Any:
 def deserialize(name: Any, custom_objects: Any = None) -> Any:
     """The activation of a name or configuration."""
     if isinstance(name, dict) and name.get("class_name") not in _NAMED:             # a layer
-        from penstock._src.models.keras.layers.serialization import deserialize as deserialize_layer
-        return deserialize_layer(name, custom_objects)
+        return tf.keras.layers.deserialize(name, custom_objects)
     return deserialize_keras_object(name, _NAMED, custom_objects, "activation function")
 
 

@@ -80,16 +80,20 @@ def _recv_v2_shape(group_size, group_key, instance_key, shape, *, c):
 
 
 # -- kernels ------------------------------------------------------------------------------------------------------------
+def _collective() -> Any:
+    """Groups and how they meet, loaded by the first op of a group."""
+    from penstock._src.collective import front
+    return front
+
+
 @contextlib.contextmanager
 def _member(node: Any, ctx: Any, keys: tuple, seconds: float, arrays: Any = ()) -> Iterator[tuple[Any, int, dict[str, Any]]]:
     """The group, the rank in it, and how long to wait, of an op that is a member and brings arrays."""
-    from penstock._src.collective.group import Limit
-    from penstock._src.collective.hub import meeting_point
     size, key, _ = keys
     if size < 1:
         raise errors.invalid(f"group_size must be positive: {size}.")
-    limit, about = Limit(ctx, seconds or None), f"{node.type} {node.name}"
-    hub = meeting_point(key, ctx.resources)
+    limit, about = _collective().Limit(ctx, seconds or None), f"{node.type} {node.name}"
+    hub = _collective().meeting_point(key, ctx.resources)
     name = _device(node, ctx).name
     if hub.task and not name.startswith(hub.task + "/"):
         name = hub.task + name[name.index("/device:"):]
@@ -115,9 +119,9 @@ def _device(node: Any, ctx: Any) -> Any:
 
 
 def _reduce(x, keys, merge_op, final_op, communication_hint, timeout_seconds, node, ctx):
-    from penstock._src.collective.tuner import named
     with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
-        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=named(communication_hint), sequence=None, **limits)
+        how = _collective().named(communication_hint)
+        return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=how, sequence=None, **limits)
 
 
 def _gather(x, keys, timeout_seconds, node, ctx):
@@ -286,8 +290,7 @@ def packed(sizes: list[int], most: int) -> list[list[int]]:
 
 @workers_reduce.kernel
 def _workers_reduce_kernel(inputs, *, bytes_per_pack, group_size, group_key, communication_hint, timeout_seconds, node, ctx):
-    from penstock._src.collective.tuner import named
-    how = named(communication_hint)
+    how = _collective().named(communication_hint)
     outputs: list[Any] = [None] * len(inputs)
     with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds, inputs) as (group, rank, limits):
         for members in packed([x.nbytes for x in inputs], bytes_per_pack):
@@ -354,15 +357,13 @@ for _op in (workers_start, workers_finish):
 
 @workers_start.kernel
 def _workers_start_kernel(inputs, *, number, prioritize, group_size, group_key, communication_hint, timeout_seconds, node, ctx):
-    from penstock._src.collective.group import Limit
-    from penstock._src.collective.mover import Bucket
-    from penstock._src.collective.tuner import named
     with _member(node, ctx, (group_size, group_key, _INSTANCE), timeout_seconds) as (group, rank, limits):
-        bucket = Bucket(list(inputs), number, named(communication_hint), Limit(None, timeout_seconds or None), limits["about"])
+        front = _collective()
+        bucket = front.Bucket(list(inputs), number, front.named(communication_hint), front.Limit(None, timeout_seconds or None),
+                              limits["about"])
         return group.mover(rank).start(bucket, prioritize)
 
 
 @workers_finish.kernel
 def _workers_finish_kernel(pending, *, timeout_seconds, ctx):
-    from penstock._src.collective.group import Limit
-    return tuple(pending.wait(Limit(ctx, timeout_seconds or None)))
+    return tuple(pending.wait(_collective().Limit(ctx, timeout_seconds or None)))

@@ -13,8 +13,9 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.gradients import is_trainable, zeros_for
+from penstock._src.graph.recording import record
 from penstock._src.graph.scopes import control_dependencies
-from penstock._src.graph.tape import Tape, record
+from penstock._src.graph.tape import Tape
 from penstock._src.ops.registry import get
 
 

@@ -23,7 +23,7 @@ from penstock._src.graph.engine import engine
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, as_function, raise_typed
 from penstock._src.graph.node import Operation
-from penstock._src.graph.tape import record
+from penstock._src.graph.recording import record
 from penstock._src.kernels import waiting
 from penstock._src.ops import rules
 from penstock._src.ops.registry import op

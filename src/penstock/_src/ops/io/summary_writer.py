@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors
-from penstock._src.io.events import EventsWriter
+from penstock._src.io.events import EventsWriter, event_class
 from penstock._src.kernels import strings
 from penstock._src.ops.io.summary import audio_message, histogram_message, image_message, parse_metadata, tensor_message
 from penstock._src.ops.registry import op
@@ -133,10 +133,9 @@ def _write_raw_proto_summary_kernel(writer, step, tensor):
 def _import_event_kernel(writer, event):
     from google.protobuf.message import DecodeError
 
-    from penstock._src.graph.messages import Event
     data = strings.scalar(event, "event")
     try:
-        Event.FromString(data)
+        event_class().FromString(data)
     except DecodeError:
         raise errors.DataLossError(None, None, "Bad tf.Event binary proto tensor string") from None
     writer.opened().write(data)
@@ -169,5 +168,5 @@ def _write_audio_summary_kernel(writer, step, tag, tensor, sample_rate, *, max_o
 
 @write_graph_summary.kernel
 def _write_graph_summary_kernel(writer, step, tensor):
-    from penstock._src.graph.messages import Event
-    writer.opened().add(Event(wall_time=time.time(), step=_number(step, "step"), graph_def=strings.scalar(tensor, "tensor")))
+    graph = strings.scalar(tensor, "tensor")
+    writer.opened().add(event_class()(wall_time=time.time(), step=_number(step, "step"), graph_def=graph))

@@ -19,7 +19,7 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.kernels import images, triton_nn
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
-from penstock._src.ops.nn import windows
+from penstock._src.ops.nn import pool_places, windows
 from penstock._src.ops.nn.windows import from_channels_first, to_channels_first
 from penstock._src.ops.registry import OpDef, get, internal, op
 
@@ -290,7 +290,6 @@ indexed_max_pool_grad.kernel(_indexed_max_pool_grad)
 @rules.fusion.fuse(max_pool_grad)
 def _max_pool_grad_fuse(op, f):
     """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
-    from penstock._src.ops.nn import pool_places
     pool = f.maker(op.inputs[1], op)
     if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool, pool_places.max_pool_places) or \
             f.source(pool.inputs[0]) is not f.source(op.inputs[0]) or not op.attrs["T"].is_floating:
@@ -344,7 +343,6 @@ def without_relu(f: Any, made: Any) -> Any:
 
 def fuse_relu_grad(op: Any, f: Any) -> Any:
     """The gradient of a ReLU with a pooling behind it: zero where the maxima are not positive, then to their places."""
-    from penstock._src.ops.nn import pool_places
     grad = f.only(op.inputs[0], op)
     if grad is not None and grad.opdef is pool_places.max_pool_grad_places:
         return pool_places.fuse_relu_grad(op, f, grad)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors
+from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.registry import get, op
 
 
@@ -114,7 +115,6 @@ def _lookup_gradient(op, grad):
 
 @map_insert.gradient
 def _insert_gradient(op, grad):
-    from penstock._src.ops.control.control_flow import cond
     _, key, value = op.inputs
     there = map_has_key(grad, key)
     of_map = cond(there, lambda: map_erase(grad, key, value_dtype=value.dtype), lambda: get("Identity")(grad))

@@ -2,4 +2,13 @@
 
 The run-time side, where values live, is `ops.state.state`.
 """
-from penstock._src.state.variables import collections, functions, initializers, orthogonal, partitioned, scope, template  # noqa: F401
+from penstock._src.state.variables import (  # noqa: F401
+    collections,
+    creators,
+    functions,
+    initializers,
+    orthogonal,
+    partitioned,
+    scope,
+    template,
+)

@@ -19,8 +19,8 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.engine import engine
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.recording import variable_accessed
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, init_scope, name_scope
-from penstock._src.graph.tape import variable_accessed
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 from penstock._src.ops.state.state import VariableResource

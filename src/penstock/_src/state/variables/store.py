@@ -24,6 +24,7 @@ from penstock._src.ops.registry import get
 from penstock._src.state.variables import initializers
 from penstock._src.state.variables.partitioned import PartitionedVariable, PartitionInfo, call_partitioner, slices_of
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization, validated
+from penstock._src.state.variables.resource import ResourceVariable
 from penstock._src.state.variables.variable import SaveSliceInfo, VariableV1
 
 
@@ -310,7 +311,6 @@ class EagerVariableStore:
 
     def copy(self) -> EagerVariableStore:
         """A store with copies of the variables."""
-        from penstock._src.state.variables.resource import ResourceVariable
         new = EagerVariableStore()
         for key, v in self._store._vars.items():
             new._store._vars[key] = ResourceVariable(v.read_value(), name=v.name.split(":")[0], trainable=v.trainable)

@@ -41,40 +41,16 @@ def create(kwargs: dict[str, Any], default: Callable) -> Any:
     return make(**kwargs)
 
 
-def _default_creator(**kwargs: Any) -> Any:
-    """The last creator of tf.Variable in the v1 API: chooses the kind of variable."""
-    from penstock._src.state.variables.reference import RefVariable
-    from penstock._src.state.variables.resource import ResourceVariable
-    from penstock._src.state.variables.scope import get_variable_scope
-    kwargs.pop("trackable_parent", None)
-    use_resource = kwargs.pop("use_resource", None)
-    if use_resource is None:
-        use_resource = get_variable_scope().use_resource
-    if use_resource is None:
-        use_resource = context.process.resource_variables
-    if use_resource or kwargs.get("variable_def") is None and context.eager_outside_functions():
-        kwargs.pop("expected_shape", None)
-        return ResourceVariable(**kwargs)
-    return RefVariable(**kwargs)
-
-
-def _default_creator_v2(**kwargs: Any) -> Any:
-    from penstock._src.state.variables.resource import ResourceVariable
-    kwargs.pop("trackable_parent", None)
-    kwargs.pop("use_resource", None)
-    kwargs.pop("collections", None)
-    kwargs.pop("expected_shape", None)
-    return ResourceVariable(**kwargs)
-
-
 class VariableMeta(type):
     """Makes tf.Variable(...) go through the creators."""
 
+    _last_creator: Callable                 # chooses the kind of variable (creators.py)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is VariableV1:
-            return create(_v1_arguments(*args, **kwargs), _default_creator)
+            return create(_v1_arguments(*args, **kwargs), cls._last_creator)
         if cls is Variable:
-            return create(_v2_arguments(*args, **kwargs), _default_creator_v2)
+            return create(_v2_arguments(*args, **kwargs), cls._last_creator)
         return super().__call__(*args, **kwargs)
 
 

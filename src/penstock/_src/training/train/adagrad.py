@@ -6,7 +6,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.initializers import Constant
-from penstock._src.training.train.optimizer import RuleOptimizer
+from penstock._src.training.train.optimizer import RuleOptimizer, cast
 
 
 @export(v1=["train.AdagradOptimizer"])
@@ -32,7 +32,6 @@ class AdagradOptimizer(RuleOptimizer):
 
 def constant_slot(optimizer: Any, var: Any, slot: str, value: float, op_name: str) -> None:
     """A slot of the variable's shape filled with a value, also where the shape is only known at run time."""
-    from penstock._src.training.train.optimizer import cast
     dtype = var.dtype.base_dtype
     if var.get_shape().is_fully_defined():
         optimizer._get_or_make_slot_with_initializer(var, Constant(value, dtype), var.get_shape(), dtype, slot, op_name)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.backend.config import keras_home
 from penstock._src.models.keras.datasets.object_arrays import Plain, load
 from penstock._src.models.keras.preprocessing.sequence import _remove_long_seq
@@ -97,7 +98,6 @@ def load_batch(fpath: Any, label_key: str = "labels") -> tuple[np.ndarray, np.nd
 
 
 def _channels(x: np.ndarray) -> np.ndarray:
-    from penstock._src.models.keras import backend as K
     return x.transpose(0, 2, 3, 1) if K.image_data_format() == "channels_last" else x
 
 

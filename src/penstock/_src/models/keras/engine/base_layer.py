@@ -289,9 +289,9 @@ class Layer(Connected, Losing, Weighted):
 
     def _remember_ops(self, inputs: Any) -> None:
         """Ops that were called between layers become layers."""
-        from penstock._src.models.keras.engine.op_layer import create_keras_history, needs_keras_history
-        if needs_keras_history(inputs):
-            create_keras_history(inputs)
+        from penstock._src.models.keras.engine import op_layer
+        if op_layer.needs_keras_history(inputs):
+            op_layer.create_keras_history(inputs)
 
     def _call_function(self) -> Any:
         """`call`; rewritten by AutoGraph where the user's own layers are called in graphs."""

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
 from penstock._src.graph.node import Tensor
 from penstock._src.models.keras.engine.topology import node_key
+from penstock._src.models.keras.utils.generic_utils import get_registered_name
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -72,7 +74,6 @@ def describe(network: Any) -> dict[str, Any]:
 
 def class_name(obj: Any) -> str:
     """The name under which the class of a layer is written down."""
-    from penstock._src.models.keras.utils.generic_utils import get_registered_name
     return get_registered_name(type(obj))
 
 
@@ -118,11 +119,10 @@ class _Builder:
     """Layers by name, and calls that wait for the results of others."""
 
     def __init__(self, config: dict[str, Any], custom_objects: Any):
-        from penstock._src.models.keras.layers.serialization import deserialize
         self.layers: dict[str, Any] = {}
         self.waiting: list[tuple[Any, Any]] = []
         for data in config["layers"]:
-            layer = deserialize(data, custom_objects=custom_objects)
+            layer = tf.keras.layers.deserialize(data, custom_objects=custom_objects)
             name = data.get("name") or layer.name
             self.layers[name] = layer
             calls = data.get("inbound_nodes", ())

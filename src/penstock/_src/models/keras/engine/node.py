@@ -87,10 +87,10 @@ class Node:
 
     def _remember_arguments(self) -> None:
         """Ops between layers that lead to other arguments become layers, too."""
-        from penstock._src.models.keras.engine.op_layer import create_keras_history, needs_keras_history
+        from penstock._src.models.keras.engine import op_layer
         for t in nest.flatten(self.arguments):
-            if isinstance(t, Tensor) and needs_keras_history(t, ignore_call_context=True):
-                create_keras_history(t)
+            if isinstance(t, Tensor) and op_layer.needs_keras_history(t, ignore_call_context=True):
+                op_layer.create_keras_history(t)
 
     def iterate_inbound(self, include_arguments: bool = False) -> list[tuple]:
         """For each input: its layer, which call of it, which output of that, and the tensor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
@@ -194,11 +195,10 @@ class Sequential(Model):
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
         """A stack of layers from its config."""
-        from penstock._src.models.keras.layers.serialization import deserialize
         whole = config if "name" in config else {"name": None, "layers": config}
         model = cls(name=whole["name"])
         for data in whole["layers"]:
-            model.add(deserialize(data, custom_objects=custom_objects))
+            model.add(tf.keras.layers.deserialize(data, custom_objects=custom_objects))
         shape = whole.get("build_input_shape")
         if not model.inputs and shape:
             model.build(tuple(shape))

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import penstock as tf
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.scopes import init_scope
@@ -98,15 +99,13 @@ class LossScaleOptimizerV1(OptimizerAround):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the same optimizer again."""
-        from penstock._src.models.keras.optimizers.serialization import serialize
         scale = {"class_name": type(self._loss_scale).__name__, "config": self._loss_scale.get_config()}
-        return {"optimizer": serialize(self._optimizer), "loss_scale": scale}
+        return {"optimizer": tf.keras.optimizers.serialize(self._optimizer), "loss_scale": scale}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The optimizer of a configuration."""
-        from penstock._src.models.keras.optimizers.serialization import deserialize
-        inner = deserialize(config["optimizer"], custom_objects)
+        inner = tf.keras.optimizers.deserialize(config["optimizer"], custom_objects)
         return cls(inner, _scale_of(config["loss_scale"]))
 
 
@@ -148,13 +147,12 @@ class LossScaleOptimizer(LossScaleOptimizerV1):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the same optimizer again."""
-        from penstock._src.models.keras.optimizers.serialization import serialize
-        return {"inner_optimizer": serialize(self._optimizer), "dynamic": self.dynamic, "initial_scale": self.initial_scale,
+        return {"inner_optimizer": tf.keras.optimizers.serialize(self._optimizer),
+                "dynamic": self.dynamic, "initial_scale": self.initial_scale,
                 "dynamic_growth_steps": self.dynamic_growth_steps}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The optimizer of a configuration."""
-        from penstock._src.models.keras.optimizers.serialization import deserialize
         config = dict(config)
-        return cls(deserialize(config.pop("inner_optimizer"), custom_objects), **config)
+        return cls(tf.keras.optimizers.deserialize(config.pop("inner_optimizer"), custom_objects), **config)

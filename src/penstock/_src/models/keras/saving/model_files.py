@@ -5,6 +5,7 @@ import json
 import os
 from typing import Any
 
+import penstock as tf
 from penstock._src.base import errors
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
@@ -221,8 +222,7 @@ def model_from_config(config: Any, custom_objects: Any = None) -> Any:
     if isinstance(config, list):
         raise TypeError(f"`model_from_config` expects a dictionary, not a list: {config}. Maybe you meant to use "
                         "`Sequential.from_config(config)`?")
-    from penstock._src.models.keras.layers.serialization import deserialize
-    return deserialize(config, custom_objects=custom_objects)
+    return tf.keras.layers.deserialize(config, custom_objects=custom_objects)
 
 
 @export("keras.models.model_from_json")

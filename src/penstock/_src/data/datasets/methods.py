@@ -1,0 +1,9 @@
+"""What methods of datasets call: functions that are written in terms of the class (`dataset.py` looks them up here)."""
+from penstock._src.data.datasets.extras import dense_to_ragged_batch, sparse_batch
+from penstock._src.data.datasets.grouping import bucket_by_sequence_length, group_by_window
+from penstock._src.data.datasets.padding import padded_batch
+from penstock._src.data.datasets.readers import list_files
+from penstock._src.data.datasets.sampling import choose_from_datasets, rejection_resample, sample_from_datasets
+
+__all__ = ["bucket_by_sequence_length", "choose_from_datasets", "dense_to_ragged_batch", "group_by_window", "list_files",
+           "padded_batch", "rejection_resample", "sample_from_datasets", "sparse_batch"]

@@ -1,0 +1,28 @@
+"""Telling the active tapes what was executed or built, and which variables were read."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.graph import context
+from penstock._src.graph.zeros import is_trainable
+
+
+def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = None) -> None:
+    """Puts an executed op on every active tape that watches one of its inputs."""
+    for tape in context.state.tapes:
+        watched = tape._watched
+        for t in inputs:
+            if id(t) in watched:
+                tape._records.append((op, inputs, outputs, gradient))
+                for o in outputs:
+                    if is_trainable(o):
+                        watched[id(o)] = o
+                break
+
+
+def variable_accessed(variable: Any) -> None:
+    """Tells the tapes that a trainable variable is about to be read."""
+    for tape in context.state.tapes:
+        if tape._watch_variables and variable.trainable:
+            tape._watch_variable(variable)
