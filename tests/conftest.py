@@ -3,6 +3,7 @@
 import faulthandler
 import os
 import pathlib
+import sys
 
 import pytest
 import torch
@@ -60,6 +61,9 @@ def _modes_and_default_graph(_nothing_left_behind):
     modes.process.default_graph = None
     yield
     modes.restore(before)
+    writers = sys.modules.get("penstock._src.training.summary.file_writer")
+    if writers is not None:
+        writers.FileWriterCache.clear()              # one writer per folder, for the whole process
     context.state.tapes = ()
     device_config.reset()
 

@@ -1,7 +1,7 @@
 """What a test leaves behind: threads, child processes, files that are open for writing.
 
-`KEPT` and `KEPT_FILES` list what may outlive a test, each with its reason. Tests in the folders of `CHECKED` are always
-checked, all others with `--leaks`; a folder that is clean is added to the list.
+`KEPT`, `KEPT_FILES` and `KEPT_PROCESSES` list what may outlive a test, with reasons. Tests in the folders of `CHECKED` are
+always checked, all others with `--leaks`; a folder that is clean is added to the list.
 """
 import gc
 import os
@@ -13,7 +13,7 @@ import time
 _PATIENCE = 10.0                    # seconds for what is ending already
 _PROC = "/proc/self"
 
-CHECKED = {"chaos", "cluster", "collective", "execute", "session"}
+CHECKED = {"chaos", "cluster", "collective", "data", "eager", "execute", "session", "state", "training"}
 
 KEPT = {                            # the beginning of a thread's name: why it may stay
     "penstock lane": "runs partitions; ends with its session, or after ten seconds without work",
@@ -24,6 +24,11 @@ KEPT = {                            # the beginning of a thread's name: why it m
 
 KEPT_FILES = {                      # the beginning of an open file's name: why it may stay
     "penstock-ports-": "the lease of free ports that this process has (cluster/ports.py)",
+}
+
+KEPT_PROCESSES = {                  # a part of a process's command line: why it may stay
+    "multiprocessing.forkserver": "forks the processes of all tests that use it; ends with this process",
+    "multiprocessing.resource_tracker": "frees shared resources of multiprocessing when this process has ended",
 }
 
 
@@ -39,6 +44,9 @@ def _children() -> set[str]:
 
 def _running(pid: str) -> bool:
     try:
+        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        if any(kept in command for kept in KEPT_PROCESSES):
+            return False
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
