@@ -34,7 +34,7 @@ LIBRARIES = (
     Library("Sonnet", "dm-sonnet", ("sonnet/src",)),
     Library("GPflow", "gpflow==2.11.2", ("tests/gpflow",), "GPflow/GPflow", "v2.9.2", "test_*.py"),
     Library("transformers", "transformers==4.46.3", tuple(f"tests/models/{model}" for model in ("bert", "gpt2", "t5", "vit")),
-            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils", "conftest.py")),
+            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils", "src", "conftest.py")),
     Library("tf_slim", "tf_slim", ("tf_slim",)),
     Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
         "layers", "metrics", "optimizers", "engine", "saving", "utils")),

@@ -166,3 +166,9 @@ def test_definitions_of_ops():
         assert "MatMul" in ops.op_names() and [a.name for a in ops.get_op_def("MatMul").input_arg] == ["a", "b"]
         with pytest.raises(ValueError, match="No op_def"):
             ops.get_op_def("NoSuchOp")
+
+
+def test_dictionaries_with_references_as_keys_are_structures():
+    a, b = tf.Variable(1.0), tf.Variable(2.0)
+    doubled = tf.nest.map_structure(lambda x: x * 2, {a.ref(): 1, b.ref(): 2})
+    assert doubled == {a.ref(): 2, b.ref(): 4}

@@ -73,3 +73,8 @@ def test_strategies():
     names, skipped = outcomes(Case)
     assert len(names) == 3 and skipped == 2 and seen == ["OneDeviceStrategy"]
     assert distributed.in_main_process()
+
+
+def test_libraries_add_to_the_keywords_of_generate():
+    for generate in (test_combinations.generate, distributed.generate):
+        assert all(isinstance(c, test_combinations.TestCombination) for c in generate.keywords["test_combinations"])

@@ -76,6 +76,10 @@ class TensorRef:
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, TensorRef) and other._tensor is self._tensor
 
+    def __lt__(self, other: Any) -> bool:
+        """An order, so that dictionaries with references as keys can be flattened."""
+        return id(self._tensor) < id(other._tensor) if isinstance(other, TensorRef) else NotImplemented
+
     def __repr__(self) -> str:
         return f"<Reference wrapping {self._tensor!r}>"
 

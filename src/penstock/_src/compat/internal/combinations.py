@@ -59,12 +59,8 @@ class _MadeStrategies(combinations.ParameterModifier):
         return {n: v.strategy for n, v in kwargs.items() if isinstance(v, NamedDistribution)}
 
 
-@export(f"{_NAMES}.generate")
-@functools.wraps(combinations.generate)
-def generate(combined: list[dict[str, Any]], test_combinations: Any = ()) -> Callable:
-    """Tests over combinations, some of them of strategies."""
-    own = combinations.EagerGraphCombination(), DistributionCombination()
-    return combinations.generate(combined, (*own, *test_combinations))
+export.value(functools.partial(combinations.generate, test_combinations=(
+    *combinations.generate.keywords["test_combinations"], DistributionCombination())), f"{_NAMES}.generate")
 
 
 @export(f"{_NAMES}.in_main_process")

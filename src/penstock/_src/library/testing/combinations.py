@@ -137,9 +137,7 @@ def times(*combined: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-@export(f"{_NAMES}.generate")
-def generate(combinations: list[dict[str, Any]], test_combinations: Sequence[TestCombination] = (EagerGraphCombination(),)) \
-        -> Callable:
+def _generate(combinations: list[dict[str, Any]], test_combinations: Sequence[TestCombination] = ()) -> Callable:
     """A decorator: the test method, or each of a class, runs once per combination."""
     for c in combinations:
         if not all(isinstance(n, str) for n in c):
@@ -157,6 +155,11 @@ def generate(combinations: list[dict[str, Any]], test_combinations: Sequence[Tes
                     setattr(test, name + suffix, case)
         return test
     return decorate
+
+
+# Libraries read its keywords, and add to them.
+generate = functools.partial(_generate, test_combinations=(EagerGraphCombination(),))
+export.value(generate, f"{_NAMES}.generate")
 
 
 def _test_name(combination: dict[str, Any]) -> str:
