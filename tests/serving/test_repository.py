@@ -2,6 +2,7 @@
 import os
 import shutil
 import threading
+import time
 
 import grpc
 import numpy as np
@@ -79,18 +80,17 @@ def test_a_new_version_replaces_the_old_one_after_its_last_request(repository):
     repository.configure((config_of("m", repository.folder),))
     add(repository, 1)
     held = repository.acquire(pb.ModelSpec(name="m"))
-    (repository.folder / "2").mkdir()
-    polling = threading.Thread(target=repository.poll)
-    polling.start()
-    while states(repository).get(1) != "UNLOADING":
-        polling.join(0.01)
+    add(repository, 2)                                       # does not wait for the request
     assert states(repository) == {1: "UNLOADING", 2: "AVAILABLE"} and not repository.loader.closed
     other = repository.acquire(pb.ModelSpec(name="m"))
     assert other.number == 2
     repository.release(held)
-    polling.join()
+    while states(repository)[1] != "END":
+        time.sleep(0.001)
     assert states(repository) == {1: "END", 2: "AVAILABLE"} and len(repository.loader.closed) == 1
     repository.release(other)
+    repository.close()
+    assert len(repository.loader.closed) == 2
 
 
 def test_a_broken_version_is_refused_and_the_old_one_stays(repository):

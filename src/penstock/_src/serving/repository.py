@@ -54,7 +54,8 @@ class Repository:
         self._configs: dict[str, Any] = {}
         self._versions: dict[str, dict[int, Version]] = {}
         self._labels: dict[str, dict[str, int]] = {}
-        self._polling = threading.Lock()             # loading and unloading happen in one thread at a time
+        self._polling = threading.Lock()             # loading happens in one thread at a time
+        self._unloading: set[threading.Thread] = set()
 
     # -- requests -----------------------------------------------------------------------------------------------------
     def acquire(self, spec: Any) -> Version:
@@ -209,6 +210,18 @@ class Repository:
         logging.info("Version %d of model %s is available.", number, name)
 
     def _unload(self, version: Version) -> None:
+        """Unloads a version after its last request. That may take long, and other models must not wait for it."""
+        with self._lock:
+            idle = not version.requests
+        if idle:
+            self._end(version)
+            return
+        thread = threading.Thread(target=self._end, args=(version,), name=f"unload-{version.name}", daemon=True)
+        with self._lock:
+            self._unloading = {t for t in self._unloading if t.is_alive()} | {thread}
+            thread.start()
+
+    def _end(self, version: Version) -> None:
         with self._lock:
             while version.requests:
                 self._lock.wait()
@@ -238,6 +251,8 @@ class Repository:
         with self._lock:
             self._configs = {}
         self.poll()
+        for thread in list(self._unloading):
+            thread.join()
 
 
 def _typed(error: BaseException) -> errors.OpError:
