@@ -1,8 +1,12 @@
 """The representation of a step: imported from the user's graph, printable, verified."""
+import pathlib
+import re
+
 import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.graph.prune import needed
+from penstock._src.ops.registry import get
 from penstock._src.step import ir
 from penstock._src.step.optimize import pipeline
 
@@ -113,3 +117,29 @@ def test_users_are_kept_current(graph):
     value["a"].users.append(made)
     with pytest.raises(AssertionError, match="the users of a:0 are not current"):
         ir.verify(step)
+
+
+STAGES = ("step/optimize", "step/loops", "step/compile", "step/tiers", "step/partition/joined.py", "step/partition/schedule.py",
+          "execute/dataflow.py", "execute/trace.py", "execute/lanes.py")
+PRIVATE = re.compile(r"(?<!self)\._(inputs|op|dims|dtype|control_inputs|origin|value_index|counts|device)\b(?!\()")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_stages_read_nodes_by_their_public_names(stage):
+    """Private attributes belong to operations of the user's graph, which stages do not see."""
+    root = pathlib.Path(ir.__file__).parents[1] / stage
+    files = sorted(root.rglob("*.py")) if root.is_dir() else [root]
+    found = [f"{f.name}:{i}" for f in files for i, line in enumerate(f.read_text().splitlines(), 1) if PRIVATE.search(line)]
+    assert files and found == []
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_an_op_without_a_kernel_is_named(graph, partial):
+    x = tf.placeholder(tf.float32, [2])
+    y = get("Unary")(x)
+    with tf.Session() as sess, pytest.raises(tf.errors.UnimplementedError, match="Unary.* has no kernel for cpu") as caught:
+        if partial:
+            sess.partial_run(sess.partial_run_setup([y], [x]), y, {x: [1.0, 2.0]})
+        else:
+            sess.run(y, {x: [1.0, 2.0]})
+    assert caught.value.op is y.op

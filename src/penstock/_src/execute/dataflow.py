@@ -194,7 +194,7 @@ def _make_node(op: Node, ctx: Any, placed: Any, fed: set[int]) -> _Node:
     opdef = op.opdef
     kernel = opdef.kernel_for("cpu")
     if kernel is None:
-        raise errors.UnimplementedError(op.node_def, op.origin or op, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
+        raise errors.UnimplementedError(op.node_def, op.origin, f"Op {op.type} (node {op.name}) has no kernel for cpu.")
     bound = kernel.bind(op.attrs, op)
     if placed is not None:
         bound = adapted(bound, op, placed, fed)
@@ -260,7 +260,7 @@ class _Step:
             if value is DEAD:
                 t = self.executor.fetches[i]
                 raise errors.InvalidArgumentError(
-                    None, t.op.origin or t.op, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
+                    None, t.op.origin, f"Retval[{i}] does not have value: {t.name} is on a branch that was not taken")
         return tuple(self.results)
 
     def _loop(self) -> None:

@@ -99,7 +99,7 @@ def kernel_of(op: AnyOp, device: str = "cpu") -> Kernel:
     """The kernel of an op, or UnimplementedError."""
     kernel = op.opdef.kernel_for(device)
     if kernel is None:
-        raise errors.UnimplementedError(op.node_def, op.origin or op,
+        raise errors.UnimplementedError(op.node_def, getattr(op, "origin", op),
                                         f"Op {op.type} (node {op.name}) has no kernel for {device}.")
     return kernel
 
