@@ -8,10 +8,9 @@ import os
 
 CORE = (
     "base.text", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
-    "graph.message_names", "graph.importer", "graph.graph_util", "graph.random_seed", "kernels.devices.device_spec",
-    "session.session", "step.bodies", "eager.execute", "eager.tape", "eager.forward", "eager.function", "eager.wrap_function",
-    "kernels.devices.device_config",
-    "ops.families", "state.variables", "base.tf_logging", "state.module",
+    "graph.message_names", "graph.random_seed", "kernels.devices.device_spec", "session.session", "step.bodies",
+    "eager.execute", "eager.tape", "eager.function", "kernels.devices.device_config", "ops.families", "state.variables",
+    "base.tf_logging", "state.module",
 )
 
 

@@ -2,13 +2,4 @@
 
 The run-time side, where values live, is `ops.state.state`.
 """
-from penstock._src.state.variables import (  # noqa: F401
-    collections,
-    creators,
-    functions,
-    initializers,
-    orthogonal,
-    partitioned,
-    scope,
-    template,
-)
+from penstock._src.state.variables import creators  # noqa: F401  (the last creators of tf.Variable)
