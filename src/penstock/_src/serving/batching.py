@@ -210,7 +210,7 @@ class Batcher:
         try:
             padding = self._step(tasks)
             self._observe(batch, started, padding)
-        except BaseException as e:                   # the thread goes on; each client gets the error of its own request
+        except BaseException as e:                   # the thread goes on; each client gets the error of its request
             if len(tasks) == 1:
                 tasks[0].result.set_exception(e)
                 return

@@ -29,7 +29,7 @@ from penstock._src.serving.servable import (
 @dataclass
 class Call:
     """A step of a version. `finish` makes the response from what was fetched."""
-    version: Any                                     # as acquired from the repository; whoever runs the call releases it
+    version: Any                                     # as acquired from the repository; running the call releases it
     feeds: dict[str, np.ndarray]
     fetches: tuple[str, ...]
     finish: Callable[[list[np.ndarray]], Any]
