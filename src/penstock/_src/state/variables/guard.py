@@ -10,7 +10,7 @@ from typing import Any
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.ops.registry import get
+from penstock._src.ops.registry import OPS, get
 
 _LEAVES = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp")
 
@@ -66,7 +66,14 @@ def _replaced(op: Operation, made: dict[Operation, Operation], suffix: str) -> O
     if all(made[t.op] is t.op for t in op._inputs):
         return op
     inputs = [made[t.op].outputs[t.value_index] for t in op._inputs]
-    return context.current_graph().create_op(op.type, inputs, name=f"{op.name}_{suffix}", attrs={**op.attrs})
+    return context.current_graph().create_op(_kind(op, inputs), inputs, name=f"{op.name}_{suffix}", attrs={**op.attrs})
+
+
+def _kind(op: Operation, inputs: list[Tensor]) -> str:
+    """The type of the op that takes values where `op` took references: Switch for RefSwitch, Merge for RefMerge."""
+    plain = op.type.removeprefix("Ref")
+    passes_references = op.opdef.has_ref_inputs and plain != op.type and plain in OPS
+    return plain if passes_references and not all(t.dtype._is_ref_dtype for t in inputs) else op.type
 
 
 def _initialized_value(op: Operation) -> Any:
