@@ -30,7 +30,7 @@ def is_large(rows: int, inner: int, columns: int) -> bool:
 
 def product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """a b, plus a bias for each row if there is one."""
-    if is_large(*a.shape, b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
+    if is_large(a.shape[0], a.shape[1], b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
             a.is_cpu and a.is_contiguous() and (bias is None or bias.ndim == 1) and _prefers_onednn() and \
             not _is_wrapped(a) and not _is_wrapped(b):
         return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
