@@ -4,10 +4,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
 from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.kernels.many import Many
+from penstock._src.step import compiler
+from penstock._src.step.ir import StepGraph
 from tests.step.place.fake_gpu import FakeGpu
 
 SHAPES = [(3,), (4, 2), (2, 3, 2), (5,), (1, 4)]
@@ -90,6 +93,51 @@ def test_what_waits_for_an_update_comes_after_it():
             np.testing.assert_array_equal(got, [0, 1])
             np.testing.assert_array_equal(sess.run(b), [1, 1])
             np.testing.assert_array_equal(sess.run(c), [-2, -1])
+
+
+def written(monkeypatch):
+    """The programs of steps that are written from now on, as if the host were a GPU."""
+    programs = []
+
+    def improved(program, *rest, usual=compiler.improved):
+        programs.append(program.source)
+        return usual(program, *rest)
+    monkeypatch.setattr(StepGraph, "on_host", lambda self, op: False)
+    monkeypatch.setattr(compiler, "improved", improved)
+    return programs
+
+
+def test_updates_of_a_function_are_joined_and_keep_the_order_of_each_variable(monkeypatch):
+    """Functions run updates one after the other. Two of one variable stay in order, with what is read between them."""
+    programs = written(monkeypatch)
+    a, b, c = (tf2.Variable(v) for v in ([1., 2.], [3.], [4., 5., 6.]))
+    optimizer = tf2.keras.optimizers.SGD(0.5, momentum=0.5)
+
+    @tf2.function
+    def step():
+        optimizer.apply_gradients([(2.0 * a, a), (b + a[0], b), (tf.ones([3]), c)])
+        between = tf2.identity(a)
+        optimizer.apply_gradients([(tf.ones([2]), a), (tf.ones([1]), b)])
+        return between
+    found = [step().numpy() for _ in range(3)] + [v.numpy() for v in (a, b, c)]
+    want = numpy_steps(3)
+    for x, y in zip(found, want, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6)
+    joined = [line for line in programs[-1].splitlines() if "ToAll" in line]
+    assert len(joined) >= 1
+
+
+def numpy_steps(count):
+    a, b, c = np.float32([1, 2]), np.float32([3]), np.float32([4, 5, 6])
+    ma, mb, mc, seen = np.zeros(2, "f"), np.zeros(1, "f"), np.zeros(3, "f"), []
+    for _ in range(count):
+        ga, gb = 2 * a, b + a[0]
+        ma, mb, mc = 0.5 * ma - 0.5 * ga, 0.5 * mb - 0.5 * gb, 0.5 * mc - 0.5
+        a, b, c = a + ma, b + mb, c + mc
+        seen.append(a)
+        ma, mb = 0.5 * ma - 0.5, 0.5 * mb - 0.5
+        a, b = a + ma, b + mb
+    return [*seen, a, b, c]
 
 
 def test_large_variables_and_one_twice(monkeypatch):

@@ -1,12 +1,13 @@
 """Updates of many variables by one optimizer become one op.
 
 A GPU needs longer to launch the kernels of a small update than to run them, and a network has hundreds of variables. Ops whose
-declaration names an op over lists (`several`) are joined if they share their other inputs, and none waits for another.
+declaration names an op over lists (`several`) are joined if they share their other inputs, and none needs what another gives.
 """
 from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.base import dtypes
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
 
@@ -18,6 +19,7 @@ def join_updates(step: StepGraph) -> None:
         return
     taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
     found = [op for op in found if not any(id(t) in taken for t in op.outputs)]
+    _loosen(step, found)
     late = _behind(step, set(found))
     groups: dict[Any, list[Node]] = {}
     for op in found:
@@ -27,6 +29,40 @@ def join_updates(step: StepGraph) -> None:
               for op in members}
     if joined:
         _put(step, joined)
+
+
+def _loosen(step: StepGraph, updates: list[Node]) -> None:
+    """Drops the order between updates of different variables, which nothing can observe.
+
+    Functions run stateful ops in the order of the program, so each update waits for the one before it. It waits for all that
+    this one waits for instead. Another op that waits for an update waits for those before it, too.
+    """
+    before = {op: op.control_inputs for op in updates}
+    touched = {op: {_resource(t) for t in op.inputs} - {None} for op in updates}
+    for op in step.ops:
+        if not any(c in before for c in op.control_inputs):
+            continue
+        mine, kept, left = touched.get(op), {}, list(op.control_inputs)
+        seen = set(left)
+        while left:
+            c = left.pop()
+            passed = mine is not None and c in before and touched[c].isdisjoint(mine)
+            more = before.get(c, ())
+            if passed:
+                kept.update(dict.fromkeys(t.op for t in c.inputs if id(t) not in step.fed))
+            else:
+                kept[c] = None
+                more = more if mine is None else ()
+            left += [m for m in more if m not in seen]
+            seen.update(more)
+        op.control_inputs = list(kept)
+
+
+def _resource(t: Value) -> int | None:
+    """What tells the variable of a handle or reference from others; None for other values."""
+    if t.dtype.base_dtype == dtypes.resource or t.dtype._is_ref_dtype:
+        return id(t.op.attrs.get("value", t)) if not t.op.inputs else id(t)
+    return None
 
 
 def _behind(step: StepGraph, updates: set[Node]) -> set[Node]:
@@ -61,7 +97,8 @@ def _joined(members: list[Node], step: StepGraph) -> Node:
     for i, t in enumerate(first.inputs):
         inputs += [op.inputs[i] for op in members] if i in listed else [t]
         counts.append(len(members) if i in listed else None)
-    control = list(dict.fromkeys(c for op in members for c in op.control_inputs))
+    given = {t.op for t in inputs}
+    control = list(dict.fromkeys(c for op in members for c in op.control_inputs if c not in given))
     made = step.make(name, inputs, {**first.attrs, "N": len(members)}, first, [], [], control)
     made.counts = tuple(counts)
     return made
