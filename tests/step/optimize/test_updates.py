@@ -140,6 +140,25 @@ def numpy_steps(count):
     return [*seen, a, b, c]
 
 
+def test_filters_keep_their_own_layouts(monkeypatch):
+    """Only a filter that is used outputs first, and its slots, are laid out so."""
+    programs = written(monkeypatch)
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        draw = np.random.RandomState(0)
+        wide, deep, flat = (tf.get_variable(n, initializer=draw.randn(*s).astype("f"), use_resource=True)
+                            for n, s in (("wide", (3, 3, 2, 4)), ("deep", (3, 3, 4, 1)), ("flat", (4, 5))))
+        h = tf.nn.depthwise_conv2d(tf.nn.conv2d(tf.ones([1, 6, 6, 2]), wide, 1, "SAME"), deep, [1, 1, 1, 1], "SAME")
+        loss = tf.reduce_sum(tf.square(tf.matmul(tf.reshape(h, [-1, 4]), flat)))
+        train = tf.train.MomentumOptimizer(1e-6, 0.9).minimize(loss)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            sess.run(train)
+            held = {key[1]: item for key, item in sess._resources.items() if hasattr(item, "arrange")}
+            assert held["wide"].order == held["wide/Momentum"].order
+            assert held["wide"].order is not None and held["deep"].order is None and held["flat"].order is None
+    assert any("ToAll" in p for p in programs)
+
+
 def test_large_variables_and_one_twice(monkeypatch):
     """A large variable is updated by itself; so is everything, if a variable occurs twice."""
     monkeypatch.setattr("penstock._src.ops.nn.training._LARGE", 6)

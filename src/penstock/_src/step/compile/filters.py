@@ -24,11 +24,23 @@ def arrange_filters(ops: list[Node], values: dict[int, Any]) -> None:
             filters.add(id(variable))
     if not filters:
         return
-    for op in ops:
-        together: list[Any] = [v for t in op.inputs if hasattr(v := values.get(id(t)), "arrange")]
+    for inputs in (group for op in ops for group in _groups(op)):
+        together: list[Any] = [v for t in inputs if hasattr(v := values.get(id(t)), "arrange")]
         if any(id(v) in filters for v in together):
             for variable in together:
                 variable.arrange(OUTPUTS_FIRST)
+
+
+def _groups(op: Node) -> list[list[Value]]:
+    """The inputs that belong together: for an op over lists, those at one place of each list."""
+    if all(count is None for count in op.counts):
+        return [op.inputs]
+    lists, at = [], 0
+    for count in op.counts:
+        if count is not None:
+            lists.append(op.inputs[at:at + count])
+        at += 1 if count is None else count
+    return [list(group) for group in zip(*lists, strict=False)]
 
 
 def _origin(t: Value) -> Value:
