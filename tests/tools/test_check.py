@@ -34,7 +34,7 @@ def test_the_command(tmp_path):
     assert lines[0] == "program.py: TensorFlow 1.x, 7 names, 2 missing"
     assert any(line.startswith("  NO   tf.nn.rellu") and "line 9  nearest: tf.nn.relu, " in line for line in lines)
     assert penstock("check", program(tmp_path, "import tensorflow as tf\ntf.constant(1)\n")).returncode == 0
-    bad = penstock("check", program(tmp_path, "print 'a'\n"))
+    bad = penstock("check", program(tmp_path, "x = (1\n"))
     assert bad.returncode == 2 and "program.py" in bad.stderr
 
 
