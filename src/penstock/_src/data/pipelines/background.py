@@ -20,7 +20,6 @@ from penstock._src.kernels.host_threads import use_one_core
 _QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
 _TRIES = 8
 _MOST_THREADS = 64                  # of one stage
-_AHEAD = 8                          # elements of a parallel map that may wait to be taken, besides those that are computed
 
 
 class Failed:
@@ -267,7 +266,7 @@ class _Workers:
     """Threads that run a function on jobs: what the cursor of a parallel map shares with them."""
 
     def __init__(self, source: Cursor, run: Any, most: int, ctx: Any):
-        self.source, self.run, self.most, self.ctx = source, run, most + _AHEAD, ctx
+        self.source, self.run, self.most, self.ctx = source, run, most, ctx
         self.changed = threading.Condition(threading.Lock())
         self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are handed out
         self.ended = self.stopped = self.reading = self.paused = False
