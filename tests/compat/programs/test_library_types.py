@@ -172,3 +172,10 @@ def test_dictionaries_with_references_as_keys_are_structures():
     a, b = tf.Variable(1.0), tf.Variable(2.0)
     doubled = tf.nest.map_structure(lambda x: x * 2, {a.ref(): 1, b.ref(): 2})
     assert doubled == {a.ref(): 2, b.ref(): 4}
+
+
+def test_argument_lists_that_python_has_removed():
+    from penstock._src.compat.programs import removed
+    found = removed.MODULES[__import__("inspect")]["getargspec"](lambda a, b=2, *c, **d: None)
+    assert found == (["a", "b"], "c", "d", (2,)) and found.keywords == "d"
+    assert removed.ArgSpec(args=[], varargs=None, keywords=None, defaults=None)._fields[2] == "keywords"

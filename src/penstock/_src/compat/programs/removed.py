@@ -42,6 +42,13 @@ def _asfarray(a: Any, dtype: Any = np.float64) -> Any:
     return np.asarray(a, dtype=dtype)
 
 
+ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")  # type: ignore[name-match]
+
+
+def _getargspec(function: Any) -> ArgSpec:
+    return ArgSpec(*inspect.getfullargspec(function)[:4])
+
+
 NUMPY: dict[str, Any] = {
     "bool": bool, "int": int, "float": float, "complex": complex, "object": object, "str": str, "long": int, "unicode": str,
     "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "int0": np.intp,
@@ -53,7 +60,7 @@ NUMPY: dict[str, Any] = {
 }
 MODULES: dict[types.ModuleType, dict[str, Any]] = {
     collections: {n: getattr(collections.abc, n) for n in collections.abc.__all__},
-    inspect: {"getargspec": inspect.getfullargspec, "ArgSpec": inspect.FullArgSpec},
+    inspect: {"getargspec": _getargspec, "ArgSpec": ArgSpec},
     time: {"clock": time.perf_counter},
     itertools: {"izip": zip, "imap": map, "ifilter": filter, "izip_longest": itertools.zip_longest,
                 "ifilterfalse": itertools.filterfalse},
