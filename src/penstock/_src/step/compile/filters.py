@@ -34,7 +34,7 @@ def arrange_filters(ops: list[Node], values: dict[int, Any]) -> None:
 def _groups(op: Node) -> list[list[Value]]:
     """The inputs that belong together: for an op over lists, those at one place of each list."""
     if all(count is None for count in op.counts):
-        return [op.inputs]
+        return [list(op.inputs)]
     lists, at = [], 0
     for count in op.counts:
         if count is not None:
