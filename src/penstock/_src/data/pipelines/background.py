@@ -346,12 +346,16 @@ class _ParallelCursor(Cursor):
                 self._done = True
                 if workers.stopped:
                     raise errors.CancelledError(None, None, "The iterator was closed.")
-                return None
-            if self._stage.stats is not None:
-                busy = sum(not j.done for j in workers.jobs)
-                self._stage.stats.histogram("thread_utilization", busy / self._stage.parallel)
-            workers.jobs.remove(job)
-            workers.changed.notify_all()
+            else:
+                if self._stage.stats is not None:
+                    busy = sum(not j.done for j in workers.jobs)
+                    self._stage.stats.histogram("thread_utilization", busy / self._stage.parallel)
+                workers.jobs.remove(job)
+                workers.changed.notify_all()
+        if job is None:
+            for t in workers.threads:    # one that is in a kernel while Python exits aborts the process
+                join_thread(t)
+            return None
         try:
             return given(job.result)
         except errors.OutOfRangeError as e:
