@@ -41,7 +41,7 @@ def test_no_constraint():
 @pytest.mark.parametrize("name, text", [
     ("/job:j/replica:foo", "invalid literal for int"), ("/job:j/task:bar", "invalid literal for int"),
     ("/device:GPU:x", "invalid literal for int"), ("/bar:muu/baz:2", "Unknown attribute: 'bar'"),
-    ("/device:GPU", "Unknown attribute: 'device'"), ("/cpu:0/device:GPU:2", "Cannot specify multiple device"),
+    ("/device:GPU", "Unknown attribute: 'device'"), ("/cpu:0/device:GPU:2", "Multiple device types are not allowed"),
 ])  # fmt: skip
 def test_no_device_name(name, text):
     with pytest.raises(ValueError, match=text):

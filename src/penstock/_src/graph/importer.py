@@ -323,13 +323,15 @@ class _Import:
         self.added[node.name] = op
         shapes = extra.pop("_output_shapes", None)
         op._extra.update(extra)
-        self._apply_scopes(op, node, controls)
+        colocated = self._apply_scopes(op, node, controls)
         if missing:
             self.back_edges.extend((node, i, edge) for i, edge in missing)
         else:
             build.infer_shapes(op)
         if shapes:
             _use_shapes(node, op, shapes)
+        if graph._stacks.devices and not colocated:
+            graph._apply_devices(graph._stacks, op)
 
     def _opdef(self, node: NodeDef) -> OpDef:
         if node.op in OPS:
@@ -457,21 +459,16 @@ class _Import:
                                  f"{dtypes.runtime_name(t._dtype)} from {t.name} incompatible with expected "
                                  f"{dtypes.runtime_name(wanted)}.")
 
-    def _apply_scopes(self, op: Operation, node: NodeDef, controls: list[Operation]) -> None:
-        """Open scopes act on imported ops too. Colocation comes before the node's device and device functions."""
+    def _apply_scopes(self, op: Operation, node: NodeDef, controls: list[Operation]) -> bool:
+        """Lets open scopes act on an imported op. Whether it is colocated with others: then it gets no device of its own."""
         others = [c[5:] for c in op._extra.get("_class", ()) if isinstance(c, str) and c.startswith("loc:@")]
         others = [o for o in others if o != op.name]
-        stacks = self.graph._stacks
-        devices = stacks.devices
         if others:
             self.colocated.append((op, others))
-            stacks.devices = ()
         elif node.device:
             op._device = device_text(node.device)
-        try:
-            self.graph._apply_scopes(op, controls)
-        finally:
-            stacks.devices = devices
+        self.graph._apply_scopes(op, controls)
+        return bool(others)
 
     # -- afterwards ------------------------------------------------------------------------------------------
     def _close_loops(self) -> None:
