@@ -179,3 +179,11 @@ def test_argument_lists_that_python_has_removed():
     found = removed.MODULES[__import__("inspect")]["getargspec"](lambda a, b=2, *c, **d: None)
     assert found == (["a", "b"], "c", "d", (2,)) and found.keywords == "d"
     assert removed.ArgSpec(args=[], varargs=None, keywords=None, defaults=None)._fields[2] == "keywords"
+
+
+def test_places_of_private_modules_exist():
+    import importlib
+
+    from penstock._src.compat.programs.folders import PLACES
+    for place in {p[1:] for places in PLACES.values() for p in places.split() if p.startswith("@")}:
+        assert importlib.import_module(f"penstock._src.{place}"), place

@@ -36,7 +36,7 @@ feature_column @compat.programs.inside.columns: feature_column.feature_column fe
     feature_column.feature_column_lib
 data: data data.dataset_ops data.ops data.ops.dataset_ops data.ops.readers
 data @data.datasets.iterators: data.ops.iterator_ops
-. @ops.control.vectorized: ops.parallel_for ops.parallel_for.control_flow_ops
+. @library.vectorized: ops.parallel_for ops.parallel_for.control_flow_ops
 profiler: profiler profiler.tfprof_logger profiler.profiler
 distribute: distribute training.distribution_strategy_context training.distribute distribute.distribute_lib
     distribute.mirrored_strategy distribute.cross_device_ops distribute.distribution_strategy_context distribute.reduce_util
@@ -73,7 +73,6 @@ config config.experimental @kernels.devices.device_config: framework.config
 @graph.node @graph.type_spec: framework.tensor
 . @graph.type_spec: framework.tensor_spec framework.type_spec
 @compat.programs.inside.types: types.core
-@ops.linalg.csr: ops.linalg.sparse.sparse_csr_matrix_ops
 .: types trackable ops.linalg.sparse data.experimental.ops.distribute
 @compat.programs.inside.freezing: framework.convert_to_constants tools.freeze_graph tools.saved_model_utils
 . manip sparse: ops.array_ops
@@ -87,7 +86,7 @@ initializers: ops.init_ops_v2 ops.initializers_ns
 . random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
 . queue @ops.state.staging @ops.state.queue_classes: ops.data_flow_ops
-lookup contrib.lookup @ops.state.lookup_tables @ops.state.lookup: ops.lookup_ops
+lookup contrib.lookup @state.lookup_tables @ops.state.lookup: ops.lookup_ops
 image: ops.image_ops ops.image_ops_impl
 . io: ops.io_ops ops.parsing_ops
 . summary: ops.logging_ops
@@ -141,7 +140,7 @@ raw_ops: training.training_ops
 train @training.train.global_step: training.training_util
 train.experimental: training.experimental
 @graph.trackable: training.tracking.tracking training.tracking.base trackable.base trackable.autotrackable
-@state.checkpoint.containers: trackable.data_structures training.tracking.data_structures
+@state.containers: trackable.data_structures training.tracking.data_structures
 @state.checkpoint.saveable: training.saving.saveable_object
 @graph.messages: training.checkpoint_state_pb2
 app: platform.app
