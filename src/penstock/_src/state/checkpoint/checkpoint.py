@@ -101,6 +101,11 @@ class TrackableSaver:
         saveables, graph, _ = self._graph_view.serialize_object_graph()
         return self._save_op(saveables, constant(graph.SerializeToString()), prefix)
 
+    def frozen_saveables(self) -> list:
+        """What a Saver writes to make a checkpoint of the objects as they are now."""
+        saveables, graph, _ = self._graph_view.serialize_object_graph()
+        return [*saveables, NoRestoreSaveable(constant(graph.SerializeToString()), OBJECT_GRAPH_PROTO_KEY)]
+
     @staticmethod
     def _save_op(saveables: list, graph: Any, prefix: Any) -> Any:
         with device("/cpu:0"):

@@ -154,8 +154,7 @@ def _built(saver: Any) -> Any:
     if saver is None:
         saver = Scaffold.get_or_default("saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True))
     if not hasattr(saver, "build"):              # an object-based checkpoint: its variables, as they are now
-        from penstock.checkpoint.object_view import frozen_saveable_objects
-        return Saver(var_list=frozen_saveable_objects(saver), sharded=True)
+        return Saver(var_list=saver._saver.frozen_saveables(), sharded=True)
     saver.build()
     return saver
 
