@@ -28,6 +28,7 @@ KEPT_FILES = {                      # the beginning of an open file's name: why 
 
 KEPT_PROCESSES = {                  # a part of a process's command line: why it may stay
     "multiprocessing.forkserver": "forks the processes of all tests that use it; ends with this process",
+    "torch/_inductor/compile_worker": "compiles for torch.compile; one pool for the process, started by the first compilation",
     "multiprocessing.resource_tracker": "frees shared resources of multiprocessing when this process has ended",
 }
 
@@ -42,9 +43,16 @@ def _children() -> set[str]:
     return {pid for pid in listed if _running(pid)}
 
 
+def _command(pid: str) -> str:
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except OSError:                 # it has ended
+        return ""
+
+
 def _running(pid: str) -> bool:
     try:
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        command = _command(pid)
         if any(kept in command for kept in KEPT_PROCESSES):
             return False
         with open(f"/proc/{pid}/stat") as f:
@@ -82,8 +90,8 @@ def left_since(before: tuple[set, set, set]) -> list[str]:
     deadline, collected = time.monotonic() + _PATIENCE, False
     while True:
         threads, children, files = (now - then for now, then in zip(snapshot(), before, strict=True))
-        left = [f"thread {t.name}" for t in threads if t.is_alive()] + [f"process {pid}" for pid in children] + \
-            [f"open file {path}" for path in files]
+        left = [f"thread {t.name}" for t in threads if t.is_alive()] + [f"open file {path}" for path in files] + \
+            [f"process {pid} ({_command(pid)})" for pid in children]
         if not left or time.monotonic() > deadline:
             return left
         if not collected:                            # iterators and sessions that only cycles refer to end their threads

@@ -11,7 +11,8 @@ from penstock._src.base import clock
 
 # Modules that write dates for people and other programs: events, names of folders, tf.timestamp.
 DATES = {"base/clock.py", "io/events.py", "models/estimator/estimator.py", "ops/control/print.py", "ops/io/summary_writer.py",
-         "tools/demo.py", "training/summary/file_writer.py", "execute/trace.py"}
+         "serving/request_log.py", "tools/demo.py", "training/summary/file_writer.py",
+         "execute/trace.py"}
 
 
 def wall_clock_calls(tree):

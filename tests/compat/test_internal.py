@@ -326,7 +326,7 @@ def test_lists_of_modules_are_lists():
 
 
 def test_parallel_loops():
-    from penstock._src.ops.control import vectorized
+    from penstock._src.library import vectorized
     x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
     np.testing.assert_array_equal(vectorized.pfor(lambda i: tf.reduce_sum(tf.gather(x, i)), 2), [3.0, 7.0])
     np.testing.assert_array_equal(vectorized.for_loop(lambda i: tf.gather(x, i) * 2.0, tf.float32, 2), x * 2.0)

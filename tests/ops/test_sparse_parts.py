@@ -21,7 +21,7 @@ def test_concat_may_widen_other_axes():
         tf.sparse.concat(1, [tf.sparse.eye(2), tf.sparse.eye(3)])
 
 
-@pytest.mark.parametrize("axis, parts", [(0, 3), (1, 2), (1, 1), (0, 7)])
+@pytest.mark.parametrize("axis, parts", [(0, 3), (1, 2), (1, 1), (0, 7), (-1, 2)])
 def test_split(axis, parts):
     sp = tf.sparse.reorder(random_sparse([7, 4], 11))
     out = tf.sparse.split(sp, parts, axis)
@@ -29,9 +29,9 @@ def test_split(axis, parts):
         np.testing.assert_array_equal(dense(found), want)
 
 
-@pytest.mark.parametrize("axis, parts", [(2, 1), (-1, 2), (0, 8)])
+@pytest.mark.parametrize("axis, parts", [(2, 1), (-3, 2), (0, 8)])
 def test_split_refuses(axis, parts):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Input (split_dim|num_split)"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Input (axis|num_split)"):
         tf.sparse.split(random_sparse([7, 4], 11), parts, axis)
 
 

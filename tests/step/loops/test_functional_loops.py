@@ -4,7 +4,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
-from penstock._src.step.loops import functional as loops
+from penstock._src.step import bodies
 
 RNG = np.random.RandomState(2)
 X, W = RNG.normal(size=(5, 4, 3)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
@@ -13,13 +13,13 @@ X, W = RNG.normal(size=(5, 4, 3)).astype(np.float32), RNG.normal(size=(6, 3)).as
 @pytest.fixture
 def written(monkeypatch):
     """The sources of the loops that are compiled."""
-    found, write = [], loops.write_loop
+    found, write = [], bodies.write_loop
 
     def noting(*args):
         program = write(*args)
         found.append(program.source)
         return program
-    monkeypatch.setattr(loops, "write_loop", noting)
+    monkeypatch.setattr(bodies, "write_loop", noting)
     return found
 
 

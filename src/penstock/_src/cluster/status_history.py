@@ -6,6 +6,8 @@ import html
 import time
 from typing import Any
 
+from penstock._src.base import clock
+
 SECONDS = 5.0                       # between samples
 _SAMPLES = 720                      # an hour
 _WIDTH, _HEIGHT = 520, 110
@@ -25,7 +27,7 @@ class History:
 
     def add(self, tasks: list[dict[str, Any]], now: float | None = None) -> None:
         """Adds a sample, and notes what changed: tasks that were lost, came back or restarted."""
-        now = time.time() if now is None else now
+        now = clock.steady() if now is None else now
         values = {}
         for task in tasks:
             name = task["task"]
