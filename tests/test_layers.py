@@ -73,7 +73,7 @@ MAY_IMPORT = {
     "library.distributions": LIBRARY | {"library.linalg", "state.variables"},
     "library.testing": LIBRARY | {"cluster", "kernels.devices", "session", "library.ragged", "eager", "state.variables"},
     "data.datasets": LIBRARY | {"cluster", "data.pipelines", "eager", "execute", "library.ragged", "state.checkpoint",
-                                "training"},
+                                "state.saved_model.structures", "training"},
     "models.keras": LIBRARY | {"data.datasets", "eager", "library", "models.distribute", "state", "tools.digits", "training"},
     "models.layers": LIBRARY | {"models.keras", "state.variables"},
     "models.rnn": LIBRARY | {"state", "models.keras", "models.layers"},

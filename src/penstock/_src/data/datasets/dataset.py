@@ -472,6 +472,27 @@ class DatasetV2(Trackable):
         """A dataset that keeps its elements, in memory or in files, so that they are made once."""
         return self._then("CacheDataset", convert(filename, dtypes.string, "filename"))
 
+    def save(self, path: str, compression: str | None = None, shard_func: Callable | None = None,
+             checkpoint_args: Any = None) -> None:
+        """Writes the elements into a folder, from which `load` reads them.
+
+        >>> tf.data.Dataset.range(3).save("/tmp/three")
+        >>> list(tf.data.Dataset.load("/tmp/three").as_numpy_iterator())
+        [0, 1, 2]
+        """
+        _methods().save(self, path, compression, shard_func, checkpoint_args)
+
+    @staticmethod
+    def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Callable | None = None,
+             wait: bool = False) -> Any:
+        """The dataset that `save` has written into a folder."""
+        return _methods().load(path, element_spec, compression, reader_func)
+
+    def snapshot(self, path: str, compression: str | None = "AUTO", reader_func: Callable | None = None,
+                 shard_func: Callable | None = None, name: str | None = None) -> Any:
+        """A dataset that keeps its elements in a folder: the first whole pass writes them, later ones read them."""
+        return _methods().snapshot(path, compression, reader_func, shard_func)(self)
+
     # -- others -----------------------------------------------------------------------------------------------------------
     def group_by_window(self, key_func: Callable, reduce_func: Callable, window_size: Any = None,
                         window_size_func: Callable | None = None, name: str | None = None) -> Any:

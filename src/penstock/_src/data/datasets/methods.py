@@ -4,6 +4,7 @@ from penstock._src.data.datasets.grouping import bucket_by_sequence_length, grou
 from penstock._src.data.datasets.padding import padded_batch
 from penstock._src.data.datasets.readers import list_files
 from penstock._src.data.datasets.sampling import choose_from_datasets, rejection_resample, sample_from_datasets
+from penstock._src.data.datasets.stored import load, save, snapshot
 
 __all__ = ["bucket_by_sequence_length", "choose_from_datasets", "dense_to_ragged_batch", "group_by_window", "list_files",
-           "padded_batch", "rejection_resample", "sample_from_datasets", "sparse_batch"]
+           "load", "padded_batch", "rejection_resample", "sample_from_datasets", "save", "snapshot", "sparse_batch"]

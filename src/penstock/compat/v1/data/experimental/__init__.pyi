@@ -55,6 +55,7 @@ from penstock.data.experimental import group_by_reducer as group_by_reducer
 from penstock.data.experimental import group_by_window as group_by_window
 from penstock.data.experimental import ignore_errors as ignore_errors
 from penstock.data.experimental import latency_stats as latency_stats
+from penstock.data.experimental import load as load
 def make_batched_features_dataset(file_pattern: Any, batch_size: Any, features: Any, reader: Any = ..., label_key: str | None = None, reader_args: Any = None, num_epochs: Any = None, shuffle: bool = True, shuffle_buffer_size: int = 10000, shuffle_seed: Any = None, prefetch_buffer_size: Any = None, reader_num_threads: Any = None, parser_num_threads: Any = None, sloppy_ordering: bool = False, drop_final_batch: bool = False) -> _Dataset: ...
 def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = None, column_defaults: Any = None, label_name: str | None = None, select_columns: Any = None, field_delim: str = ",", use_quote_delim: bool = True, na_value: str = "", header: bool = True, num_epochs: Any = None, shuffle: bool = True, shuffle_buffer_size: int = 10000, shuffle_seed: Any = None, prefetch_buffer_size: Any = None, num_parallel_reads: Any = None, sloppy: bool = False, num_rows_for_inference: Any = 100, compression_type: Any = None, ignore_errors: bool = False) -> Any: ...
 from penstock.data.experimental import make_saveable_from_iterator as make_saveable_from_iterator
@@ -65,9 +66,11 @@ from penstock.data.experimental import parse_example_dataset as parse_example_da
 from penstock.data.experimental import prefetch_to_device as prefetch_to_device
 from penstock.data.experimental import rejection_resample as rejection_resample
 def sample_from_datasets(datasets: Any, weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False) -> Any: ...
+from penstock.data.experimental import save as save
 from penstock.data.experimental import scan as scan
 def set_stats_aggregator(stats_aggregator: Any, prefix: str = "", counter_prefix: str = "") -> Callable[..., Any]: ...
 from penstock.data.experimental import shuffle_and_repeat as shuffle_and_repeat
+from penstock.data.experimental import snapshot as snapshot
 from penstock.data.experimental import take_while as take_while
 from penstock.data.experimental import to_variant as to_variant
 from penstock.data.experimental import unbatch as unbatch

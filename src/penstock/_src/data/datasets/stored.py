@@ -1,0 +1,126 @@
+"""Datasets in folders: `save`, `load` and `snapshot`.
+
+A folder has record files, one per shard, and `dataset_spec.pb`, the type of the elements, which is written last: a folder
+without it is not a saved dataset. A record is one element, a serialized vector of its serialized tensors.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from tensorboard.compat.proto.struct_pb2 import StructuredValue
+
+import penstock as tf
+from penstock._src.base import errors, nest
+from penstock._src.base.api import export
+from penstock._src.data.datasets.dataset import DatasetV2
+from penstock._src.graph import context
+from penstock._src.io import paths
+from penstock._src.io.record import TFRecordOptions, TFRecordWriter
+from penstock._src.state.saved_model.structures import decode, encode
+
+_SPEC, _SHARD = "dataset_spec.pb", ".shard"
+
+
+def _record(*element: Any) -> Any:
+    """An element as one string."""
+    return tf.io.serialize_tensor(tf.stack([tf.io.serialize_tensor(t) for t in nest.flatten(element, expand_composites=True)]))
+
+
+def _element(record: Any, spec: Any) -> Any:
+    """The element that a string has."""
+    parts = tf.io.parse_tensor(record, tf.string)
+    tensors = []
+    for i, s in enumerate(nest.flatten(spec, expand_composites=True)):
+        tensors.append(tf.io.parse_tensor(parts[i], s.dtype))
+        tensors[-1].set_shape(s.shape)
+    return nest.pack_sequence_as(spec, tensors, expand_composites=True)
+
+
+@export("data.experimental.save")
+def save(dataset: Any, path: str, compression: str | None = None, shard_func: Callable | None = None,
+         checkpoint_args: Any = None) -> None:
+    """Writes the elements of a dataset into a folder, from which `tf.data.Dataset.load` reads them.
+
+    Args:
+      dataset: whose elements are made of tensors.
+      path: of the folder.
+      compression: "GZIP", "ZLIB" or None.
+      shard_func: a function from an element to the number of its shard; by default there is one shard.
+      checkpoint_args: accepted; the position within a save is not kept.
+    """
+    if not context.executing_eagerly():
+        raise RuntimeError("Dataset.save writes when it is called: call it in eager execution.")
+    path = paths.as_text(path)
+    paths.makedirs(path)
+    for name in paths.listdir(path):
+        if name == _SPEC or name.endswith(_SHARD):
+            paths.remove(os.path.join(path, name))
+    shard = shard_func or (lambda *element: tf.constant(0, tf.int64))
+    writers: dict[int, TFRecordWriter] = {}
+    options = TFRecordOptions(compression_type=compression)
+    try:
+        for number, record in dataset.map(lambda *element: (tf.cast(shard(*element), tf.int64), _record(*element))):
+            at = int(number)
+            if at not in writers:
+                writers[at] = TFRecordWriter(os.path.join(path, f"{at:08d}{_SHARD}"), options)
+            writers[at].write(record.numpy())
+    finally:
+        for writer in writers.values():
+            writer.close()
+    paths.write_atomically(os.path.join(path, _SPEC), encode(dataset.element_spec).SerializeToString())
+
+
+@export("data.experimental.load")
+def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Callable | None = None) -> Any:
+    """The dataset that `save` has written into a folder.
+
+    Args:
+      path: of the folder.
+      element_spec: the type of the elements; by default the one that was saved.
+      compression: as in `save`.
+      reader_func: a function from a dataset of shards (datasets) to the dataset; by default one shard follows the other.
+    """
+    path = paths.as_text(path)
+    if not paths.exists(os.path.join(path, _SPEC)):
+        raise errors.NotFoundError(None, None, f"{path} has no saved dataset: {_SPEC} is not there.")
+    if element_spec is None:
+        element_spec = _saved_spec(os.path.join(path, _SPEC))
+    files = sorted(os.path.join(path, name) for name in paths.listdir(path) if name.endswith(_SHARD))
+
+    def shard(file: Any) -> Any:
+        return tf.data.TFRecordDataset(file, compression_type=compression).map(lambda record: _element(record, element_spec))
+    shards = tf.data.Dataset.from_tensor_slices(tf.constant(files, tf.string, shape=[len(files)])).map(shard)
+    return reader_func(shards) if reader_func is not None else shards.flat_map(lambda dataset: dataset)
+
+
+def _saved_spec(path: str) -> Any:
+    try:
+        return decode(StructuredValue.FromString(paths.read_bytes(path)))
+    except (DecodeError, ValueError) as e:
+        raise errors.DataLossError(None, None, f"{path} does not have the type of a dataset's elements: {e}") from None
+
+
+@export("data.experimental.snapshot")
+def snapshot(path: str, compression: str | None = "AUTO", reader_func: Callable | None = None,
+             shard_func: Callable | None = None, name: str | None = None) -> Callable:
+    """A transformation that keeps the elements in a folder: the first whole pass writes them, later ones, also of other
+    programs, read them.
+
+    Args:
+      path: of the folder.
+      compression: accepted; elements are kept as they are.
+      reader_func: a function from a dataset of one dataset, the stored one, to the result.
+      shard_func: accepted; there is one shard.
+      name: of the operation.
+    """
+    def apply(dataset: DatasetV2) -> DatasetV2:
+        folder = paths.as_text(path)
+        paths.makedirs(folder)
+        stored = dataset.cache(os.path.join(folder, "snapshot"))
+        if reader_func is None:
+            return stored
+        return reader_func(tf.data.Dataset.from_tensors(0).map(lambda _: stored))
+    return apply
