@@ -22,6 +22,7 @@ _attach(__name__, "v2", "", {
     "IndexedSlices": "graph.indexed_slices",
     "IndexedSlicesSpec": "graph.type_spec",
     "Module": "state.module",
+    "NoneTensorSpec": "data.datasets.none_spec",
     "Operation": "graph.node",
     "OptionalSpec": "data.datasets.optional",
     "RaggedTensor": "library.ragged.tensor",

@@ -14,6 +14,7 @@ _attach(__name__, "v2", "test.", {
     "is_built_with_gpu_support": "library.testing.platform",
     "is_built_with_rocm": "library.testing.platform",
     "is_built_with_xla": "library.testing.platform",
+    "is_cpu_target_available": "library.testing.platform",
     "is_gpu_available": "library.testing.platform",
     "main": "library.testing.platform",
     "mock": "library.testing",

@@ -6,6 +6,7 @@ _attach(__name__, "v2", "io.gfile.", {
     "GFile": "io.file_api",
     "copy": "io.file_api",
     "exists": "io.file_api",
+    "get_registered_schemes": "io.file_api",
     "glob": "io.file_api",
     "isdir": "io.file_api",
     "join": "io.file_api",

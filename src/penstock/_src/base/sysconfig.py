@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 from penstock._src.base.api import export
 
@@ -31,3 +32,16 @@ def get_compile_flags() -> list[str]:
 def get_link_flags() -> list[str]:
     """No flags: there is nothing to link."""
     return []
+
+
+@export("sysconfig.get_build_info")
+def get_build_info() -> dict[str, Any]:
+    """What the kernels were built for: that of PyTorch."""
+    import torch
+    version = torch.version.cuda
+    info: dict[str, Any] = {"is_cuda_build": version is not None, "is_rocm_build": torch.version.hip is not None,
+                            "is_tensorrt_build": False}
+    if version is not None:
+        info.update(cuda_version=version, cudnn_version=str(torch.backends.cudnn.version()),
+                    cuda_compute_capabilities=torch.cuda.get_arch_list())
+    return info

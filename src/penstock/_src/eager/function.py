@@ -477,7 +477,8 @@ def _unpickled(python_function: Callable, name: str, is_method: bool, options: d
     return Function(python_function, name, is_method=is_method, **options)
 
 
-export.value(Function, "__internal__.Function", "__internal__.function.Function", v2=["types.experimental.PolymorphicFunction"])
+export.value(Function, "__internal__.Function", "__internal__.function.Function",
+             v2=["types.experimental.PolymorphicFunction", "types.experimental.GenericFunction"])
 
 
 def _without_first(function: Callable) -> Any:

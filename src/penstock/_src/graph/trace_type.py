@@ -2,9 +2,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, Union, runtime_checkable
+
+import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.graph.node import Tensor
+
+TensorLike = Union[Tensor, int, float, bool, str, bytes, complex, tuple, list, np.ndarray, np.generic]  # noqa: UP007
+export.value(TensorLike, v2=["types.experimental.TensorLike"])
 
 
 @export(v2=["types.experimental.TraceType"])
@@ -30,3 +36,12 @@ class TraceType:
     def cast(self, value: Any, cast_context: Any = None) -> Any:
         """A value as one of this type."""
         return value
+
+
+@export(v2=["types.experimental.SupportsTracingProtocol"])
+@runtime_checkable
+class SupportsTracingProtocol(Protocol):
+    """A class whose objects tell tf.function their types."""
+
+    def __tf_tracing_type__(self, context: Any) -> TraceType:
+        """The type of the object as an argument."""

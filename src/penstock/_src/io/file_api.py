@@ -148,6 +148,13 @@ def _each(pattern: Any, many: Callable[[Any], list[str]]) -> list[str]:
     return [p for one in pattern for p in many(one)]
 
 
+@export("io.gfile.get_registered_schemes")
+def get_registered_schemes() -> list[str]:
+    """The kinds of file systems that paths may name, as in "memory://"; the empty one stands for local paths."""
+    from fsspec import available_protocols
+    return ["", *sorted(set(available_protocols()) | {"file"})]
+
+
 @export("io.gfile.exists")
 def exists(path: Any) -> bool:
     """Whether a file or directory exists."""

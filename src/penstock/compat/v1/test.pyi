@@ -23,6 +23,7 @@ from penstock.test import is_built_with_cuda as is_built_with_cuda
 from penstock.test import is_built_with_gpu_support as is_built_with_gpu_support
 from penstock.test import is_built_with_rocm as is_built_with_rocm
 from penstock.test import is_built_with_xla as is_built_with_xla
+from penstock.test import is_cpu_target_available as is_cpu_target_available
 from penstock.test import is_gpu_available as is_gpu_available
 from penstock.test import main as main
 from unittest import mock as mock

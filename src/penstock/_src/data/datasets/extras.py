@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
@@ -249,3 +249,37 @@ class LMDBDataset(VariantDatasetV1):
     def __init__(self, filenames: Any):
         spec = TensorSpec([], dtypes.string), TensorSpec([], dtypes.string)
         super().__init__(get("LMDBDataset")(convert(filenames, dtypes.string, "filenames"), **structure.outputs(spec)), spec)
+
+
+@export("data.experimental.from_list")
+def from_list(elements: Any, name: str | None = None) -> Any:
+    """A dataset of the items of a list, which all have one structure.
+
+    >>> tf.data.experimental.from_list([(1, "a"), (2, "b")])
+    """
+    if not elements:
+        raise ValueError("Invalid `elements`. `elements` should not be empty.")
+    return DatasetV2.from_tensor_slices(nest.map_structure(lambda *parts: tf.stack(parts), *elements))
+
+
+@export("data.experimental.at")
+def at(dataset: Any, index: Any) -> Any:
+    """The element at a position; OutOfRangeError beyond the last one."""
+    try:
+        return dataset.skip(index).take(1).get_single_element()
+    except errors.InvalidArgumentError as e:
+        raise errors.OutOfRangeError(None, None, f"Index out of range: {index} ({e.message})") from None
+
+
+@export("data.experimental.pad_to_cardinality")
+def pad_to_cardinality(cardinality: Any, mask_key: str = "valid") -> Callable:
+    """A transformation that appends elements of zeros up to a number; `mask_key` is True in the elements that were there."""
+    def marked(valid: bool) -> Callable:
+        return lambda element: {**element, mask_key: tf.constant(valid)}
+
+    def apply(dataset: Any) -> Any:
+        if not isinstance(dataset.element_spec, dict):
+            raise ValueError("Padding to a cardinality needs elements that are dictionaries, which get the mask.")
+        zeros = dataset.take(1).map(lambda element: nest.map_structure(tf.zeros_like, element)).repeat()
+        return dataset.map(marked(True)).concatenate(zeros.map(marked(False))).take(cardinality)
+    return apply

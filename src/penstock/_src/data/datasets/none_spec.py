@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.type_spec import BatchableTypeSpec, register_type_spec_from_value_converter
 
 
+@export(v2=["NoneTensorSpec"])
 class NoneTensorSpec(BatchableTypeSpec):
     """The type of None. Batches of None are None."""
 

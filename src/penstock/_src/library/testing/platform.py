@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -92,6 +93,14 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple
         return True
     return any(torch.cuda.get_device_capability(d) >= tuple(min_cuda_compute_capability)
                for d in range(torch.cuda.device_count()))
+
+
+@export("test.is_cpu_target_available")
+def is_cpu_target_available(target: str) -> bool:
+    """Whether the CPU is of a kind: "x86", "arm" or "aarch64"."""
+    machine = platform.machine().lower()
+    kinds = {"x86": ("x86_64", "amd64", "i686"), "arm": ("arm64", "aarch64"), "aarch64": ("arm64", "aarch64")}
+    return machine in kinds.get(target, ())
 
 
 @export("test.gpu_device_name")

@@ -51,6 +51,7 @@ class DistributedValues:
         return f"{type(self).__name__}:{{\n{shown}\n}}"
 
 
+@export(v2=["types.experimental.distributed.PerReplica"])
 class PerReplica(DistributedValues):
     """A different value for each replica."""
 
@@ -86,6 +87,7 @@ class PerReplicaSpec(TypeSpec):
         return PerReplica(components)
 
 
+@export(v2=["types.experimental.distributed.Mirrored"])
 class Mirrored(DistributedValues):
     """Copies of one value, for each replica."""
 

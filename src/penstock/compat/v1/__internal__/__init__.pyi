@@ -21,7 +21,7 @@ from penstock.compat.v1.__internal__ import types as types
 from penstock.__internal__ import CompositeTensor as CompositeTensor
 from penstock.types.experimental import ConcreteFunction as ConcreteFunction
 from penstock.__internal__ import EagerTensor as EagerTensor
-from penstock.types.experimental import PolymorphicFunction as Function
+from penstock.types.experimental import GenericFunction as Function
 from penstock.__internal__ import SymbolicTensor as SymbolicTensor
 from penstock.__internal__ import execute_fn_for_device as execute_fn_for_device
 from penstock import get_current_name_scope as get_name_scope

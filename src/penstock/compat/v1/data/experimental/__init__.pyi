@@ -39,6 +39,7 @@ from penstock.data.experimental import TFRecordWriter as TFRecordWriter
 from penstock.data import ThreadingOptions as ThreadingOptions
 UNKNOWN_CARDINALITY: int
 from penstock.data.experimental import assert_cardinality as assert_cardinality
+from penstock.data.experimental import at as at
 from penstock.data.experimental import bucket_by_sequence_length as bucket_by_sequence_length
 from penstock.data.experimental import bytes_produced_stats as bytes_produced_stats
 from penstock.data.experimental import cardinality as cardinality
@@ -47,6 +48,7 @@ from penstock.data.experimental import copy_to_device as copy_to_device
 from penstock.data.experimental import dense_to_ragged_batch as dense_to_ragged_batch
 from penstock.data.experimental import dense_to_sparse_batch as dense_to_sparse_batch
 from penstock.data.experimental import enumerate_dataset as enumerate_dataset
+from penstock.data.experimental import from_list as from_list
 from penstock.data.experimental import from_variant as from_variant
 from penstock.data.experimental import get_next_as_optional as get_next_as_optional
 from penstock.data.experimental import get_single_element as get_single_element
@@ -61,6 +63,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
 from penstock.data.experimental import make_saveable_from_iterator as make_saveable_from_iterator
 from penstock.data.experimental import map_and_batch as map_and_batch
 from penstock.data.experimental import map_and_batch as map_and_batch_with_legacy_function
+from penstock.data.experimental import pad_to_cardinality as pad_to_cardinality
 from penstock.data.experimental import parallel_interleave as parallel_interleave
 from penstock.data.experimental import parse_example_dataset as parse_example_dataset
 from penstock.data.experimental import prefetch_to_device as prefetch_to_device

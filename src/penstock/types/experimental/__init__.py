@@ -5,6 +5,11 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "types.experimental.", {
     "ConcreteFunction": "eager.function",
     "FunctionType": "eager.function_type",
+    "GenericFunction": "eager.function",
     "PolymorphicFunction": "eager.function",
+    "SupportsTracingProtocol": "graph.trace_type",
+    "TensorLike": "graph.trace_type",
     "TraceType": "graph.trace_type",
-})
+}, (
+    "distributed",
+))
