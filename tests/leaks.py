@@ -27,6 +27,7 @@ KEPT_FILES = {                      # the beginning of an open file's name: why 
 }
 
 KEPT_PROCESSES = {                  # a part of a process's command line: why it may stay
+    "tests.cluster.nursery": "forks the tasks of all tests of clusters; ends with this process",
     "multiprocessing.forkserver": "forks the processes of all tests that use it; ends with this process",
     "torch/_inductor/compile_worker": "compiles for torch.compile; one pool for the process, started by the first compilation",
     "multiprocessing.resource_tracker": "frees shared resources of multiprocessing when this process has ended",

@@ -1,8 +1,8 @@
 """Many processes quickly: one process imports penstock once, and forks a child for every program that is to run.
 
-The mother reads orders from her standard input, one JSON list per line, and answers on her standard output: `[pid]` for a
-child that was started, `[pid, status]` for one that has ended. Her children end with her, and she ends with whoever
-started her.
+The parent reads orders from its standard input, one JSON list per line, and answers on its standard output: `[pid]` for a
+child that was started, `[pid, status]` for one that has ended. The children end with it, and it ends with the process that
+started it.
 """
 import contextlib
 import ctypes
