@@ -101,3 +101,10 @@ def test_every_type_moves(dtype):
     np.testing.assert_array_equal(tf2.reverse(tf2.concat([x[:1], x[2:]], 0), [0]), wanted)
     np.testing.assert_array_equal(tf2.tensor_scatter_nd_update(tf2.zeros_like(x)[:2], [[0], [1]], wanted), wanted)
     np.testing.assert_array_equal(tf2.gather([x], [[2, 0]], axis=1, batch_dims=1)[0], wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("bad", [-1, 7])
+def test_an_index_beyond_any_axis_is_named(axis, bad):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"indices\[0,0\] = {bad} is not in \[0, {[2, 3][axis]}\)"):
+        tf.gather([[0, 1, 2], [3, 4, 5]], [[bad]], axis=axis)

@@ -101,7 +101,7 @@ def rows(params: torch.Tensor, indices: torch.Tensor, axis: int = 0) -> torch.Te
                 return arrays.take(params, indices, axis)
             shape = params.shape[:axis] + indices.shape + params.shape[axis + 1:]
             return arrays.take(params, indices.reshape(-1), axis).reshape(shape)
-        except IndexError:
+        except (IndexError, RuntimeError):           # which one depends on the axis
             check(indices, params.shape[axis])
             raise
     return gather(params, indices, axis)
