@@ -1,4 +1,4 @@
-"""The arguments of an op: flat tensors, and the groups and types that its declaration gives them."""
+"""The arguments of an op: flat tensors, and their groups and types by its declaration."""
 from __future__ import annotations
 
 from typing import Any

@@ -460,7 +460,7 @@ class _Import:
                                  f"{dtypes.runtime_name(wanted)}.")
 
     def _apply_scopes(self, op: Operation, node: NodeDef, controls: list[Operation]) -> bool:
-        """Lets open scopes act on an imported op. Whether it is colocated with others: then it gets no device of its own."""
+        """Applies the open scopes to an imported op. Returns whether it is colocated with others, which decides its device."""
         others = [c[5:] for c in op._extra.get("_class", ()) if isinstance(c, str) and c.startswith("loc:@")]
         others = [o for o in others if o != op.name]
         if others:

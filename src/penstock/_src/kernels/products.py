@@ -17,7 +17,7 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: o
 
 @functools.cache
 def _prefers_onednn() -> bool:
-    """Whether the processor is one for which MKL has no kernels of its own."""
+    """Returns whether MKL has no kernels tuned for this processor."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
         return torch.backends.mkldnn.is_available() and any("AuthenticAMD" in line for line in f if "vendor_id" in line)
     return False

@@ -60,7 +60,7 @@ def _saved_model(path: str, tags: tuple[str, ...], restricted: bool) -> Servable
 
 
 def _keras_file(path: str) -> Servable:
-    """A Keras file is saved as a SavedModel once, which gives it signatures."""
+    """Saves a Keras file as a SavedModel once, so that it has signatures."""
     folder = tempfile.mkdtemp(prefix="penstock-serve-")
     try:
         keras_to_saved_model(path, folder)

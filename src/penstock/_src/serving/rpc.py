@@ -44,7 +44,7 @@ class Services:
             "Watch": grpc.unary_stream_rpc_method_handler(self._watch)}),))
 
     def stop(self) -> None:
-        """Ends what would go on for ever."""
+        """Cancels work that would not end by itself."""
         self._ended.set()
 
     def _prediction(self, api: str) -> Handler:

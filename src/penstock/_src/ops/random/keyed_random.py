@@ -13,9 +13,9 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is
 from penstock._src.kernels import philox
-from penstock._src.ops.random.random import draw_gamma, gamma_gradient, int_range, sizes
+from penstock._src.ops.random.random import draw_gamma, gamma_gradient, sizes
 from penstock._src.ops.random.stateful_random import AUTO_SELECT, PHILOX
-from penstock._src.ops.random.stateless_random import _samples, stream_of
+from penstock._src.ops.random.stateless_random import _samples, integers_between, stream_of
 from penstock._src.ops.registry import op
 
 _KEYED = "key: uint64, counter: uint64, alg: int32"
@@ -81,13 +81,7 @@ uniform_int.shape(_shape)
 
 @uniform_int.kernel
 def _uniform_int_kernel(shape, key, counter, alg, minval, maxval, *, dtype):
-    dims, gen = sizes(shape), _stream(key, counter, alg)
-    low, high = int_range(minval, maxval)
-    if not math.prod(dims):
-        return torch.empty(dims, dtype=dtype.torch, device=shape.device)
-    if low >= high:
-        raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
-    return philox.uniform_int(gen, math.prod(dims), low, high, dtype.torch, shape.device).reshape(dims)
+    return integers_between(shape, _stream(key, counter, alg), minval, maxval, dtype)
 
 
 gamma = op("StatelessRandomGammaV3", f"shape: shape_dtype, {_KEYED}, alpha: dtype -> output: dtype",

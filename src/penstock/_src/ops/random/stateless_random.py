@@ -83,7 +83,12 @@ def _stateless_uniform_int_shape(shape, seed, minval, maxval, *, c):
 
 @stateless_uniform_int.kernel
 def _stateless_uniform_int_kernel(shape, seed, minval, maxval, *, dtype):
-    dims, gen = sizes(shape), stream_of(seed)
+    return integers_between(shape, stream_of(seed), minval, maxval, dtype)
+
+
+def integers_between(shape: torch.Tensor, gen: Any, minval: torch.Tensor, maxval: torch.Tensor, dtype: Any) -> torch.Tensor:
+    """Integers of a stream, uniform in [minval, maxval)."""
+    dims = sizes(shape)
     low, high = int_range(minval, maxval)
     if not math.prod(dims):
         return torch.empty(dims, dtype=dtype.torch, device=shape.device)

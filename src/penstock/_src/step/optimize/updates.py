@@ -85,7 +85,7 @@ def _kind(op: Node, step: StepGraph) -> tuple:
 
 
 def _value(t: Value) -> tuple:
-    """What tells a shared value from others: two reads of a variable that wait for the same give the same."""
+    """The key of a shared value: two reads of a variable with the same control inputs return the same value."""
     op = t.op
     return (id(op.inputs[0]), *map(id, op.control_inputs)) if op.opdef.reads and len(op.inputs) == 1 else (id(t),)
 
