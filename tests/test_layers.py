@@ -91,7 +91,7 @@ MAY_IMPORT = {
     "compat.programs": LIBRARY | {"compat.contrib", "data", "eager", "kernels.devices", "models", "state"},
     "serving": CORE | PUBLIC | {"session", "state.saved_model", "models.distribute"},
     "tools": {"base", "io", "cluster", "compat.programs", "penstock", "serving"},
-    "startup": set(),
+    "startup": {"base", "graph"},
     "step": set(), "state": set(), "training": set(), "library": set(), "models": set(), "data": set(), "compat": set(),
     "": set(),
 }

@@ -33,7 +33,7 @@ def callers(name):
 
 def test_one_module_calls_the_passes():
     assert callers("optimize") == {"step/compiler.py"}
-    assert {"session/local.py", "step/bodies.py", "eager/lift.py", "cluster/task_engine.py"} <= callers("compile_step")
+    assert {"session/local.py", "step/bodies.py", "step/called.py", "cluster/task_engine.py"} <= callers("compile_step")
 
 
 def compiled(fetches, feeds, options=ALL, devices=1, **env):

@@ -1,14 +1,18 @@
 """What `import penstock` loads at once: what declares every op (`ops.families`), and what nearly every program uses.
 
-All other modules wait until one of their public names is requested (`base/api.py`).
+All other modules are loaded when one of their public names is requested (`base/api.py`). The compiler is loaded by the first
+session or function.
 """
 import gc
 import importlib
 import os
 
+from penstock._src.base.api import LazyModule
+from penstock._src.graph.engine import engine
+
 CORE = (
     "base.text", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
-    "graph.message_names", "graph.random_seed", "kernels.devices.device_spec", "session.session", "step.bodies",
+    "graph.message_names", "graph.random_seed", "kernels.devices.device_spec",
     "eager.execute", "eager.tape", "eager.function", "kernels.devices.device_config", "ops.families", "state.variables",
     "base.tf_logging", "state.module",
 )
@@ -25,6 +29,7 @@ def load() -> None:
     try:
         for name in CORE:
             importlib.import_module(f"penstock._src.{name}")
+        engine.bodies = LazyModule("penstock._src.step.bodies")
     finally:
         if collects:
             gc.enable()

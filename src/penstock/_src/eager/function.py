@@ -34,7 +34,6 @@ from penstock._src.graph.scopes import init_scope, variable_creator_scope
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import call
 from penstock._src.ops.control.functional_control import rebuild
-from penstock._src.step.called import Bound
 
 _MOST_QUICK = 256                       # combinations of types and shapes that a function finds at once
 
@@ -189,7 +188,7 @@ class _Ready:
         simple = all(type(t) is EagerTensor for t in self._captured) and \
             not any(t.dtype in (dtypes.resource, dtypes.variant) for t in (*function.inputs[:first], *function.outputs))
         held = {first + i: t._value for i, t in enumerate(self._captured)} if simple else {}
-        self.bound = Bound(function, ctx, held) if simple else None
+        self.bound = engine.bodies.bound(function, ctx, held) if simple else None
 
     def fits(self, ctx: Any, captured: list) -> bool:
         """Whether it still is for these resources and captures."""

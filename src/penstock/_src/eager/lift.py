@@ -5,12 +5,10 @@ from typing import Any
 
 from penstock._src.execute.context import eager_context
 from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.engine import engine
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.prune import needed
-from penstock._src.step.compiler import compile_step
-from penstock._src.step.optimize.options import NONE
-from penstock._src.step.spec import StepEnv, StepSpec
 
 
 class UnliftableError(Exception):
@@ -26,8 +24,7 @@ def evaluated(value: Tensor, graph: FuncGraph, tensors: list) -> Any:
         if not hasattr(known[id(t)], "_value"):
             raise _unliftable(value, t)
     ctx, ops = eager_context(), needed([value], [], {id(t) for t in inputs})
-    run = compile_step(StepSpec(ops, [value], [], inputs), StepEnv(ctx, NONE)).run      # once: passes would not pay
-    out, = run(ctx, *(known[id(t)]._value for t in inputs))
+    out, = engine.bodies.once(ops, value, inputs, ctx).run(ctx, *(known[id(t)]._value for t in inputs))
     return EagerTensor(out, value.dtype.base_dtype)
 
 

@@ -1,7 +1,8 @@
 """What graph construction and ops need from the layers above them: eager execution, and the compiler of function bodies.
 
 A function that is called may execute at once, and a kernel may run the body of a function. Both are work of `eager` and `step`,
-which import `graph`, so they install themselves here when they are loaded (`import penstock` loads both).
+which import `graph`. `eager` installs itself here when it is loaded; `startup.py` installs the compiler, which is loaded when
+it is first used.
 """
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from penstock._src.graph.functions import GraphFunction
+    from penstock._src.graph.node import Operation, Tensor
     from penstock._src.ops.registry import OpDef
 
 
@@ -30,6 +32,12 @@ class Bodies(Protocol):
 
     def called(self, function: GraphFunction) -> Any:
         """The function as its own step, for eager code."""
+
+    def bound(self, function: GraphFunction, ctx: Any, held: dict[int, Any]) -> Any:
+        """The function as its own step, compiled for the values `held` of some arguments."""
+
+    def once(self, ops: list[Operation], fetch: Tensor, feeds: list[Tensor], ctx: Any) -> Any:
+        """A Runnable for a step that runs a single time."""
 
 
 class Engine:

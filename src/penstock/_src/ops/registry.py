@@ -109,19 +109,19 @@ class Known:
 class Kernel:
     """A kernel function and what it wants to be called with."""
 
-    __slots__ = ("fn", "attrs", "wants_ctx", "wants_node", "type_attr", "by_type")
+    __slots__ = ("fn", "attrs", "wants_ctx", "wants_node", "op", "by_type")
 
     def __init__(self, fn: Callable):
-        names = _keyword_names(fn)
+        names = keyword_names(fn)
         self.fn, self.wants_ctx, self.wants_node = fn, "ctx" in names, "node" in names
         self.attrs = tuple(n for n in names if n not in ("ctx", "node"))
-        self.type_attr: str | None = None
-        self.by_type: dict[Any, Kernel] = {}       # other kernels for some values of `type_attr`
+        self.op: OpDef | None = None               # set with `by_type`
+        self.by_type: dict[Any, Kernel] = {}       # other kernels for some types of the first input
 
     def bind(self, attrs: dict[str, Any], node: Any = None) -> Callable:
         """The kernel with its attributes (and node) filled in; called with input values (and ctx)."""
-        if self.by_type:
-            other = self.by_type.get(attrs[self.type_attr])  # type: ignore[index]
+        if self.op is not None:
+            other = self.by_type.get(attrs[self.op.inputs[0].type_attr])  # type: ignore[index]
             if other is not None:
                 return other.bind(attrs, node)
         if not self.attrs and not self.wants_node:
@@ -132,19 +132,27 @@ class Kernel:
         return functools.partial(self.fn, **given)
 
 
-def _keyword_names(fn: Callable) -> list[str]:
-    """The keyword-only parameters of a rule, or those that it says it wants; builtins have none."""
-    if hasattr(fn, "wants"):
-        return list(fn.wants)
-    if type(fn) is types.FunctionType and not fn.__dict__:      # without __wrapped__ or __signature__: its code says it all
-        code, defaults = fn.__code__, fn.__kwdefaults__ or {}
-        names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
-        return [n for n in names if n not in defaults or n == "ctx"]
-    try:
-        params = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
+def keyword_names(fn: Callable) -> list[str]:
+    """The keyword-only parameters of a rule without defaults, or those in its attribute `wants`; builtins have none.
+
+    It reads code objects: `inspect.signature`, called for every rule, would be a tenth of the time of `import penstock`.
+    """
+    given: set[str] = set()
+    while not hasattr(fn, "wants"):
+        if isinstance(fn, functools.partial):
+            given.update(fn.keywords)
+            fn = fn.func
+        elif hasattr(fn, "__wrapped__"):
+            fn = fn.__wrapped__
+        else:
+            break
+    else:
+        return [n for n in fn.wants if n not in given]
+    if not isinstance(fn, types.FunctionType):
         return []
-    return [p.name for p in params if p.kind is p.KEYWORD_ONLY and (p.default is p.empty or p.name == "ctx")]
+    code, defaults = fn.__code__, fn.__kwdefaults__ or {}
+    names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
+    return [n for n in names if n not in given and n not in defaults or n == "ctx"]
 
 
 _DESCRIBED = frozenset(("attrs", "inputs", "outputs", "input_names", "list_output", "plain", "calls", "has_ref_inputs",
@@ -251,7 +259,7 @@ class OpDef:
     def shape(self, rule: Callable) -> Callable:
         """Sets the shape rule."""
         self.shape_rule = rule
-        self.shape_wants = tuple(_keyword_names(rule))
+        self.shape_wants = tuple(keyword_names(rule))
         return rule
 
     def kernel(self, fn: Any = None, *, device: str = "any", types: str | None = None) -> Any:
@@ -265,7 +273,7 @@ class OpDef:
         if types is None:
             self.kernels[device] = Kernel(fn)
         else:
-            self.kernels[device].type_attr = self.inputs[0].type_attr
+            self.kernels[device].op = self
             for t in types.split():
                 self.kernels[device].by_type[as_dtype(t)] = Kernel(fn)
         return fn
@@ -341,7 +349,7 @@ def op(name: str, args: str, attrs: str = "", *, export_as: str = "", v1_as: str
         raise ValueError(f"op {name} is declared twice")
     made = OPS[name] = OpDef(name, args, attrs, **flags)
     if export_as or v1_as:
-        export.value(_function(made), *export_as.split(), v1=v1_as.split())
+        export.later(functools.partial(_function, made), *export_as.split(), v1=v1_as.split())
     export.later(functools.partial(_raw_function, made), f"raw_ops.{name}")
     return made
 

@@ -1,39 +1,54 @@
-"""Functions that ops call, compiled: what `graph/functions.py` asks of the compiler (the protocol is in `graph/engine.py`)."""
+"""The compiler, for functions: what `graph/engine.py` asks of it as `engine.bodies`.
+
+`import penstock` does not load the compiler: `startup.py` installs this module under that name, and it is loaded by the first
+function that runs.
+"""
 from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.engine import engine
 from penstock._src.graph.functions import GraphFunction
-from penstock._src.step.called import CalledFunction
-from penstock._src.step.compiler import compile_step, optimized, unfused
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.step.called import Bound, CalledFunction
+from penstock._src.step.compiler import compile_step
+from penstock._src.step.compiler import optimized as optimized_step
+from penstock._src.step.compiler import unfused as unfused_step
 from penstock._src.step.loops.functional import write_loop
+from penstock._src.step.optimize.options import NONE
 from penstock._src.step.runnable import Runnable
-from penstock._src.step.spec import body_of
+from penstock._src.step.spec import StepEnv, StepSpec, body_of
 
 
-class Bodies:
-    """The compiler, for bodies of functions."""
-
-    def program(self, function: GraphFunction, ctx: Any) -> Runnable:
-        """The compiled body."""
-        return compile_step(*body_of(function, ctx))
-
-    def unfused(self, function: GraphFunction, ctx: Any) -> Runnable:
-        """The body as a program that only calls ATen, to be traced."""
-        return unfused(*body_of(function, ctx))
-
-    def optimized(self, function: GraphFunction, ctx: Any, in_loop: bool) -> Any:
-        """The body as a StepGraph: what has to run, in order, after the passes."""
-        return optimized(*body_of(function, ctx, in_loop))
-
-    def loop(self, test: GraphFunction, body: GraphFunction, ctx: Any) -> Any:
-        """The program of a loop; None if it cannot be one."""
-        return write_loop(test.optimized(ctx, True), body.optimized(ctx, True), ctx)
-
-    def called(self, function: GraphFunction) -> CalledFunction:
-        """The function as its own step, for eager code."""
-        return CalledFunction(function)
+def program(function: GraphFunction, ctx: Any) -> Runnable:
+    """The compiled body."""
+    return compile_step(*body_of(function, ctx))
 
 
-engine.bodies = Bodies()
+def unfused(function: GraphFunction, ctx: Any) -> Runnable:
+    """The body as a program that only calls ATen, to be traced."""
+    return unfused_step(*body_of(function, ctx))
+
+
+def optimized(function: GraphFunction, ctx: Any, in_loop: bool) -> Any:
+    """The body as a StepGraph: what has to run, in order, after the passes."""
+    return optimized_step(*body_of(function, ctx, in_loop))
+
+
+def loop(test: GraphFunction, body: GraphFunction, ctx: Any) -> Any:
+    """The program of a loop; None if it cannot be one."""
+    return write_loop(test.optimized(ctx, True), body.optimized(ctx, True), ctx)
+
+
+def called(function: GraphFunction) -> CalledFunction:
+    """The function as its own step, for eager code."""
+    return CalledFunction(function)
+
+
+def bound(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> Bound:
+    """The function as its own step, compiled for the values `held` of some arguments."""
+    return Bound(function, ctx, held)
+
+
+def once(ops: list[Operation], fetch: Tensor, feeds: list[Tensor], ctx: Any) -> Runnable:
+    """A step that runs a single time, so passes would not pay off."""
+    return compile_step(StepSpec(ops, [fetch], [], feeds), StepEnv(ctx, NONE))

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from penstock._src.graph.functions import GraphFunction, as_function, raise_type
 from penstock._src.graph.prune import needed
 from penstock._src.ops.data.dataset_blocks import BlockPlan
 from penstock._src.ops.data.dataset_recipe import recipe_of
-from penstock._src.ops.registry import op
+from penstock._src.ops.registry import keyword_names, op
 
 ARGUMENTS = "Targuments: list(type) >= 0"
 # Inputs of these names are one number in every dataset op.
@@ -33,9 +32,8 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
     The kernel returns a stage; its types and shapes are set from the op's attributes.
     """
     def decorate(kernel: Callable) -> Callable:
-        wanted = [p for p in inspect.signature(kernel).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        own = keyword_names(kernel)
         typed_by = next((n for n in ("Toutput_types", "output_types") if n + ":" in f"{attrs}, {outputs}"), None)
-        own = {p.name for p in wanted}
 
         def make(*values: Any, node: Any, **attributes: Any) -> Any:
             stage = kernel(*map(on_host, values), **{n: node if n == "node" else attributes[n] for n in own})
@@ -44,14 +42,13 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
                 stage.types = tuple(attributes[typed_by])
                 stage.shapes = tuple(s._dims for s in attributes["output_shapes"])
             return stage
-        more = ["node", *([] if typed_by is None else (typed_by, "output_shapes"))]
-        make.__signature__ = inspect.Signature(                                          # type: ignore[attr-defined]
-            [inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL), *wanted,
-             *(inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in more if n not in own)])
+        make.wants = list(dict.fromkeys(                                                 # type: ignore[attr-defined]
+            [*own, "node", *([] if typed_by is None else (typed_by, "output_shapes"))]))
+        scalar = [arg.partition(":")[0].strip() in _SCALARS for arg in inputs.split(",") if arg]
         for name in names:
             made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
                       foldable=False).no_gradient()
-            made.shape(functools.partial(_scalar_inputs, [a.name in _SCALARS for a in made.inputs]))
+            made.shape(functools.partial(_scalar_inputs, scalar))
             made.kernel(make, device="cpu")            # pipelines are the host's
         return kernel
     return decorate

@@ -11,7 +11,6 @@ from __future__ import annotations
 import cmath
 import contextlib
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +24,7 @@ from penstock._src.graph.handles import handle_dims
 from penstock._src.kernels import arrays, indexing
 from penstock._src.kernels.many import Many
 from penstock._src.ops import rules
-from penstock._src.ops.registry import get, internal, op
+from penstock._src.ops.registry import get, internal, keyword_names, op
 from penstock._src.ops.state.state import VariableResource
 from penstock._src.ops.state.state_scatter import rounds
 
@@ -123,7 +122,7 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
 
 
 def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> Callable:
-    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    options = keyword_names(rule)
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     single = _kernel(states, inputs, rule, is_ref=False)
 
@@ -183,7 +182,7 @@ def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref
 
 def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) -> Callable:
     """The rule by which numbers that are constants are read once, and shapes that are known are not checked again."""
-    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    options = keyword_names(rule)
     count = len(states)
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
 
