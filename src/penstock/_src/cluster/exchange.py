@@ -20,7 +20,7 @@ from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.wire import Head
 from penstock._src.execute.rendezvous import DEAD, LocalRendezvous, parse_key
 
-_HOLD = 64 << 10                    # bytes: larger values are not kept back
+HOLD = 64 << 10                     # bytes: larger values are not kept back
 
 
 Sent = tuple[str, Any, Any]         # key, value (or DEAD), and its format
@@ -56,7 +56,7 @@ class Exchange(LocalRendezvous):
             return
         waiting = self.waiting_to_go.setdefault(link, [])
         waiting.append((key, value, form))
-        if edge not in self.joins or getattr(value, "nbytes", 0) > _HOLD:
+        if edge not in self.joins or getattr(value, "nbytes", 0) > HOLD:
             self.flush(link)
 
     def flush(self, link: Link) -> None:

@@ -43,7 +43,7 @@ class Part:
         self.feeds = len(feeds)
         self.on_one_thread = runnable.on_one_thread and not any(op.opdef.calls for op in ops)
         self.blocks = any(op.opdef.blocking for op in ops)
-        self.joins, self.begins_lightly = _joined(runnable.sequence) if self.on_one_thread else (frozenset(), False)
+        self.joins, self.begins_lightly = joined(runnable.sequence) if self.on_one_thread else (frozenset(), False)
         self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
         self.seconds = 1.0                           # that a run takes, about; the first one says nothing
         self.runs = 0
@@ -70,7 +70,7 @@ class Part:
         return results
 
 
-def _joined(ops: list[AnyOp]) -> tuple[frozenset[str], bool]:
+def joined(ops: list[AnyOp]) -> tuple[frozenset[str], bool]:
     """The edges whose values may travel with what is sent after them: nothing that takes time comes in between. And whether
     the ops wait for a value before they do anything that takes time."""
     edges, soon, first = set(), True, False

@@ -108,7 +108,7 @@ class StepContext:
     """One step's surroundings, given to kernels that name a parameter `ctx`."""
 
     __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end",
-                 "devices", "rendezvous", "streams")
+                 "devices", "rendezvous", "streams", "parking")
 
     def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0,
                  devices: Any = None):
@@ -120,6 +120,7 @@ class StepContext:
         self.streams: dict | None = None           # of random numbers, where an iterator has its own
         self.devices = devices                     # the DeviceSet that the bodies of functions are placed on
         self.rendezvous: Any = None                # where the partitions of the step meet, if it has several
+        self.parking: Any = None                   # how attempts wait that must not block the thread: simulate/control.py
         self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
 
     def background(self) -> StepContext:
@@ -135,7 +136,7 @@ class StepContext:
         """The context of one element in this step: its own per-step state, and an iterator's random numbers."""
         made = StepContext.__new__(StepContext)
         made.resources, made.session, made.step_id, made.devices = self.resources, self.session, self.step_id, None
-        made.cancellation, made.deadline, made.rendezvous = self.cancellation, self.deadline, None
+        made.cancellation, made.deadline, made.rendezvous, made.parking = self.cancellation, self.deadline, None, None
         made.locals, made.functions, made.at_end, made.streams = {}, None, self.at_end, streams
         return made
 

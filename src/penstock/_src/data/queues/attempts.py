@@ -60,10 +60,13 @@ class Lines:
     def __init__(self, count: int):
         self.lock = threading.Lock()
         self.lines: tuple[collections.deque, ...] = tuple(collections.deque() for _ in range(count))
+        self._added: list[collections.deque] = []                # lines of single attempts
         self.about: Callable[[], str] = lambda: "its turn"       # what waiters wait for
 
     def run(self, attempt: Attempt, line: collections.deque, ctx: Any) -> Any:
-        """Carries out an attempt, waiting for its turn, and returns its result."""
+        """Carries out an attempt, waiting for its turn, and returns its result. A context with a `parking` waits in its way."""
+        if ctx.parking is not None:
+            return ctx.parking.run(self, attempt, line)
         if ctx.cancellation.error is not None:
             raise _ended(attempt, ctx.cancellation.error)
         with self.lock:
@@ -72,18 +75,33 @@ class Lines:
             if attempt.over:
                 return attempt.outcome()
             gate = attempt.gate = queue.SimpleQueue()
-        release = ctx.cancellation.on_cancel(lambda: self._leave(attempt, line, ctx.cancellation.error))
+        release = ctx.cancellation.on_cancel(lambda: self.leave(attempt, line, ctx.cancellation.error))
         try:
             with ctx.waiting(self.about) as wait:
                 self._wait(attempt, gate, ctx, wait)
         except errors.OpError as e:
-            self._leave(attempt, line, e)
+            self.leave(attempt, line, e)
         except BaseException as e:                        # a signal
-            self._leave(attempt, line, e)
+            self.leave(attempt, line, e)
             raise
         finally:
             release()
         return attempt.outcome()
+
+    def add(self) -> collections.deque:
+        """One more line, for an attempt that does not block others."""
+        line: collections.deque = collections.deque()
+        with self.lock:
+            self.lines += (line,)
+            self._added.append(line)
+        return line
+
+    def drop(self, line: collections.deque) -> None:
+        """Removes a line that was added, unless an attempt still waits in it."""
+        with self.lock:
+            if not line and any(ln is line for ln in self._added):
+                self.lines = tuple(ln for ln in self.lines if ln is not line)
+                self._added = [ln for ln in self._added if ln is not line]
 
     def flush(self) -> None:
         """Carries on with the first attempt of every line until none of them gets further. The lock is held."""
@@ -108,7 +126,7 @@ class Lines:
             except queue.Empty:
                 continue
 
-    def _leave(self, attempt: Attempt, line: collections.deque, error: BaseException) -> None:
+    def leave(self, attempt: Attempt, line: collections.deque, error: BaseException) -> None:
         """The step has ended, maybe before the attempt: it leaves the line, and what it took goes back."""
         with self.lock:
             if attempt.over and isinstance(error, errors.OpError):

@@ -43,14 +43,11 @@ class FIFOQueue(Queue):
 
     def take_token(self, local_step: int, ctx: Any) -> torch.Tensor:
         """Takes a token of another step than `local_step`, or one that was enqueued; a waiter does not block others."""
-        line: collections.deque = collections.deque()
-        with self.waiting.lock:
-            self.waiting.lines += (line,)
+        line = self.waiting.add()
         try:
             return values_of(self.waiting.run(_Take(self, local_step), line, ctx))[0]
         finally:
-            with self.waiting.lock:
-                self.waiting.lines = tuple(ln for ln in self.waiting.lines if ln is not line)
+            self.waiting.drop(line)
 
 
 class _Take(Attempt):

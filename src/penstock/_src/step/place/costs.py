@@ -74,7 +74,8 @@ class CostModel:
         return estimate
 
     def _estimate(self, op: Any, device: Device) -> float:
-        moved = sum(map(self.size, op._inputs)) + sum(map(self.size, op.outputs))
+        inputs, outputs = _touched(op)
+        moved = sum(map(self.size, inputs)) + sum(map(self.size, outputs))
         work = self._work(op)
         moved = moved if work else 0                       # ops that compute nothing pass their input on
         factor = self._factors.get(device.name, 1.0)
@@ -83,13 +84,22 @@ class CostModel:
     def _work(self, op: Any) -> float:
         if rules.forwards(op):
             return 0
-        outputs = [_known(t._dims) for t in op.outputs]
+        inputs, touched = _touched(op)
+        outputs = [_known(t._dims) for t in (touched or inputs)]
         return sum(map(math.prod, outputs)) if op.opdef not in rules.costs.flops else \
             rules.costs.flops[op.opdef]([_known(t._dims) for t in op._inputs], outputs)
 
     def transfer(self, t: Any, source: Device, target: Device) -> float:
         """Seconds that a tensor is on its way."""
         return 0.0 if source is target else source.transfer_time(self.size(t), target)
+
+
+def _touched(op: Any) -> tuple[list[Any], list[Any]]:
+    """The inputs and outputs that an op reads and writes as a whole. One that has indices touches some rows of its table, as
+    many as its other input or its output has."""
+    if "indices" not in op.opdef.input_names:
+        return op._inputs, op.outputs
+    return [t for t in op._inputs[1:] if not t._dtype._is_ref_dtype], [t for t in op.outputs if not t._dtype._is_ref_dtype]
 
 
 def _known(dims: Any) -> tuple[int, ...]:

@@ -1,0 +1,374 @@
+"""Simulated tasks and the steps that they run together.
+
+The state of a step is the real one (cluster/step_state.py): `MasterRun` carries out for a `MasterStep` what
+cluster/task_step.py does with threads and sockets, `Task` for `WorkerSteps` what cluster/worker.py does. A part runs its
+instructions (`plan.py`) on the cores of its host.
+"""
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock._src.base import errors
+from penstock._src.cluster.peers import LOST, task_name
+from penstock._src.cluster.step_state import Abort, Actions, CancelOwn, Deliver, EndBy, Finish, MasterStep, WorkerSteps
+from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.simulate.control import Parked, Parking
+from penstock._src.simulate.engine import Clock
+from penstock._src.simulate.machines import Machines
+from penstock._src.simulate.plan import MASTER, Call, PartCode, Run, Send, SimulatedDevice, StepCode, Wait
+from penstock._src.simulate.wire import Host, Wire
+
+
+class Cluster:
+    """The tasks of a simulated cluster."""
+
+    def __init__(self, jobs: dict[str, int], machines: Machines, seed: int = 0):
+        self.clock, self.machines = Clock(), machines
+        self.wire = Wire(self.clock, machines.network)
+        self.draw = random.Random(seed)
+        self.numbers = itertools.count(1)
+        self.trace: Any = None                       # a Trace, if one is wanted
+        self.tasks: dict[str, Task] = {}
+        for job, count in jobs.items():
+            for i in range(count):
+                rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
+                name = task_name(job, i)
+                self.tasks[name] = Task(self, name, Host(name, machines.of(job), rack))
+
+    def job(self, name: str) -> list[Task]:
+        """The tasks of a job."""
+        return [t for n, t in self.tasks.items() if n.startswith(f"/job:{name}/")]
+
+    def devices(self, tasks: Sequence[str]) -> list[SimulatedDevice]:
+        """The devices of some tasks."""
+        return [SimulatedDevice(t, self.tasks[t].host.machine) for t in tasks]
+
+
+class Task:
+    """One task: the worker's side of steps, and the resources that outlive them."""
+
+    __slots__ = ("cluster", "name", "host", "steps", "runs", "resources", "kept", "life", "alive", "masters")
+
+    def __init__(self, cluster: Cluster, name: str, host: Host):
+        self.cluster, self.name, self.host = cluster, name, host
+        self.life, self.alive = 0, True
+        self._empty()
+
+    def _empty(self) -> None:
+        self.steps = WorkerSteps(self.cluster.clock.now)
+        self.runs: dict[str, PartRun] = {}
+        self.resources, self.kept = ResourceManager(), {}                    # type: ignore[var-annotated]
+        self.masters: set[MasterRun] = set()
+
+    # -- messages -------------------------------------------------------------------------------------------------------
+    def begin(self, step: str, code: PartCode, master: MasterRun, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """A master has sent a part."""
+        if not self.alive:
+            return
+        run = PartRun(self, code, step, master)
+        try:
+            early = self.steps.begin(step, (master.task.name, master.task.life))
+        except errors.AbortedError as e:
+            self._send(master, 0, master.failed, self.name, e)
+            return
+        self.runs[step] = run
+        for some in early:
+            run.put(some.keys, some.values)
+        run.put(keys, values)
+        seconds = self.host.machine.begin_seconds
+        if seconds:
+            self.cluster.clock.at(self.host.cores.book(self.cluster.clock.now, seconds), run.advance)
+        else:
+            run.advance()
+
+    def tensor(self, step: str, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """Another task has sent values."""
+        if self.alive:
+            for _ in self.steps.tensor(step, keys, values):
+                self.runs[step].take(keys, values)
+
+    def abort(self, step: str, why: str) -> None:
+        """The master has aborted a step."""
+        if self.alive:
+            for action in self.steps.abort(step, errors.AbortedError(None, None, why)):
+                self.runs[step].cancel(action.error)
+
+    # -- what its parts report ------------------------------------------------------------------------------------------
+    def ended(self, run: PartRun, error: errors.OpError | None) -> None:
+        """A part has ended: its master is told, with the values that have waited for it."""
+        self.steps.end(run.step)
+        self.runs.pop(run.step, None)
+        if error is not None:
+            self._send(run.master, 0, run.master.failed, self.name, error)
+            return
+        last = run.code.last
+        if last is None:
+            self._send(run.master, 0, run.master.done, self.name, (), ())
+        else:
+            self._send(run.master, last.size, run.master.done, self.name, last.keys, run.values_of(last))
+
+    def _send(self, master: MasterRun, size: int, receive: Callable, *args: Any) -> None:
+        self.cluster.wire.send(self.host, master.task.host, size, receive, *args)
+
+    # -- failure ----------------------------------------------------------------------------------------------------------
+    def crash(self) -> None:
+        """The process dies: its connections close, and the tasks at their other ends notice at once."""
+        masters = {run.master for run in self.runs.values()}
+        own, self.masters = self.masters, set()
+        self.alive = False
+        self.life += 1
+        for run in own:
+            run.die()
+        self._empty()
+        for master in masters:
+            master.lose(self.name, "the connection was closed")
+
+    def restart(self) -> None:
+        """A new process takes the place of the one that died."""
+        self.alive = True
+
+    def pause(self, seconds: float) -> None:
+        """The process is stopped for a while: after LOST seconds of silence the others take it for lost."""
+        self.host.cores.book(self.cluster.clock.now, seconds)
+        self.host.threads.book(self.cluster.clock.now, seconds)
+        if seconds > LOST:
+            for run in list(self.runs.values()):
+                self.cluster.clock.after(LOST, run.master.lose, self.name, f"it has been silent for {LOST:g} seconds")
+
+
+class PartRun:
+    """One part of one step, while it runs."""
+
+    __slots__ = ("task", "code", "step", "master", "at", "got", "waits", "values", "over", "parking", "ctx", "slow", "since")
+
+    def __init__(self, task: Task, code: PartCode, step: str, master: MasterRun, slow: float = 1.0):
+        self.task, self.code, self.step, self.master, self.slow = task, code, step, master, slow
+        self.at, self.waits, self.over = 0, None, False
+        self.got: dict[str, Any] = {}
+        self.values: dict[Any, Any] | None = None
+        self.parking: Parking | None = None
+        self.since = 0.0
+
+    def put(self, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """Values have come; the part does not go on."""
+        self.got.update(zip(keys, values, strict=True))
+
+    def take(self, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """Values have come."""
+        self.got.update(zip(keys, values, strict=True))
+        if self.waits is not None and self.waits in self.got:
+            self.waits = None
+            self.advance()
+
+    def advance(self) -> None:
+        """Carries on until the part has to wait, or has ended."""
+        if self.over:
+            return
+        code, clock = self.code.code, self.task.cluster.clock
+        end = len(code)
+        while self.at < end:
+            now = code[self.at]
+            kind = type(now)
+            if kind is Wait:
+                if now.key not in self.got:
+                    self.waits, self.since = now.key, clock.now
+                    if self is self.master.own:
+                        self.master.flush()
+                    return
+                if now.into is not None and self.got[now.key] is not None:
+                    self._values()[id(now.into)] = self.got[now.key]
+                self.at += 1
+            elif kind is Run:
+                self.at += 1
+                seconds = now.seconds * self.slow
+                done = self.task.host.cores.book(clock.now, seconds)
+                trace = self.task.cluster.trace
+                if trace is not None:
+                    trace.ran(self.task.name, now.label, self.step, done - seconds, done)
+                clock.at(done, self.advance)
+                return
+            elif kind is Send:
+                self.at += 1
+                self._send(now)
+            else:
+                if not self._call(now):
+                    return
+                self.at += 1
+        if self is self.master.own:
+            self.master.flush()
+        self.over = True
+        self.master.part_over(self, None)
+
+    def _send(self, message: Send) -> None:
+        values = self.values_of(message)
+        cluster = self.task.cluster
+        if message.task == MASTER:
+            receive, target = self.master.tensor, self.master.task
+            if target is self.task:                      # a step with parts of other tasks only
+                self.master.tensor(message.keys, values)
+                return
+            args: tuple = (message.keys, values)
+        else:
+            target = cluster.tasks[message.task]
+            if self is self.master.own and message.task in self.master.unsent:
+                self.master.begin(message.task, message.keys, values, message.size)
+                return
+            receive, args = target.tensor, (self.step, message.keys, values)     # type: ignore[assignment]
+        cluster.wire.send(self.task.host, target.host, message.size, receive, *args)
+        if cluster.trace is not None:
+            cluster.trace.sent(self.task.name, target.name, message.keys[0], self.step, cluster.clock.now, message.size)
+
+    def values_of(self, message: Send) -> Sequence[Any]:
+        """The values of a message: None where they have no content."""
+        known = self.values
+        return [None if t is None or known is None else known.get(id(t)) for t in message.values]
+
+    def _values(self) -> dict[Any, Any]:
+        if self.values is None:
+            self.values = {}
+            self.parking = Parking(self._woken)
+            self.ctx = StepContext(self.task.resources)
+            self.ctx.parking = self.parking
+        return self.values
+
+    def _call(self, call: Call) -> bool:
+        """Calls a kernel; whether the part goes on."""
+        values = self._values()
+        try:
+            call.control(values, self.ctx, self.task.kept)
+        except Parked:
+            self.since = self.task.cluster.clock.now
+            if self is self.master.own:
+                self.master.flush()
+            return False
+        except errors.OpError as e:
+            self.fail(e)
+            return False
+        return True
+
+    def _woken(self) -> None:
+        self.task.cluster.clock.after(0.0, self.advance)
+
+    def fail(self, error: errors.OpError) -> None:
+        """The part ends with an error."""
+        if not self.over:
+            self.over = True
+            if self.parking is not None:
+                self.parking.cancel(error)
+            self.master.part_over(self, error)
+
+    cancel = fail
+
+
+class MasterRun:
+    """One run of a step, at its master. `ended(error)` is called when it is over."""
+
+    __slots__ = ("task", "code", "state", "own", "step", "unsent", "_ended", "since", "values")
+
+    def __init__(self, task: Task, code: StepCode, ended: Callable[[BaseException | None], None], slow: float = 1.0):
+        cluster = task.cluster
+        number = next(cluster.numbers)
+        self.task, self.code, self._ended, self.step = task, code, ended, f"{task.name}:{number}"
+        self.state = MasterStep(number, code.plan)
+        self.own = PartRun(task, code.own, self.step, self, slow) if code.own is not None else None
+        self.unsent: set[str] = set()
+        self.since = cluster.clock.now
+        task.masters.add(self)
+
+    def start(self) -> None:
+        """The client requests the step."""
+        seconds = self.task.host.machine.step_seconds
+        self.task.cluster.clock.after(seconds, self._go)
+
+    def _go(self) -> None:
+        tasks = self.task.cluster.tasks
+        begun = self.state.start()
+        self.unsent = {task for task, in begun}
+        for name in sorted(self.unsent):
+            if not tasks[name].alive:
+                self._act(self.state.task_lost(name, errors.UnavailableError(None, None, "it did not answer")))
+                break
+        if self.own is None or not self.own.code.light:
+            self.flush()
+        if self.own is not None and not self.own.over:
+            if self.state.error is not None:
+                self.own.fail(self.state.error)          # type: ignore[arg-type]
+            else:
+                self.own.advance()
+
+    def flush(self) -> None:
+        """Has the tasks begin that have not been told yet."""
+        if self.unsent:
+            for name in self.code.plan.fetches:
+                if name in self.unsent:
+                    self.begin(name, (), (), 0)
+
+    def begin(self, name: str, keys: Sequence[str], values: Sequence[Any], size: int) -> None:
+        """Sends a task its part, with values."""
+        self.unsent.discard(name)
+        if self.state.begins(name):
+            target = self.task.cluster.tasks[name]
+            self.task.cluster.wire.send(self.task.host, target.host, size, target.begin, self.step, self.code.others[name],
+                                        self, keys, values)
+
+    # -- events -------------------------------------------------------------------------------------------------------------
+    def part_over(self, run: PartRun, error: errors.OpError | None) -> None:
+        """A part has ended, here or on another task."""
+        if run is not self.own:
+            run.task.ended(run, error)
+        elif error is not None:
+            self._act(self.state.own_failed(error))
+        else:
+            self._act(self.state.own_done([None] * len(self.code.plan.own or ())))
+
+    def tensor(self, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """A task has sent values for the own part."""
+        self._act(self.state.tensor(self.state.number, keys, values))
+
+    def done(self, task: str, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """A task has ended its part."""
+        fetched = [None] * len(self.code.plan.fetches[task])
+        self._act(self.state.part_done(task, self.state.number, fetched, keys, values))
+
+    def failed(self, task: str, error: errors.OpError) -> None:
+        """The part of a task has failed."""
+        self._act(self.state.part_failed(task, self.state.number, error))
+
+    def lose(self, task: str, why: str) -> None:
+        """The connection to a task has ended."""
+        self._act(self.state.task_lost(task, errors.UnavailableError(None, None, why)))
+
+    def die(self) -> None:
+        """This task dies, and the step with it: tasks that have a part of it notice."""
+        cluster = self.task.cluster
+        for name in self.code.others:
+            for action in cluster.tasks[name].steps.master_lost((self.task.name, self.task.life - 1),
+                                                                errors.AbortedError(None, None, "The master is lost.")):
+                cluster.tasks[name].runs[action.step].cancel(action.error)
+
+    def _act(self, actions: Actions) -> None:
+        for action in actions:
+            kind = type(action)
+            if kind is Deliver:
+                self.own.take(action.keys, action.values)              # type: ignore[union-attr]
+            elif kind is Finish:
+                self._finish(action)
+            elif kind is Abort:
+                target = self.task.cluster.tasks[action.task]
+                self.task.cluster.wire.send(self.task.host, target.host, 0, target.abort, self.step, action.why)
+            elif kind is CancelOwn:
+                self.own.cancel(action.error)                          # type: ignore[union-attr]
+            elif kind is EndBy:
+                self.task.cluster.clock.after(action.seconds, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._act(self.state.time_is_up())
+
+    def _finish(self, finish: Finish) -> None:
+        self.own = None                                  # no cycle is left: simulations run without a collector
+        if self in self.task.masters:                    # else the task has died
+            self.task.masters.discard(self)
+            self._ended(finish.error)

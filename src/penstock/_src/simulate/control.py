@@ -1,0 +1,179 @@
+"""The kernels that a simulated step calls: those that decide what happens next.
+
+A value is *known* if it is small and computed from known ones: constants, steps, tokens, handles. All others have a shape and a
+type and no content (meta tensors). A kernel is called if it changes a known variable, or a queue or an accumulator, whatever it
+is given; and if such a kernel uses its result. All other ops only cost time.
+
+A kernel that has to wait does not block: its attempt stays in its line (data/queues/attempts.py), and `Parked` is raised. When
+the attempt is over, the kernel is called again and gets its outcome.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penstock._src.base import errors
+from penstock._src.data.queues.attempts import Attempt, Lines
+from penstock._src.data.queues.shared import Shared
+from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.graph.node import Operation, Tensor
+
+KNOWN = 64                          # elements of the largest tensor whose value is computed
+
+
+class Parked(Exception):
+    """A kernel waits."""
+
+
+class Parking:
+    """How the attempts of one part wait: `wake` is called when the one that waits is over."""
+
+    def __init__(self, wake: Callable[[], None]):
+        self._wake = wake
+        self._attempt: Attempt | None = None
+        self._lines: Any = None
+        self._line: Any = None
+
+    def run(self, lines: Lines, attempt: Attempt, line: Any) -> Any:
+        """Carries out an attempt, or leaves it in its line and raises Parked."""
+        before, self._attempt = self._attempt, None
+        if before is not None:
+            lines.drop(self._line)
+            return before.outcome()
+        with lines.lock:
+            line.append(attempt)
+            lines.flush()
+            if attempt.over:
+                return attempt.outcome()
+            attempt.gate = self                          # type: ignore[assignment]
+        self._attempt, self._line, self._lines = attempt, line, lines
+        raise Parked
+
+    def put(self, _: Any) -> None:
+        """The attempt is over: what a thread's queue would be told."""
+        self._wake()
+
+    def cancel(self, error: errors.OpError) -> None:
+        """The step has failed: what waits leaves its line."""
+        attempt, self._wake = self._attempt, lambda: None
+        if attempt is not None and not attempt.over:
+            self._lines.leave(attempt, self._line, error)
+            self._lines.drop(self._line)
+
+
+class Control:
+    """One op whose kernel is called."""
+
+    __slots__ = ("op", "_bound", "_ctx", "_reads", "_once")
+
+    def __init__(self, op: Operation):
+        kernel = op.opdef.kernel_for("cpu")
+        self.op, self._bound, self._ctx = op, kernel.bind(op.attrs, op), kernel.wants_ctx
+        self._reads = [t.dtype._is_ref_dtype and not arg.is_ref for t, arg in zip(op._inputs, op.opdef.inputs, strict=True)]
+        self._once = op.opdef.per_session
+
+    def __call__(self, values: dict[int, Any], ctx: StepContext, kept: dict[Operation, Any]) -> None:
+        """Calls the kernel, and puts its results among the values; `kept` has those of handles."""
+        op = self.op
+        if self._once and op in kept:
+            values[id(op.outputs[0])] = kept[op]
+            return
+        given = [_value(t, values, reads) for t, reads in zip(op._inputs, self._reads, strict=True)]
+        out = self._bound(*given, ctx=ctx) if self._ctx else self._bound(*given)
+        if len(op.outputs) == 1:
+            values[id(op.outputs[0])] = out
+        else:
+            values.update(zip(map(id, op.outputs), out or (), strict=False))
+        if self._once:
+            kept[op] = out
+
+
+def _value(t: Tensor, values: dict[int, Any], reads: bool) -> Any:
+    if id(t) not in values:
+        values[id(t)] = torch.empty(t._dims, dtype=t._dtype.base_dtype.torch, device="meta")
+    value = values[id(t)]
+    return value.read() if reads else value
+
+
+class Controls:
+    """The ops of a part whose kernels are called, and the tensors that they use."""
+
+    def __init__(self, ops: set[Operation]):
+        self._ops = ops
+        self._used = {id(t) for op in ops for t in (*op._inputs, *op.outputs)}
+
+    def uses(self, t: Tensor) -> bool:
+        """Whether a kernel that is called uses a tensor, or makes it."""
+        return id(t) in self._used
+
+    def call(self, op: Operation) -> Control | None:
+        """The call for an op, if there is one."""
+        return Control(op) if op in self._ops else None
+
+
+def controls(ops: list[Operation]) -> Controls:
+    """Finds the ops of a part whose kernels are called."""
+    known: set[int] = set()                        # ids of tensors
+    shared: set[int] = set()                       # handles of queues and accumulators
+    kernels, acting = set(), []
+    for op in ops:
+        if op.opdef.transfer:
+            known.update(id(t) for t in op.outputs if _small(t))
+        elif op.opdef.per_session:
+            _look_at_handle(op, known, shared)
+            kernels.add(op)
+        elif _callable(op) and (not shared.isdisjoint(map(id, op._inputs)) or known.issuperset(map(id, op._inputs))):
+            if all(_small(t) for t in op.outputs):
+                known.update(map(id, op.outputs))
+            kernels.add(op)
+            if not shared.isdisjoint(map(id, op._inputs)) or op.opdef.stateful or op.opdef.has_ref_inputs:
+                acting.append(op)
+    return Controls(_feeding(acting, kernels))
+
+
+def _callable(op: Operation) -> bool:
+    opdef = op.opdef
+    return not (op._counts or opdef.control_flow or opdef.calls or opdef.random) and opdef.kernel_for("cpu") is not None
+
+
+def _small(t: Tensor) -> bool:
+    """Whether a tensor can be known: a few integers, booleans or strings. Other numbers decide nothing."""
+    dims = t._dims
+    if t._dtype.base_dtype.is_floating or t._dtype.base_dtype.is_complex:
+        return False
+    return dims is not None and None not in dims and torch.Size(dims).numel() <= KNOWN
+
+
+def _look_at_handle(op: Operation, known: set[int], shared: set[int]) -> None:
+    """A variable is known if it is small; a queue or an accumulator, which its kernel tells, is shared."""
+    handle = op.outputs[0]
+    scratch = StepContext(ResourceManager())
+    made: dict[int, Any] = {}
+    Control(op)(made, scratch, {})
+    if isinstance(made[id(handle)], Shared):
+        shared.add(id(handle))
+        known.add(id(handle))
+    elif _small(handle) if handle._dtype._is_ref_dtype else _small_variable(op):
+        known.add(id(handle))
+
+
+def _small_variable(op: Operation) -> bool:
+    if op.attrs["dtype"].base_dtype.is_floating:
+        return False
+    shape = op.attrs.get("shape")
+    dims = getattr(shape, "_dims", None)
+    return dims is not None and None not in dims and torch.Size(dims).numel() <= KNOWN
+
+
+def _feeding(acting: list[Operation], kernels: set[Operation]) -> set[Operation]:
+    """The ops that act, and those that their inputs come from."""
+    found: set[Operation] = set()
+    left = list(acting)
+    while left:
+        op = left.pop()
+        if op not in found and op in kernels:
+            found.add(op)
+            left += [t._op for t in op._inputs]
+    return found

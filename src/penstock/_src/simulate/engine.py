@@ -1,0 +1,104 @@
+"""Discrete events: a clock with a heap of calls, and resources that serve first come, first served.
+
+A resource is *booked*: the caller is told when its work will be done, and schedules what follows for that time. Because calls
+are made in the order of simulated time, bookings are too, and a queue needs no list of waiters.
+"""
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+
+class Clock:
+    """Simulated time, in seconds. Calls at the same time are made in the order in which they were scheduled."""
+
+    __slots__ = ("now", "events", "_heap", "_numbers")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.events = 0                              # calls made so far
+        self._heap: list[tuple[float, int, Callable, tuple]] = []
+        self._numbers = itertools.count()
+
+    def at(self, when: float, call: Callable, *args: Any) -> None:
+        """Has a call made at a time, which must not lie in the past."""
+        heapq.heappush(self._heap, (when, next(self._numbers), call, args))
+
+    def after(self, seconds: float, call: Callable, *args: Any) -> None:
+        """Has a call made after some seconds."""
+        heapq.heappush(self._heap, (self.now + seconds, next(self._numbers), call, args))
+
+    def run(self, until: Callable[[], bool] | None = None, limit: float = float("inf")) -> None:
+        """Makes all calls, until there are none, `until` says so (asked every 64 events), or the time limit is reached."""
+        heap, pop, events = self._heap, heapq.heappop, 0
+        while heap:
+            if heap[0][0] > limit:
+                self.now = limit
+                break
+            self.now, _, call, args = pop(heap)
+            call(*args)
+            events += 1
+            if until is not None and not events & 63 and until():
+                break
+        self.events += events
+
+
+class Servers:
+    """Identical servers with one queue: cores, or the threads that handle messages."""
+
+    __slots__ = ("busy", "_free")
+
+    def __init__(self, count: int):
+        self.busy = 0.0                              # seconds of work so far
+        self._free = [0.0] * count                   # a heap: when each server is free
+
+    def book(self, now: float, seconds: float) -> float:
+        """When work that is requested now will be done."""
+        free = self._free
+        first = free[0]
+        done = (first if first > now else now) + seconds
+        self.busy += seconds
+        if len(free) == 1:
+            free[0] = done
+        else:
+            heapq.heapreplace(free, done)
+        return done
+
+    def utilization(self, seconds: float) -> float:
+        """The share of the time that the servers have worked."""
+        return self.busy / (seconds * len(self._free)) if seconds else 0.0
+
+
+class Pipe:
+    """One direction of a link: bytes pass one after the other."""
+
+    __slots__ = ("bandwidth", "busy", "bytes", "_free")
+
+    def __init__(self, bandwidth: float):
+        self.bandwidth = bandwidth
+        self.busy, self.bytes, self._free = 0.0, 0, 0.0
+
+    def begin(self, now: float) -> float:
+        """When bytes that come now can begin to pass."""
+        return self._free if self._free > now else now
+
+    def book(self, now: float, size: int) -> float:
+        """When the last of some bytes has passed."""
+        seconds = size / self.bandwidth
+        self._free = done = (self._free if self._free > now else now) + seconds
+        self.busy += seconds
+        self.bytes += size
+        return done
+
+    def passed(self, size: int) -> float:
+        """Counts a small message that passes between the chunks of large ones; the seconds that it takes."""
+        seconds = size / self.bandwidth
+        self.busy += seconds
+        self.bytes += size
+        return seconds
+
+    def utilization(self, seconds: float) -> float:
+        """The share of the time in which bytes passed."""
+        return self.busy / seconds if seconds else 0.0

@@ -1,0 +1,131 @@
+"""Jobs: what the workers of a simulated cluster do, step after step, and what is measured of them.
+
+A `Program` is the graph of one worker, built by real code; all workers have the same one, as in between-graph replication.
+It is placed and partitioned once, and every worker runs the result as the master of its own steps, with device filters that
+show it itself and the servers.
+"""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.cluster.peers import task_name
+from penstock._src.graph.graph import Graph
+from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.simulate.cluster import Cluster, MasterRun, Task
+from penstock._src.simulate.machines import Machines
+from penstock._src.simulate.plan import Costs, StepCode, compile_step
+from penstock._src.simulate.results import Results
+from penstock._src.step.optimize.pipeline import paused_collector
+
+
+@dataclasses.dataclass
+class Program:
+    """The graph of a worker, and what it runs: `step` in every step; `setup`, stage by stage, once on the first worker, and
+    then `join` on every worker, before anything is measured; `chief` again and again, beside the first worker's steps."""
+    graph: Graph
+    step: list[Any]
+    setup: list[list[Any]] = dataclasses.field(default_factory=list)
+    join: list[list[Any]] = dataclasses.field(default_factory=list)
+    chief: list[Any] = dataclasses.field(default_factory=list)
+    feeds: list[Any] = dataclasses.field(default_factory=list)
+    costs: dict[str, float] = dataclasses.field(default_factory=dict)
+    examples: int = 1                                # that a step processes
+    record: Any = None                               # a CostGraphDef with measured times
+
+
+Build = Callable[[int], Program]                     # the number of servers -> the graph of worker 0
+LOCKSTEP, FREE = "lockstep", "free"
+
+
+class Job:
+    """A program on a cluster.
+
+    `pace` says when a worker begins its next step: FREE, as soon as its last one has ended; LOCKSTEP, when those of all
+    have. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps.
+    """
+
+    def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0):
+        self.program, self.pace = program, pace
+        self.cluster = Cluster({"ps": servers, "worker": workers}, machines, seed)
+        self.workers = self.cluster.job("worker")
+        own = self.workers[0].name
+        devices = DeviceSet(self.cluster.devices([own, *(task_name("ps", i) for i in range(servers))]))
+        costs = Costs(program.costs)
+        if program.record is not None:
+            costs.learn(program.record, devices)
+
+        def compiled(what: list[Any]) -> StepCode:
+            return compile_step(what, program.feeds, devices, own, costs)
+        with program.graph.as_default():
+            self.step = compiled(program.step)
+            self._setup, self._join = [compiled(s) for s in program.setup], [compiled(s) for s in program.join]
+            self._chief = compiled(program.chief) if program.chief else None
+        self.ended: dict[Task, int] = {}                   # steps of each worker
+        self.errors: list[BaseException] = []
+        self.results = Results(self)
+        self._at_barrier = 0
+        self._wanted = 0
+
+    # -- running ----------------------------------------------------------------------------------------------------------
+    def run(self, steps: int, limit: float = float("inf")) -> Results:
+        """Runs so many steps of every worker, on average; returns what was measured."""
+        self._wanted = steps * len(self.workers)
+        self._prepare()
+        self.ended = dict.fromkeys(self.workers, 0)
+        clock = self.cluster.clock
+        self.results.began(clock.now)
+        if self._chief is not None:
+            self._run_chief()
+        for task in self.workers:
+            self._next(task)
+        with paused_collector():
+            clock.run(lambda: self.results.count >= self._wanted, limit)
+        self.results.over(clock.now)
+        return self.results
+
+    def _prepare(self) -> None:
+        """Runs what begins the job; it takes time of the clock, and is not measured."""
+        for stages, tasks in ((self._setup, self.workers[:1]), (self._join, self.workers)):
+            for code in stages:
+                for task in tasks:
+                    MasterRun(task, code, _must_not_fail).start()
+                self.cluster.clock.run()
+
+    def _next(self, task: Task) -> None:
+        slow = task.host.machine.straggling.factor(self.cluster.draw)
+        began = self.cluster.clock.now
+        MasterRun(task, self.step, lambda error: self._step_ended(task, began, error), slow).start()
+
+    def _step_ended(self, task: Task, began: float, error: BaseException | None) -> None:
+        if error is not None:
+            self.errors.append(error)
+            return
+        self.ended[task] += 1
+        self.results.step(task, began, self.cluster.clock.now)
+        if self.pace == FREE:
+            self._next(task)
+            return
+        self._at_barrier += 1
+        if self._at_barrier == len(self.workers):
+            self._at_barrier = 0
+            self.results.round(began, self.cluster.clock.now)
+            for each in self.workers:
+                self._next(each)
+
+    def _run_chief(self) -> None:
+        began = self.cluster.clock.now
+
+        def ended(error: BaseException | None) -> None:
+            if error is not None:
+                self.errors.append(error)
+                return
+            self.results.round(began, self.cluster.clock.now)
+            self._run_chief()
+        MasterRun(self.workers[0], self._chief, ended).start()  # type: ignore[arg-type]
+
+
+def _must_not_fail(error: BaseException | None) -> None:
+    if error is not None:
+        raise error

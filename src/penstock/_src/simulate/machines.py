@@ -1,0 +1,136 @@
+"""The machine file: what machines and the network between them can do, in YAML.
+
+    machines:
+      worker: {cores: 8, flops: 2.0e10, memory_bandwidth: 1.0e10, nic: 1.25e9, ...}
+      ps: {...}
+    network: {latency: 2.0e-4, rack_size: 40, rack_uplink: 5.0e9}
+
+Each job has the machine of its name, else the one named `default`. Every field of `Machine` and `Network` may be given; the
+docstrings say what they are. Text under `notes` is for readers: where the figures come from.
+"""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import yaml
+
+from penstock._src.base import errors
+
+_LARGEST = 1 << 20                  # bytes of a machine file
+
+
+@dataclasses.dataclass
+class Straggling:
+    """How much longer the work of a step takes at random: a log-normal factor for every step, and with some probability an
+    exponential delay, as a share of the work."""
+    jitter: float = 0.0             # standard deviation of the logarithm
+    probability: float = 0.0        # that a step is delayed
+    delay: float = 0.0              # mean of the delay, in shares of the step's work
+
+    def factor(self, draw: Any) -> float:
+        """The factor of one step; `draw` is a random.Random."""
+        factor = draw.lognormvariate(0.0, self.jitter) if self.jitter else 1.0
+        if self.probability and draw.random() < self.probability:
+            factor += draw.expovariate(1.0 / self.delay)
+        return factor
+
+
+@dataclasses.dataclass
+class Machine:
+    """One kind of machine."""
+    cores: int = 8                  # parts of steps that run at once
+    flops: float = 2e10             # operations per second of one part
+    memory_bandwidth: float = 1e10  # bytes per second of one part
+    op_seconds: float = 5e-6        # that an op takes at least
+    nic: float = 1.25e9             # bytes per second, in each direction
+    send_seconds: float = 2e-5      # of a thread, to send a message
+    receive_seconds: float = 2e-5   # of a thread, to receive a message
+    large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
+    message_threads: int = 1        # that send and receive
+    begin_seconds: float = 0.0      # of a core, before a part begins
+    step_seconds: float = 0.0       # of a client, before a step begins
+    disk: float = 1e9               # bytes per second, for checkpoints
+    straggling: Straggling = dataclasses.field(default_factory=Straggling)
+    failures_per_day: float = 0.0   # of a task
+    restart_seconds: float = 30.0   # until a task that has failed is back
+
+
+@dataclasses.dataclass
+class Network:
+    """What is between the machines."""
+    latency: float = 1e-4           # seconds from one machine to another
+    small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
+    header: int = 100               # bytes of a message beside its tensors
+    rack_size: int = 0              # machines of a rack; 0: all in one
+    rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
+
+
+@dataclasses.dataclass
+class Machines:
+    """A machine file."""
+    machines: dict[str, Machine] = dataclasses.field(default_factory=dict)
+    network: Network = dataclasses.field(default_factory=Network)
+    notes: Any = None
+
+    def of(self, job: str) -> Machine:
+        """The machine of a job's tasks."""
+        return self.machines.get(job) or self.machines.get("default") or Machine()
+
+
+def load(path: str | pathlib.Path) -> Machines:
+    """Reads a machine file; InvalidArgumentError says what is wrong with it."""
+    path = pathlib.Path(path)
+    if path.stat().st_size > _LARGEST:
+        raise errors.invalid(f"{path} has {path.stat().st_size} bytes, which is too much for a machine file.")
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        raise errors.invalid(f"{path} is no YAML: {e}") from None
+    return parse(found, str(path))
+
+
+def parse(found: Any, where: str = "the machine file") -> Machines:
+    """A machine file that was read as YAML."""
+    given = _dict(found, where)
+    unknown = set(given) - {"machines", "network", "notes"}
+    if unknown:
+        raise errors.invalid(f"{where} has no part called {sorted(unknown)[0]!r}: there are machines, network and notes.")
+    machines = {str(name): _filled(Machine, fields, f"{where}, machine {name}")
+                for name, fields in _dict(given.get("machines") or {}, where).items()}
+    return Machines(machines, _filled(Network, given.get("network") or {}, f"{where}, network"), given.get("notes"))
+
+
+def _dict(value: Any, where: str) -> dict:
+    if not isinstance(value, dict):
+        raise errors.invalid(f"{where} must be a mapping, not {type(value).__name__}.")
+    return value
+
+
+def _filled(kind: type, given: Any, where: str) -> Any:
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    for name, value in _dict(given, where).items():
+        if name not in fields:
+            raise errors.invalid(f"{where}: there is no {name!r}; there are {', '.join(fields)}.")
+        values[name] = _filled(Straggling, value, f"{where}, {name}") if name == "straggling" else _number(value, name, where)
+    for name in ("cores", "message_threads"):
+        if name in values:
+            values[name] = max(1, int(values[name]))
+    return kind(**values)
+
+
+def _number(value: Any, name: str, where: str) -> float:
+    try:
+        number = float(value)                        # YAML reads 1e9, without a point, as text
+    except (TypeError, ValueError):
+        raise errors.invalid(f"{where}: {name} must be a number, not {value!r}.") from None
+    if not 0 <= number < float("inf"):
+        raise errors.invalid(f"{where}: {name} must not be negative or infinite, but is {number}.")
+    return int(number) if number == int(number) and not isinstance(value, float) else number
+
+
+def dump(machines: Machines) -> str:
+    """The text of a machine file."""
+    return yaml.safe_dump(dataclasses.asdict(machines), sort_keys=False, width=128)

@@ -1,0 +1,193 @@
+"""A step as the simulator runs it: placed and partitioned by the real code, with kernels replaced by what they cost.
+
+`compile_step` takes the way of cluster/cluster_engine.py: prune, place over the devices of all tasks, cut by task. The ops of a
+part then become a short list of instructions, because a task runs them in order: run for so many seconds, wait for a value,
+send values, call a kernel. Only kernels that decide what happens next are called (`control.py`): queues, accumulators, tokens,
+and small numbers that they are given. Values of all others have a shape and no content.
+
+Small values that the real exchange sends together are one message here, by the same rule (`task_engine.joined`).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from penstock._src.cluster.exchange import HOLD
+from penstock._src.cluster.step_state import StepPlan
+from penstock._src.cluster.task_engine import joined
+from penstock._src.graph import verify
+from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.prune import needed
+from penstock._src.kernels.devices.cpu import Cpu
+from penstock._src.kernels.devices.device import Device
+from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.simulate.control import Control, controls
+from penstock._src.simulate.machines import Machine
+from penstock._src.step.partition.split import Partition
+from penstock._src.step.partition.tasks import by_task
+from penstock._src.step.place.costs import CostModel
+from penstock._src.step.place.placer import Placer
+
+MASTER = ""                         # as a task: the one that the step belongs to
+
+
+class Run(NamedTuple):
+    """A core works."""
+    seconds: float
+    label: str
+
+
+class Wait(NamedTuple):
+    """A value of another task is needed."""
+    key: str
+    into: Tensor | None             # what it is to the calls of the part, if they use it
+
+
+class Send(NamedTuple):
+    """Values go to another task, in one message."""
+    task: str
+    keys: tuple[str, ...]
+    size: int
+    values: tuple[Tensor | None, ...]
+
+
+class Call(NamedTuple):
+    """A kernel is called."""
+    control: Control
+
+
+Instruction = Run | Wait | Send | Call
+
+
+class PartCode:
+    """What one task does in a step. `last` is sent along with the message that the part has ended; `light` if the messages that
+    begin the other parts may wait for the first values that this one sends."""
+
+    __slots__ = ("code", "last", "light", "seconds", "in_bytes", "out_bytes")
+
+    def __init__(self, code: Sequence[Instruction], last: Send | None, light: bool):
+        self.code, self.last, self.light = tuple(code), last, light
+        self.seconds = sum(i.seconds for i in self.code if type(i) is Run)
+        self.out_bytes = sum(i.size for i in (*self.code, last) if type(i) is Send)
+
+
+class StepCode:
+    """A step: a part for each task; the master's own is under MASTER, if it has one."""
+
+    def __init__(self, parts: dict[str, PartCode], fetches: dict[str, list[int]], size: int):
+        self.own = parts.get(MASTER)
+        self.others = {task: part for task, part in parts.items() if task != MASTER}
+        self.plan = StepPlan({task: fetches.get(task, []) for task in self.others},
+                             fetches.get(MASTER, []) if self.own is not None else None, size)
+
+
+class SimulatedDevice(Cpu):
+    """A device of a simulated task: its figures are those of the machine file."""
+
+    def __init__(self, task: str, machine: Machine):
+        super().__init__(0, 0, 1 << 40, task, incarnation=1)
+        self.flops, self.bandwidth, self.launch_time = machine.flops, machine.memory_bandwidth, machine.op_seconds
+
+
+class Costs(CostModel):
+    """What ops cost: the seconds that are given for some by name; measured or estimated ones for the others."""
+
+    def __init__(self, given: dict[str, float] | None = None):
+        super().__init__()
+        self.given = given or {}
+
+    def compute(self, op: Any, device: Device) -> float:
+        """Seconds that an op takes on a device."""
+        found = self.given.get(op.name)
+        return super().compute(op, device) if found is None else found
+
+
+def compile_step(elements: Iterable[Any], feeds: list[Tensor], devices: DeviceSet, own: str, costs: CostModel) -> StepCode:
+    """The step of the task `own` that fetches tensors and runs operations."""
+    elements = list(elements)
+    fetched = [e for e in elements if isinstance(e, Tensor)]
+    ops = needed(fetched, [e for e in elements if isinstance(e, Operation)], {id(t) for t in feeds})
+    placed = Placer(devices, soft=True).place(ops)
+    verify.placed(ops, placed)
+    hosts = {d.task: d for d in reversed(devices.all)}
+    parts = by_task(ops, placed, hosts, fetched, feeds)
+    codes, positions = {}, {}
+    for part in parts:
+        task = MASTER if part.device.task == own else part.device.task
+        codes[task] = part_code(part, own, costs, devices, is_own=task == MASTER)
+        positions[task] = sorted(i for i, _ in part.fetches)
+    return StepCode(codes, positions, len(fetched))
+
+
+def part_code(part: Partition, own: str, costs: CostModel, devices: DeviceSet, is_own: bool) -> PartCode:
+    """The instructions of one part."""
+    writer = _Writer(own, costs, is_own)
+    called = controls(part.ops)
+    edges, light = joined(part.ops)
+    targets = {id(t.send): t.target.task for t in part.sends}
+    for op in part.ops:
+        transfer = op.opdef.transfer
+        if transfer == "recv":
+            writer.wait(op, called.uses(op.outputs[0]))
+        elif transfer == "send":
+            writer.send(op, targets[id(op)], op.attrs["tensor_name"] in edges, called.uses(op._inputs[0]))
+        elif transfer != "arg":
+            writer.run(op, devices.by_name.get(op._device) or part.device)
+            control = called.call(op)
+            if control is not None:
+                writer.call(control)
+    return writer.end(light)
+
+
+class _Writer:
+    """The instructions of a part while they are written."""
+
+    def __init__(self, own: str, costs: CostModel, is_own: bool):
+        self.own, self.costs, self.is_own = own, costs, is_own
+        self.code: list[Instruction] = []
+        self.seconds, self.longest = 0.0, (0.0, "")
+        self.held: dict[str, list[tuple[str, int, Tensor | None]]] = {}
+
+    def run(self, op: Operation, device: Device) -> None:
+        seconds = self.costs.compute(op, device)
+        self.seconds += seconds
+        self.longest = max(self.longest, (seconds, op.name))
+
+    def _run(self) -> None:
+        if self.seconds:
+            self.code.append(Run(self.seconds, self.longest[1]))
+            self.seconds, self.longest = 0.0, (0.0, "")
+
+    def wait(self, op: Operation, used: bool) -> None:
+        self._run()
+        for task in list(self.held):
+            self._flush(task)
+        self.code.append(Wait(op.attrs["tensor_name"], op.outputs[0] if used else None))
+
+    def send(self, op: Operation, task: str, joins: bool, used: bool) -> None:
+        t = op._inputs[0]
+        size = self.costs.size(t)
+        task = MASTER if task == self.own else task
+        self.held.setdefault(task, []).append((op.attrs["tensor_name"], size, t if used else None))
+        if not joins or size > HOLD:
+            self._run()
+            self._flush(task)
+
+    def call(self, control: Control) -> None:
+        self._run()
+        self.code.append(Call(control))
+
+    def _flush(self, task: str) -> None:
+        self.code.append(self._message(task))
+
+    def _message(self, task: str) -> Send:
+        held = self.held.pop(task)
+        return Send(task, tuple(k for k, _, _ in held), sum(s for _, s, _ in held), tuple(t for _, _, t in held))
+
+    def end(self, light: bool) -> PartCode:
+        """What is left for the master goes with the message that the part has ended."""
+        self._run()
+        last = self._message(MASTER) if MASTER in self.held and not self.is_own else None
+        for task in list(self.held):
+            self._flush(task)
+        return PartCode(self.code, last, light)

@@ -1,0 +1,88 @@
+"""The simulated wire: hosts with cores, message threads and a full-duplex NIC, racks with uplinks.
+
+A message takes time of a thread of its sender, passes the sender's NIC, maybe two uplinks, and the receiver's NIC, and takes
+time of a thread of the receiver. Large messages pass a pipe one after the other, each as soon as its first bytes have come
+(cut-through). Small ones pass between the chunks of large ones, as they do on real links (cluster/link.py), and do not wait.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock._src.simulate.engine import Clock, Pipe, Servers
+from penstock._src.simulate.machines import Machine, Network
+
+
+class Host:
+    """A machine of the simulated cluster."""
+
+    __slots__ = ("name", "machine", "rack", "cores", "threads", "out", "into")
+
+    def __init__(self, name: str, machine: Machine, rack: int = 0):
+        self.name, self.machine, self.rack = name, machine, rack
+        self.cores, self.threads = Servers(machine.cores), Servers(machine.message_threads)
+        self.out, self.into = Pipe(machine.nic), Pipe(machine.nic)
+
+
+class Wire:
+    """What is between hosts."""
+
+    def __init__(self, clock: Clock, network: Network):
+        self.clock, self.network = clock, network
+        self.racks: dict[int, tuple[Pipe, Pipe]] = {}          # uplinks: out of a rack, into it
+        self.messages = 0
+        self.cut: Callable[[Host, Host], bool] | None = None   # whether a message is lost: chaos
+
+    def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any) -> None:
+        """Has `receive(*args)` called when a message of `size` bytes of tensors has come."""
+        self.messages += 1
+        clock, network, machine = self.clock, self.network, source.machine
+        if source is target:
+            clock.after(0.0, receive, *args)
+            return
+        if self.cut is not None and self.cut(source, target):
+            return
+        size += network.header
+        if size <= network.small:
+            sent = source.threads.book(clock.now, machine.send_seconds)
+            took = max(source.out.passed(size), target.into.passed(size))
+            clock.at(sent + network.latency + took, self._arrive, target, target.machine.receive_seconds, receive, args)
+        else:
+            sent = source.threads.book(clock.now, machine.send_seconds + machine.large_seconds)
+            clock.at(sent, self._leave, source, target, size, receive, args)
+
+    def _leave(self, source: Host, target: Host, size: int, receive: Callable, args: tuple) -> None:
+        """A large message is ready for the sender's NIC."""
+        pipe, clock = source.out, self.clock
+        begins = pipe.begin(clock.now)
+        pipe.book(clock.now, size)
+        clock.at(begins + self.network.latency, self._enter, self._path(source, target), size, pipe.bandwidth, receive, args)
+
+    def _path(self, source: Host, target: Host) -> tuple:
+        """The pipes behind the sender's NIC, and the target."""
+        if source.rack == target.rack:
+            return (target.into, target)
+        return (self._uplink(source.rack)[0], self._uplink(target.rack)[1], target.into, target)
+
+    def _uplink(self, rack: int) -> tuple[Pipe, Pipe]:
+        if rack not in self.racks:
+            self.racks[rack] = Pipe(self.network.rack_uplink), Pipe(self.network.rack_uplink)
+        return self.racks[rack]
+
+    def _enter(self, path: tuple, size: int, slowest: float, receive: Callable, args: tuple) -> None:
+        """The first bytes of a large message have come to a pipe; the last ones cannot come faster than through the slowest."""
+        pipe, clock = path[0], self.clock
+        begins = pipe.begin(clock.now)
+        done = pipe.book(clock.now, size)
+        slowest = min(slowest, pipe.bandwidth)
+        if len(path) > 2:
+            clock.at(begins, self._enter, path[1:], size, slowest, receive, args)
+            return
+        target = path[1]
+        machine = target.machine
+        clock.at(max(done, begins + size / slowest), self._arrive, target, machine.receive_seconds + machine.large_seconds,
+                 receive, args)
+
+    def _arrive(self, target: Host, seconds: float, receive: Callable, args: tuple) -> None:
+        done = target.threads.book(self.clock.now, seconds)
+        self.clock.at(done, receive, *args)

@@ -1,0 +1,80 @@
+"""Programs on simulated clusters: the real placement, partition and state of steps, on a simulated clock."""
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.base import errors
+from penstock._src.simulate import programs
+from penstock._src.simulate.job import LOCKSTEP, Job
+from penstock._src.simulate.machines import Machine, Machines, Network, Straggling, dump, parse
+from penstock._src.simulate.plan import Run, Send, Wait
+
+FAST = Machines({"default": Machine(nic=1e9, send_seconds=0.0, receive_seconds=0.0, op_seconds=0.0)}, Network(latency=0.0))
+
+
+def test_a_step_takes_as_long_as_its_bytes_need():
+    """100 MB in and out of one worker at 1 GB/s, in both directions at once but for the first and last of four shards."""
+    job = Job(programs.dense_null_step(100_000_000)(4), FAST, 1, 4, LOCKSTEP)
+    results = job.run(5)
+    assert results.median_round == pytest.approx(0.125, rel=1e-3)
+    assert results.count == 5 and not job.errors
+
+
+def test_workers_share_the_servers():
+    """Forty workers want 25 MB each from every server, and return as much: a second in each direction."""
+    took = Job(programs.dense_null_step(100_000_000)(4), FAST, 40, 4, LOCKSTEP).run(3).median_round
+    assert 1.0 < took < 1.2
+
+
+def test_sparse_steps_do_not_depend_on_the_size_of_the_table():
+    small, large = (Job(programs.sparse_null_step(size)(4), Machines(), 4, 4, LOCKSTEP).run(3).median_round
+                    for size in (2 * 10**9, 16 * 10**9))
+    assert small == large
+
+
+def test_parts_are_those_of_the_real_partition():
+    job = Job(programs.dense_null_step(64)(2), FAST, 1, 2)
+    assert sorted(job.step.others) == [f"/job:ps/replica:0/task:{i}" for i in range(2)]
+    for part in job.step.others.values():
+        assert [type(i) for i in part.code if type(i) is not Run] == [Send, Wait]
+
+
+def test_the_same_seed_gives_the_same_times():
+    machines = Machines({"worker": Machine(straggling=Straggling(0.1, 0.2, 100.0))})
+    times = [Job(programs.sparse_null_step(10**6)(2), machines, 3, 2, seed=seed).run(5).times for seed in (1, 1, 2)]
+    assert times[0] == times[1] != times[2]
+
+
+def _sync(workers, backups=0, servers=2):
+    setter = tf.train.replica_device_setter(servers, worker_device="/job:worker/task:0")
+    with tf.Graph().as_default() as graph, tf.device(setter):
+        step = tf.train.get_or_create_global_step()
+        loss = sum(tf.reduce_sum(tf.square(tf.get_variable(f"w{i}", [1000], use_resource=False))) for i in range(servers))
+        opt = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), workers, workers + backups)
+        train = opt.minimize(loss, global_step=step)
+        return programs.synchronous(graph, opt, train, step)
+
+
+def test_synchronous_training_applies_each_step_once():
+    """The real accumulators and tokens decide: every worker gives one gradient to every update."""
+    job = Job(_sync(5), Machines(), 5, 2)
+    results = job.run(8)
+    assert not job.errors
+    assert len(results.rounds) >= 7
+    assert max(job.ended.values()) - min(job.ended.values()) <= 1
+
+
+def test_a_backup_worker_takes_the_place_of_a_slow_one():
+    slow = Machines({"worker": Machine(straggling=Straggling(0.0, 0.2, 5000.0))})
+    without, with_one = (Job(_sync(5, b), slow, 5 + b, 2).run(40).median_round for b in (0, 2))
+    assert with_one < 0.7 * without
+
+
+def test_machine_files_are_checked():
+    text = dump(Machines({"ps": Machine(nic=2e9)}, Network(latency=1e-3)))
+    import yaml
+    again = parse(yaml.safe_load(text))
+    assert again.of("ps").nic == 2e9 and again.network.latency == 1e-3 and again.of("worker") == Machine()
+    for wrong, words in (({"machines": {"ps": {"cpus": 3}}}, "no 'cpus'"), ({"machines": {"ps": {"nic": "fast"}}}, "a number"),
+                         ({"network": {"latency": -1}}, "negative"), ([1], "mapping"), ({"racks": 1}, "no part called")):
+        with pytest.raises(errors.InvalidArgumentError, match=words):
+            parse(wrong)
