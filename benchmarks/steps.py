@@ -3,8 +3,9 @@
     python benchmarks/steps.py [--rounds 15]
 
 Two models, each with Adam: two layers on 128 rows of 784 (a step computes for a millisecond or two), and a small one on 32 rows
-of 32, with a metric (a step is mostly overhead). The ways take turns in one process; a round of one way is some steps. Printed
-are the best processor time of a step, and the median ratio to the session's step in the same round.
+of 32 (a step is mostly overhead). Every way trains on the same batches, and keeps the means of loss and accuracy. The ways take
+turns in one process; a round of one way is an epoch. Printed are the best processor time of a step, and the median ratio to the
+session's step in the same round.
 """
 from __future__ import annotations
 
@@ -34,16 +35,27 @@ def loss_of(kind):
 
 
 def hits_of(kind, y, out):
-    """How many predictions are right."""
+    """How many predictions are right. (`==` would compare objects in a graph of 1.x.)"""
     found = tf.argmax(out, -1) if kind == "mlp" else tf.cast(out[:, 0] > 0.5, tf.int64)
-    return tf.reduce_sum(tf.cast(found == tf.reshape(y, [-1]), tf.float32))
+    return tf.reduce_sum(tf.cast(tf.equal(found, tf.reshape(y, [-1])), tf.float32))
+
+
+def counted(kind, totals, y, out, value):
+    """The updates of the means that `fit` keeps: loss and accuracy, a sum and a count each."""
+    rows = float(out.shape[0])
+    return [v.assign_add(n) for v, n in zip(totals, (value * rows, rows, hits_of(kind, y, out), rows), strict=True)]
+
+
+def cut(x, y):
+    """The batches of an epoch, as views."""
+    return zip(np.split(x, STEPS), np.split(y, STEPS), strict=True)
 
 
 def by_function(kind, x, y):
     """A tf.function with a tape and apply_gradients."""
     net, loss, adam = model(kind), loss_of(kind), tf.keras.optimizers.Adam(1e-3)
     net(x[:1])
-    hits = tf.Variable(0.0)
+    totals = [tf.Variable(0.0) for _ in range(4)]
 
     @tf.function
     def step(x, y):
@@ -52,12 +64,12 @@ def by_function(kind, x, y):
             value = loss(y, out)
         weights = net.trainable_variables
         adam.apply_gradients(zip(tape.gradient(value, weights), weights))
-        hits.assign_add(hits_of(kind, y, out))
+        counted(kind, totals, y, out, value)
         return value
-    a, b = tf.constant(x), tf.constant(y)
+    batches = [(tf.constant(a), tf.constant(b)) for a, b in cut(x, y)]
 
     def run():
-        for _ in range(STEPS):
+        for a, b in batches:
             value = step(a, b)
         return float(value)
     return run
@@ -67,27 +79,27 @@ def by_fit(kind, x, y):
     """Keras' fit, with its metric."""
     net = model(kind)
     net.compile(tf.keras.optimizers.Adam(1e-3), loss_of(kind), metrics=["accuracy"])
-    many = np.concatenate([x] * STEPS), np.concatenate([y] * STEPS)
-    return lambda: net.fit(*many, batch_size=len(x), epochs=1, verbose=0, shuffle=False).history["loss"][0]
+    return lambda: net.fit(x, y, batch_size=len(x) // STEPS, epochs=1, verbose=0, shuffle=False).history["loss"][0]
 
 
 def by_session(kind, x, y):
     """A graph of 1.x with the same layers, run by a callable of a session."""
     with tf.Graph().as_default():
-        a, b = tf1.placeholder(tf.float32, x.shape), tf1.placeholder(tf.int64, y.shape)
+        rows = len(x) // STEPS
+        a, b = tf1.placeholder(tf.float32, [rows, *x.shape[1:]]), tf1.placeholder(tf.int64, [rows, *y.shape[1:]])
         net = model(kind)
         out = net(a)
         value = tf.reduce_mean(loss_of(kind)(b, out))
-        hits = tf1.get_variable("hits", initializer=0.0, use_resource=True)
+        totals = [tf1.get_variable(f"total{i}", initializer=0.0, use_resource=True) for i in range(4)]
         train = tf1.train.AdamOptimizer(1e-3).minimize(value, var_list=net.trainable_variables)
-        count = hits.assign_add(hits_of(kind, b, out))
+        count = tf.group(*counted(kind, totals, b, out, value))
         sess = tf1.Session()
         sess.run(tf1.global_variables_initializer())
-        call = sess.make_callable([value, train, count.op], [a, b])
+        call = sess.make_callable([value, train, count], [a, b])
 
     def run():
-        for _ in range(STEPS):
-            found = call(x, y)
+        for rows in cut(x, y):
+            found = call(*rows)
         return float(found[0])
     return run
 
@@ -102,6 +114,7 @@ def main():
     args = parser.parse_args()
     for kind, (rows, width, classes) in ROWS.items():
         draw = np.random.RandomState(0)
+        rows *= STEPS
         x, y = draw.randn(rows, width).astype(np.float32), draw.randint(0, classes, (rows,) if kind == "mlp" else (rows, 1))
         ways = {name: make(kind, x, y) for name, make in WAYS.items()}
         for run in ways.values():
