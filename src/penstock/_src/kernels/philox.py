@@ -9,6 +9,7 @@ needed per output (rejection): there every group has 256 words per output set as
 """
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import tracing
+from penstock._src.kernels.host_threads import compiled
 
 _MASK = 0xFFFFFFFF
 _MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
@@ -25,6 +27,7 @@ _32 = np.uint64(32)
 _CHUNK = 1 << 14                 # counters worked on at a time: what fits a cache
 _AHEAD = 8                       # executions whose words are computed at once
 RESERVED = 256                   # counters set aside per output by every op
+_kernels = functools.partial(compiled, "_philox")
 
 
 class Philox(NamedTuple):
@@ -52,8 +55,18 @@ class Philox(NamedTuple):
         """The words of the next `count` counters, [count, 4]."""
         low = self.counter & (1 << 64) - 1
         if torch.device(device).type == "cpu" or low + count >= 1 << 64:
-            return self.at(torch.arange(count)).to(device)
+            made = self._filled(torch.empty(count, 4, dtype=torch.int64)) if _kernels() else None
+            return (self.at(torch.arange(count)) if made is None else made).to(device)
         return words_at(self.key, self.counter >> 64, torch.arange(count, device=device) + signed(low))
+
+    def _filled(self, out: torch.Tensor) -> torch.Tensor | None:
+        """`out`, a new tensor on the host, with the next words (int64) or numbers in [0, 1) made of them (float32). None in
+        a trace, in which it has no memory."""
+        if type(out) is not torch.Tensor:
+            return None
+        low, high = self.counter & (1 << 64) - 1, self.counter >> 64
+        _kernels().fill(out.data_ptr(), out.numel(), out.dtype is torch.float32, self.key, low, high)
+        return out
 
     def at(self, offsets: torch.Tensor) -> torch.Tensor:
         """The words of the counters at int64 `offsets` from here, [len(offsets), 4]."""
@@ -205,6 +218,10 @@ def _grouped(gen: Philox, count: int, dtype: torch.dtype, device: torch.device |
 
 def uniform(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
     """`count` floats in [0, 1)."""
+    if dtype is torch.float32 and type(gen) is Philox and torch.device(device).type == "cpu" and _kernels():
+        made = gen._filled(torch.empty(count))
+        if made is not None:
+            return made
     words = _grouped(gen, count, dtype, device)
     if dtype is torch.float64:
         made = unit_float64(words[:, 0::2], words[:, 1::2])

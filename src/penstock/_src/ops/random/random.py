@@ -46,6 +46,7 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
 
 
 _generators: dict[str, torch.Generator] = {}
+_MANY = 1 << 12                  # numbers for which a stream is faster than a generator, which counts one by one
 
 
 def generator(device: torch.device | str) -> torch.Generator | None:
@@ -110,9 +111,16 @@ def _quick_truncated(dims: list[int], dtype: torch.dtype, device: torch.device) 
     return torch.nn.init.trunc_normal_(out, generator=generator(device)).to(dtype)
 
 
-random_uniform_op = _filler(
-    "RandomUniform", philox.uniform,
-    lambda dims, dtype, device: torch.rand(dims, dtype=dtype, device=device, generator=generator(device)))
+def _quick_uniform(dims: list[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Numbers in [0, 1). On the host many of them come from a Philox stream with a random key, which is faster."""
+    source, count = generator(device), math.prod(dims)
+    if count < _MANY or dtype is not torch.float32 or torch.device(device).type != "cpu" or tracing.draws() is not None:
+        return torch.rand(dims, dtype=dtype, device=device, generator=source)
+    key = torch.randint(-1 << 63, (1 << 63) - 1, (1,), generator=source).item()
+    return philox.uniform(philox.Philox.seeded(int(key), 0), count, dtype).reshape(dims)
+
+
+random_uniform_op = _filler("RandomUniform", philox.uniform, _quick_uniform)
 random_standard_normal = _filler(
     "RandomStandardNormal", philox.normal,
     lambda dims, dtype, device: torch.randn(dims, dtype=dtype, device=device, generator=generator(device)))

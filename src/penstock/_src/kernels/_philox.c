@@ -1,0 +1,73 @@
+/* Philox4x32-10 for a run of counters, on the CPU: `philox.py` has the generator, and computes the same with numpy where this file
+   is not compiled.
+
+   Counters are worked on side by side, each word in the lower half of a lane of 64 bits: one instruction gives all bits of a
+   product. What is in the upper halves in between does not matter. */
+#include "_threads.h"
+#include <string.h>
+
+enum { BLOCK = 512 };                                 /* counters of one item of work */
+
+typedef struct {
+    uint64_t key, low, high;                          /* the counter at the beginning: high * 2^64 + low */
+    int64_t count;                                    /* words */
+    int floats;                                       /* whether words become numbers in [0, 1), or stay as they are */
+    void *to;
+} Job;
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define LANES 8
+#define NAME(name) name##_512
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
+#define PRODUCT(a, b) (Lanes)_mm512_mul_epu32((__m512i)(a), (__m512i)(b))
+#include "_philox_lanes.h"
+#define LANES 4
+#define NAME(name) name##_256
+#define TARGET __attribute__((target("avx2")))
+#define PRODUCT(a, b) (Lanes)_mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+#include "_philox_lanes.h"
+#endif
+#define LANES 2
+#define NAME(name) name##_any
+#define TARGET
+#define PRODUCT(a, b) (((a) & 0xffffffff) * ((b) & 0xffffffff))
+#include "_philox_lanes.h"
+static Item do_block_here = do_block_any;
+
+/* fill(address, count, floats, key, low, high): writes `count` words of 64 bits each, or float32 numbers in [0, 1). */
+static PyObject *fill(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    uint64_t given[6];
+    if (count != 6) {
+        PyErr_SetString(PyExc_TypeError, "fill(address, count, floats, key, low, high)");
+        return NULL;
+    }
+    for (int i = 0; i < 6; i++)
+        given[i] = PyLong_AsUnsignedLongLong(args[i]);
+    if (PyErr_Occurred())
+        return NULL;
+    const Job job = {given[3], given[4], given[5], (int64_t)given[1], given[2] != 0, (void *)(uintptr_t)given[0]};
+    Py_BEGIN_ALLOW_THREADS
+    share(do_block_here, &job, (job.count + 4 * BLOCK - 1) / (4 * BLOCK), job.count);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, "Writes the words of a run of counters, or numbers of them."},
+    {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_philox", "Random words from counters.", -1, methods};
+
+PyMODINIT_FUNC PyInit__philox(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw"))
+        do_block_here = do_block_512;
+    else if (__builtin_cpu_supports("avx2"))
+        do_block_here = do_block_256;
+#endif
+    return PyModule_Create(&module);
+}

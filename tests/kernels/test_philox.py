@@ -1,0 +1,37 @@
+"""Words of Philox from the C kernel, beside those that Python's own numbers give."""
+import pytest
+import torch
+
+from penstock._src.kernels import philox
+from penstock._src.kernels.philox import Philox
+
+_MASK = (1 << 128) - 1
+PLACES = (0, (1 << 64) - 5, _MASK - 6, 12345 << 60)        # with a carry to the upper half, and around the end
+
+
+def expected(gen, count):
+    blocks = [philox._block(gen.key, (gen.counter + i) & _MASK) for i in range(count)]
+    return torch.tensor([[b >> shift & 0xFFFFFFFF for shift in (0, 32, 64, 96)] for b in blocks], dtype=torch.int64)
+
+
+@pytest.mark.parametrize("counter", PLACES)
+@pytest.mark.parametrize("count", [0, 1, 7, 16, 33, 600])
+def test_words_are_those_of_the_counters(counter, count):
+    gen = Philox(0x123456789ABCDEF0, counter)
+    wanted = expected(gen, count).reshape(count, 4)
+    assert torch.equal(gen.words(count), wanted)
+    assert torch.equal(gen.at(torch.arange(count)), wanted)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 64, 67, 2049, 40_000])
+def test_units_are_made_of_the_words(count):
+    gen = Philox.seeded(7, 11).skip(3)
+    words = gen.at(torch.arange(-(-count // 4)))
+    assert torch.equal(philox.uniform(gen, count, torch.float32), philox.unit_float32(words).flatten()[:count])
+
+
+def test_units_without_the_kernel(monkeypatch):
+    gen = Philox.seeded(7, 11)
+    usual = philox.uniform(gen, 1001, torch.float32)
+    monkeypatch.setattr(philox, "_kernels", lambda: None)
+    assert torch.equal(philox.uniform(gen, 1001, torch.float32), usual)
