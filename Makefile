@@ -37,8 +37,8 @@ help:
 	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
 	@echo "make clean        remove the environments and what tools left behind"
 
-$(READY): pyproject.toml setup.py constraints.txt src/penstock/_src/io/_scanner.c src/penstock/_src/kernels/_images.c \
-	$(wildcard src/penstock/_src/kernels/_pointwise*.[ch] src/penstock/_src/kernels/_recurrent*.[ch] src/penstock/_src/kernels/*.h)
+$(READY): pyproject.toml setup.py constraints.txt src/penstock/_src/io/_scanner.c \
+	$(wildcard src/penstock/_src/kernels/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit("penstock needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	@echo "[1/3] making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)

@@ -1,4 +1,4 @@
-"""Updates of several variables as one op (step/optimize/updates.py), on a pretended GPU beside the host."""
+"""Updates of several variables as one op (step/optimize/updates.py), on a pretended GPU and on the host."""
 import numpy as np
 import pytest
 import torch
@@ -7,6 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
+from penstock._src.kernels import updates
 from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.kernels.many import Many
 from penstock._src.step import compiler
@@ -30,6 +31,7 @@ OPTIMIZERS = {
     "keras adam": lambda: tf.keras.optimizers.Adam(0.1),
     "keras adam amsgrad": lambda: tf.keras.optimizers.Adam(0.1, amsgrad=True),
     "keras adamax": lambda: tf.keras.optimizers.Adamax(0.1),
+    "keras rmsprop": lambda: tf.keras.optimizers.RMSprop(0.1, momentum=0.5),
     "keras sgd": lambda: tf.keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
 }
 
@@ -67,15 +69,20 @@ def trained(name, device, resource, steps=4):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("resource", [False, True])
-def test_joined_updates_are_those_of_each_variable(name, resource):
+def test_joined_updates_are_those_of_each_variable(name, resource, monkeypatch):
     if name.startswith("keras") and not resource:
         pytest.skip("Keras optimizers update resource variables")
+    on_host, compiled = trained(name, "/cpu:0", resource)
+    assert sum("ToAll" in line for line in compiled.splitlines()) == (
+        updates.available() and name not in ("descent", "proximal", "proximal adagrad"))
+    monkeypatch.setattr(updates, "_kernels", lambda: None)
     found, program = trained(name, "/gpu:0", resource)
     wanted, apart = trained(name, "/cpu:0", resource)
     assert sum("ToAll" in line for line in program.splitlines()) == 1
     assert "ToAll" not in apart
-    for a, b in zip(found, wanted, strict=True):
+    for a, b, c in zip(found, wanted, on_host, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(c, b, rtol=2e-5, atol=1e-6)
 
 
 def test_what_waits_for_an_update_comes_after_it():

@@ -104,6 +104,7 @@ class updates:
 
     # the op that does the same for several, and which of its inputs are lists then; the others are the same for all
     several: RuleTable[tuple[str, frozenset[int]]] = RuleTable()
+    compiled: set[OpDef] = set()          # changes variables, and nothing else, and has a compiled kernel on the host
 
 
 class pointwise:

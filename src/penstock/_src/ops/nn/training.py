@@ -21,7 +21,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.graph.handles import handle_dims
-from penstock._src.kernels import arrays, indexing
+from penstock._src.kernels import arrays, indexing, updates
 from penstock._src.kernels.many import Many
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, keyword_names, op
@@ -34,8 +34,14 @@ _TINY = 1 << 16              # elements of one that no compiler needs to see
 
 
 def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
-            rows: Callable | None = None) -> Callable:
-    """Declares the ops of a rule: `states` and `inputs` are their argument names in order."""
+            rows: Callable | None = None, compiled: Callable | None = None) -> Callable:
+    """Declares the ops of a rule: `states` and `inputs` are their argument names in order.
+
+    `compiled`: (numbers, attributes) -> the rule of kernels/updates.py that does the same, and its numbers; or None.
+
+    A rule that takes `squares` of gradients is one of Keras 3, whose sparse updates move all rows: rows without a gradient have
+    one of 0, gradients of repeated rows are added up, and so are their squares. Its ops are internal: TensorFlow has none.
+    """
     def declare(rule: Callable) -> Callable:
         for is_sparse in (False, True) if sparse else (False,):
             names = inputs.split()
@@ -43,42 +49,74 @@ def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool =
                 names = ["grad" if n == "delta" else n for n in names]
                 names.insert(names.index("grad") + 1, "indices")
             for is_ref in (True, False) if ref else (False,):
-                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows)
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows, compiled)
         return rule
     return declare
 
 
 def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
-             is_sparse: bool, rows: Callable | None) -> None:
+             is_sparse: bool, rows: Callable | None, compiled: Callable | None) -> None:
     kinds = {"indices": "Tindices", "global_step": "int64"}
     args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
     args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
     types = "T: type in {numeric quantized}" + (", Tindices: type in {index}" if is_sparse else "")
-    made = op(f"{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
-              f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
-              f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
-              stateful=not is_ref, foldable=False, host="indices" if is_sparse else "").no_gradient()
-    made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows))
+    all_rows = "squares" in keyword_names(rule)
+    made = (internal if all_rows else op)(
+        f"{'_' if all_rows else ''}{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
+        f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
+        f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
+        stateful=not is_ref, foldable=False, host="indices" if is_sparse else "").no_gradient()
+    made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled))
+    if compiled is not None:
+        rules.updates.compiled.add(made)
     if not is_sparse and len(states) < 3:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
         rules.fusion.absorb[made] = functools.partial(_take_short_gradient, at)
     if not is_sparse:
-        rules.program.prepare[made] = _preparing(states, inputs, rule, is_ref)
-        rules.updates.several[made] = _declare_several(made.name, states, inputs, attrs, rule, is_ref)
+        rules.program.prepare[made] = _preparing(states, inputs, rule, is_ref, compiled)
+        rules.updates.several[made] = _declare_several(made.name, states, inputs, attrs, rule, is_ref, compiled)
     else:
-        rules.program.prepare[made] = _preparing_rows(states, inputs, rule, is_ref, rows)
+        rules.program.prepare[made] = _preparing_rows(states, inputs, rule, is_ref, rows, compiled)
+        if compiled is not None and not all_rows:
+            rules.fusion.fuse[made] = _summing(made, states, inputs, rule, is_ref, compiled)
     made.shape(_shape_rule(states, inputs, is_ref))
 
 
 def _declare_several(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable,
-                     is_ref: bool) -> tuple[str, frozenset[int]]:
+                     is_ref: bool, compiled: Callable | None) -> tuple[str, frozenset[int]]:
     """The op that updates several variables by one rule (step/optimize/updates.py), and which inputs are lists."""
     args = [f"{s}: {'Ref(N * T)' if is_ref else 'N * resource'}" for s in states]
     args += [f"{n}: N * T" if n in _GRADIENTS else f"{n}: {'int64' if n == 'global_step' else 'T'}" for n in inputs]
-    made = internal(f"_{name}ToAll", f"{', '.join(args)} ->", "N: int >= 1, T: type in {numeric quantized}, "
+    made = internal(f"_{name.lstrip('_')}ToAll", f"{', '.join(args)} ->", "N: int >= 1, T: type in {numeric quantized}, "
                     f"use_locking: bool = False{', ' + attrs if attrs else ''}", stateful=not is_ref, foldable=False)
-    made.kernel(_kernel_of_several(states, inputs, rule))
+    made.kernel(_kernel_of_several(states, inputs, rule, compiled))
+    if compiled is not None:
+        rules.updates.compiled.add(made)
     return made.name, frozenset(i for i, n in enumerate([*states, *inputs]) if n in states or n in _GRADIENTS)
+
+
+def _summing(made: Any, states: list[str], inputs: list[str], rule: Callable, is_ref: bool, compiled: Callable) -> Callable:
+    """The rule by which the compiled kernel adds up rows of repeated indices, instead of ops in front of the update."""
+    args = [f"{a.name}: {'Ref(T)' if a.is_ref else 'resource' if a.type is not None else a.type_attr}" for a in made.inputs]
+    attrs = ["T: type in {float32 float64}, Tindices: type in {index}, use_locking: bool = False",
+             *[f"{n}: bool = False" for n in keyword_names(rule)]]
+    fused = internal(f"_{made.name}Summed", f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}", ", ".join(attrs),
+                     stateful=not is_ref, foldable=False)
+    fused.kernel(_kernel(states, inputs, rule, is_ref, compiled=compiled, summed=True))
+    rules.updates.compiled.add(fused)
+    at = len(states) + inputs.index("grad")
+
+    def fuse(op: Any, f: Any) -> Any:
+        total, unique = f.only(op.inputs[at], op), f.maker(op.inputs[at + 1], op)
+        if total is None or unique is None or total.opdef is not get("UnsortedSegmentSum") or not f.on_host(op) or \
+                unique.opdef is not get("Unique") or op.attrs["T"] != dtypes.float32 or not updates.available():
+            return None
+        rows, places, _ = total.inputs
+        if f.maker(places, op) is not unique or [f.source(op.inputs[at + 1]), f.source(places)] != unique.outputs:
+            return None
+        given = [*op.inputs[:at], rows, unique.inputs[0], *op.inputs[at + 2:]]
+        return f.make(fused.name, given, {n: op.attrs[n] for n in fused.attrs}, op)
+    return fuse
 
 
 def _take_short_gradient(at: int, op: Any, f: Any) -> None:
@@ -97,10 +135,14 @@ def _wanting(fn: Callable, *keywords: str) -> Callable:
 
 # -- running a rule ---------------------------------------------------------------------------------------------------
 def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
-            distinct: bool = False, rows: Callable | None = None) -> Callable:
-    options = list(rule.__code__.co_varnames[rule.__code__.co_argcount:][:rule.__code__.co_kwonlyargcount])
+            distinct: bool = False, rows: Callable | None = None, compiled: Callable | None = None,
+            summed: bool = False) -> Callable:
+    options = keyword_names(rule)
+    rule, all_rows = _with_squares(rule)
+    options = [o for o in options if o != "squares"]
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     sparse = "indices" in inputs
+    how = "ALL" if all_rows else "SUMMED" if summed else "IN_TURN"
 
     def run(*args: Any, **chosen: Any) -> Any:
         held, given = list(args[:len(states)]), list(args[len(states):])
@@ -109,22 +151,64 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
         for i, n in enumerate(names):
             if i != grad_at:
                 given[i] = _number(given[i], n)
-        _check(states, held, given[grad_at], indices)
+        fast = _chosen(compiled, given, grad_at, chosen)
+        _check(states, held, given[grad_at], indices, bounds=fast is None)
         with held[0].lock:
             tensors = [h.writable() for h in held]
             if indices is None:
                 given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
-                rule(*tensors, *given, **chosen)
-            else:
-                _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct, rows)
+                if fast is None or not updates.dense(fast, [[t] for t in tensors], [given[grad_at]]):
+                    rule(*tensors, *given, **chosen)
+            elif fast is None or not updates.rows(fast, tensors, given[grad_at], indices, how):
+                indexing.check(indices, tensors[0].shape[0])
+                if summed:
+                    indices, given[grad_at] = _added_up(indices, given[grad_at])
+                if all_rows:
+                    _on_all_rows(rule, tensors, given, grad_at, indices, chosen)
+                else:
+                    _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct, rows)
         return held[0] if is_ref else None
     return _wanting(run, *options)
 
 
-def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> Callable:
-    options = keyword_names(rule)
+def _with_squares(rule: Callable) -> tuple[Callable, bool]:
+    """The rule, with the square of the gradient where it is not given its squares; and whether it takes any."""
+    if "squares" not in keyword_names(rule):
+        return rule, False
+    at = rule.__code__.co_varnames.index("grad")
+
+    def run(*args: Any, **chosen: Any) -> None:
+        rule(*args, **{"squares": args[at] * args[at], **chosen})
+    return run, True
+
+
+def _added_up(indices: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Distinct indices, and the sums of their rows."""
+    distinct, where = torch.unique(indices, return_inverse=True)
+    return distinct, torch.zeros((len(distinct), *rows.shape[1:]), dtype=rows.dtype).index_add_(0, where, rows)
+
+
+def _on_all_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict) -> None:
+    """The rule on the whole variable, by sums of the gradients and of the squared gradients of each row."""
+    var, rows = tensors[0], given[grad_at]
+    at = indexing.beside(indices.long(), var)
+    total, squares = (torch.zeros_like(var).index_add_(0, at, r.to(var.dtype)) for r in (rows, rows * rows))
+    rule(*tensors, *given[:grad_at], total, *given[grad_at + 1:], squares=squares, **chosen)
+
+
+def _chosen(compiled: Callable | None, given: list, grad_at: int, attrs: dict) -> updates.Chosen | None:
+    """The compiled rule for these numbers, if there is one: none where a number is a tensor, or complex."""
+    if compiled is None:
+        return None
+    numbers = given[:grad_at] + given[grad_at + 1:]
+    return compiled(*numbers, **attrs) if all(type(n) in (float, int) for n in numbers) else None
+
+
+def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable, compiled: Callable | None) -> Callable:
+    options = [o for o in keyword_names(rule) if o != "squares"]
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
     single = _kernel(states, inputs, rule, is_ref=False)
+    rule, _ = _with_squares(rule)
 
     def run(*args: Any, **chosen: Any) -> None:
         held, given = args[:len(states)], list(args[len(states):])
@@ -133,16 +217,27 @@ def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable) -> 
             return
         given = [v if i == grad_at else _number(v, inputs[i]) for i, v in enumerate(given)]
         for variables, grad in zip(zip(*held, strict=True), given[grad_at], strict=True):
-            _check(states, list(variables), grad, None)
+            shape = grad.shape
+            if any(type(h) is not VariableResource or h.value is None or h.value.shape != shape for h in variables):
+                _check(states, list(variables), grad, None)
         locks = {id(h.lock): h.lock for h in held[0]}
         with contextlib.ExitStack() as stack:
             for _, lock in sorted(locks.items(), key=lambda item: item[0]):     # in one order, so that no two steps block
                 stack.enter_context(lock)
+            fast = _chosen(compiled, given, grad_at, chosen)
+            if fast is not None and len(locks) == len(held[0]) and _updated_at_once(fast, held, given[grad_at]):
+                return
             for part in _parts(held[0]):
                 tensors = [[several[i].writable() for i in part] for several in held]
                 grads = [_laid_out_as(t, given[grad_at][i]) for t, i in zip(tensors[0], part, strict=True)]
                 rule(*map(Many, tensors), *[Many(grads) if i == grad_at else v for i, v in enumerate(given)], **chosen)
     return _wanting(run, *options)
+
+
+def _updated_at_once(fast: updates.Chosen, held: tuple, grads: list) -> bool:
+    """Updates all variables with the compiled rule, if it takes them."""
+    tensors = [[h.writable() for h in several] for several in held]
+    return updates.dense(fast, tensors, [_laid_out_as(t, g) for t, g in zip(tensors[0], grads, strict=True)])
 
 
 def _lower_updates(several: Callable, single: Callable, held: tuple, given: list, grad_at: int, chosen: dict) -> None:
@@ -170,9 +265,9 @@ def _parts(variables: Any) -> list[list[int]]:
 
 
 def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
-                    rows: Callable | None) -> Callable:
+                    rows: Callable | None, compiled: Callable | None) -> Callable:
     """The rule by which rows that surely are distinct are not compared."""
-    run = _kernel(states, inputs, rule, is_ref, distinct=True, rows=rows)
+    run = _kernel(states, inputs, rule, is_ref, distinct=True, rows=rows, compiled=compiled)
     options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
 
     def prepare(known: Any) -> Callable | None:
@@ -180,9 +275,10 @@ def _preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref
     return prepare
 
 
-def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool) -> Callable:
+def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, compiled: Callable | None) -> Callable:
     """The rule by which numbers that are constants are read once, and shapes that are known are not checked again."""
-    options = keyword_names(rule)
+    options = [o for o in keyword_names(rule) if o != "squares"]
+    written, (rule, _) = rule, _with_squares(rule)
     count = len(states)
     grad_at = next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
 
@@ -193,7 +289,7 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
         fixed = [None if v is None else v.item() for v in values]
         later = [i for i, v in enumerate(values) if v is None and i != grad_at]
         chosen = {n: known.attrs[n] for n in options}
-        if rule is _descend and not later:
+        if written is _descend and not later:
             return functools.partial(_descended, rate=fixed[0], is_ref=is_ref)
 
         def run(*args: Any) -> Any:
@@ -212,7 +308,9 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
                 tensors = [h.writable() for h in held]
                 if count > 1:
                     given[grad_at] = _laid_out_as(tensors[0], grad)
-                rule(*tensors, *given, **chosen)
+                fast = _chosen(compiled, given, grad_at, chosen)
+                if fast is None or not updates.dense(fast, [[t] for t in tensors], [given[grad_at]]):
+                    rule(*tensors, *given, **chosen)
             return first if is_ref else None
         return run
     return prepare
@@ -232,8 +330,8 @@ def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(var).copy_(grad)
 
 
-def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None) -> None:
-    """Types, initialization and shapes of everything that a rule takes."""
+def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None, bounds: bool = True) -> None:
+    """Types, initialization and shapes of everything that a rule takes; with `bounds`, whether indices are rows, too."""
     for h in held:
         if not isinstance(h, VariableResource):
             raise errors.invalid(f"Trying to access a resource of type {type(h).__name__} as a variable.")
@@ -256,7 +354,8 @@ def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor |
     if found[1:] != dims[1:]:
         raise errors.invalid(f"var and grad must match in dimension 1 and above: {arrays.show(dims)} and "
                              f"{arrays.show(found)}")
-    indexing.check(indices, dims[0])
+    if bounds:
+        indexing.check(indices, dims[0])
 
 
 def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,
@@ -361,6 +460,11 @@ def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
     return x.sign() * (x.abs() - by).clamp_(min=0)
 
 
+def _chosen_by(option: str, yes: str, no: str) -> Callable:
+    """Two compiled rules, one of which an attribute chooses, with the numbers of the op."""
+    return lambda *numbers, **attrs: (yes if attrs[option] else no, numbers)
+
+
 @_family("GradientDescent", "var", "alpha delta")
 def _descend(var, alpha, grad):
     _less(var, grad, alpha)
@@ -427,7 +531,8 @@ def _proximal_gradient_descent_update(var, alpha, l1, l2, grad):
     var.copy_(moved.div_(1 + l2 * alpha))
 
 
-@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True)
+@_family("Momentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True,
+         compiled=_chosen_by("use_nesterov", "MOMENTUM_NESTEROV", "MOMENTUM"))
 def _momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
     accum.mul_(momentum).add_(grad)
     if use_nesterov:
@@ -436,7 +541,8 @@ def _momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
         _less(var, accum, lr)
 
 
-@_family("KerasMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, ref=False)
+@_family("KerasMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True, ref=False,
+         compiled=_chosen_by("use_nesterov", "KERAS_MOMENTUM_NESTEROV", "KERAS_MOMENTUM"))
 def _keras_momentum_update(var, accum, lr, grad, momentum, *, use_nesterov):
     _less(accum.mul_(momentum), grad, lr)
     if use_nesterov:
@@ -479,7 +585,13 @@ def _ratio(a: Any, b: Any) -> Any:
         return np.divide(a, b).item()
 
 
-@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False")
+def _adam_numbers(beta1_power, beta2_power, lr, beta1, beta2, epsilon, *, use_nesterov=False, rule="ADAM"):
+    rate = _adam_rate(lr, beta1_power, beta2_power)
+    return "ADAM_NESTEROV" if use_nesterov else rule, (rate, 1 - beta1, beta2, 1 - beta2, epsilon)
+
+
+@_family("Adam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov: bool = False",
+         compiled=_adam_numbers)
 def _adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, use_nesterov):
     rate = _adam_rate(lr, beta1_power, beta2_power)
     whole = None if use_nesterov or isinstance(rate, torch.Tensor) and not rate.is_cpu else _in_memory_order(var, grad, m, v)
@@ -494,7 +606,8 @@ def _adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
     _less_ratio(var, step, v.sqrt().add_(epsilon), rate)
 
 
-@_family("AdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", ref=False)
+@_family("AdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", ref=False,
+         compiled=functools.partial(_adam_numbers, rule="ADAM_AMSGRAD"))
 def _adam_with_amsgrad_update(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
     _squares(v, grad, beta2)
@@ -502,7 +615,11 @@ def _adam_with_amsgrad_update(var, m, v, vhat, beta1_power, beta2_power, lr, bet
     _less_ratio(var, m, vhat.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
 
 
-@_family("AdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad")
+def _adamax_numbers(beta1_power, lr, beta1, beta2, epsilon):
+    return "ADAMAX", (_ratio(lr, 1 - beta1_power), 1 - beta1, beta2, 0.0, epsilon)
+
+
+@_family("AdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad", compiled=_adamax_numbers)
 def _ada_max_update(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
     torch.maximum(v.mul_(beta2), grad.abs(), out=v)
@@ -515,14 +632,16 @@ def _adagrad_rows(var, accum, at, lr, grad, *, update_slots):
     var.index_add_(0, at, accum.index_select(0, at).rsqrt_().mul_(grad).mul_(-lr))
 
 
-@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, rows=_adagrad_rows)
+@_family("Adagrad", "var accum", "lr grad", "update_slots: bool = True", sparse=True, rows=_adagrad_rows,
+         compiled=_chosen_by("update_slots", "ADAGRAD", "ADAGRAD_KEPT"))
 def _adagrad_update(var, accum, lr, grad, *, update_slots):
     if update_slots:
         accum.addcmul_(grad, grad)
     _less(var, accum.rsqrt().mul_(grad), lr)
 
 
-@_family("AdagradV2", "var accum", "lr epsilon grad", "update_slots: bool = True", sparse=True)
+@_family("AdagradV2", "var accum", "lr epsilon grad", "update_slots: bool = True", sparse=True,
+         compiled=_chosen_by("update_slots", "ADAGRAD_V2", "ADAGRAD_V2_KEPT"))
 def _adagrad_v2_update(var, accum, lr, epsilon, grad, *, update_slots):
     if update_slots:
         accum.addcmul_(grad, grad)
@@ -547,7 +666,8 @@ def _adagrad_da_update(var, total, squares, grad, lr, l1, l2, global_step):
     var.copy_((kept * -lr).div_(squares.sqrt().add_(l2 * global_step * lr)))
 
 
-@_family("Adadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True)
+@_family("Adadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("ADADELTA", numbers))
 def _adadelta_update(var, accum, accum_update, lr, rho, epsilon, grad):
     _squares(accum, grad, rho)
     step = (accum_update + epsilon).sqrt_().mul_((accum + epsilon).rsqrt_()).mul_(grad)
@@ -555,20 +675,27 @@ def _adadelta_update(var, accum, accum_update, lr, rho, epsilon, grad):
     _squares(accum_update, step, rho)
 
 
-@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True)
+@_family("RMSProp", "var ms mom", "lr rho momentum epsilon grad", sparse=True, compiled=lambda *numbers: ("RMSPROP", numbers))
 def _rms_prop_update(var, ms, mom, lr, rho, momentum, epsilon, grad):
     _squares(ms, grad, rho)
     _less_ratio(mom.mul_(momentum), grad, (ms + epsilon).sqrt_(), -lr)
     var.sub_(mom)
 
 
-@_family("CenteredRMSProp", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True)
+@_family("CenteredRMSProp", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("CENTERED_RMSPROP", numbers))
 def _centered_rms_prop_update(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
     _squares(ms, grad, rho)
     _towards(mg, grad, rho)
     spread = ms.addcmul(mg, mg, value=-1).add_(epsilon)
     _less_ratio(mom.mul_(momentum), grad, spread.sqrt_(), -lr)
     var.sub_(mom)
+
+
+def _ftrl_numbers(lr, l1, l2, *more):
+    """For the square root, which is what is used."""
+    shrinkage, lr_power = (0.0, *more) if len(more) == 1 else more
+    return ("FTRL", (lr, l1, l2, shrinkage)) if lr_power == -0.5 else None
 
 
 def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
@@ -583,12 +710,12 @@ def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
     accum.copy_(new)
 
 
-@_family("Ftrl", "var accum linear", "grad lr l1 l2 lr_power", sparse=True)
+@_family("Ftrl", "var accum linear", "grad lr l1 l2 lr_power", sparse=True, compiled=_ftrl_numbers)
 def _ftrl_update(var, accum, linear, grad, lr, l1, l2, lr_power):
     _ftrl(var, accum, linear, grad, lr, l1, l2, 0, lr_power)
 
 
-_family("FtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True)(_ftrl)
+_family("FtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True, compiled=_ftrl_numbers)(_ftrl)
 
 
 @_family("AddSign", "var m", "lr alpha sign_decay beta grad")
@@ -603,3 +730,110 @@ def _power_sign_update(var, m, lr, logbase, sign_decay, beta, grad):
     _towards(m, grad, beta)
     agreement = grad.sign() * m.sign()
     _less(var, agreement.mul_(logbase * sign_decay).exp_().mul_(grad), lr)
+
+
+# -- the rules of Keras 3 ---------------------------------------------------------------------------------------------
+@_family("KerasRowsMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True,
+         compiled=_chosen_by("use_nesterov", "KERAS_MOMENTUM_NESTEROV", "KERAS_MOMENTUM"))
+def _keras_rows_momentum(var, accum, lr, grad, momentum, *, use_nesterov, squares):
+    _keras_momentum_update(var, accum, lr, grad, momentum, use_nesterov=use_nesterov)
+
+
+@_family("KerasAdam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", sparse=True, compiled=_adam_numbers)
+def _keras_adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, squares):
+    _towards(m, grad, beta1)
+    _towards(v, squares, beta2)
+    _less_ratio(var, m, v.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
+
+
+@_family("KerasAdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", sparse=True,
+         compiled=functools.partial(_adam_numbers, rule="ADAM_AMSGRAD"))
+def _keras_adam_with_amsgrad(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, squares):
+    _towards(m, grad, beta1)
+    _towards(v, squares, beta2)
+    vhat.copy_(torch.maximum(vhat, v))
+    _less_ratio(var, m, vhat.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
+
+
+@_family("KerasAdamax", "var m v", "beta1_power lr beta1 beta2 epsilon grad", sparse=True,
+         compiled=_adamax_numbers)
+def _keras_adamax(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad, *, squares):
+    _towards(m, grad, beta1)
+    v.copy_(torch.maximum(v * beta2, grad.abs()))
+    _less_ratio(var, m, v + epsilon, _ratio(lr, 1 - beta1_power))
+
+
+def _nadam_numbers(lr, beta1, beta2, beta2_power, epsilon, now, then, product, next_product):
+    return "NADAM", (lr, 1 - beta1, beta2, 1 - beta2, epsilon, _ratio(1 - now, 1 - product), _ratio(then, 1 - next_product),
+                     _ratio(1.0, 1 - beta2_power))
+
+
+@_family("KerasNadam", "var m v", "lr beta1 beta2 beta2_power epsilon now then product next_product grad", sparse=True,
+         compiled=_nadam_numbers)
+def _keras_nadam(var, m, v, lr, beta1, beta2, beta2_power, epsilon, now, then, product, next_product, grad, *, squares):
+    """Momentum as it will be in the next step; `product` is that of all momenta so far."""
+    _towards(m, grad, beta1)
+    _towards(v, squares, beta2)
+    ahead = grad * _ratio(1 - now, 1 - product) + m * _ratio(then, 1 - next_product)
+    _less_ratio(var, ahead, (v * _ratio(1.0, 1 - beta2_power)).sqrt_().add_(epsilon), lr)
+
+
+@_family("KerasAdagrad", "var accum", "lr epsilon grad", sparse=True, compiled=lambda *numbers: ("KERAS_ADAGRAD", numbers))
+def _keras_adagrad(var, accum, lr, epsilon, grad, *, squares):
+    accum.add_(squares)
+    _less_ratio(var, grad, (accum + epsilon).sqrt_(), lr)
+
+
+@_family("KerasAdadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("ADADELTA", numbers))
+def _keras_adadelta(var, accum, accum_update, lr, rho, epsilon, grad, *, squares):
+    _towards(accum, squares, rho)
+    ratio = ((accum_update + epsilon) / (accum + epsilon)).sqrt_()
+    _less(var, ratio * grad, lr)
+    _towards(accum_update, ratio * ratio * squares, rho)
+
+
+@_family("KerasRMSprop", "var ms", "lr rho momentum epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("KERAS_RMSPROP", numbers))
+def _keras_rmsprop(var, ms, lr, rho, momentum, epsilon, grad, *, squares):
+    _towards(ms, squares, rho)
+    _less_ratio(var, grad, (ms + epsilon).sqrt_(), lr)
+
+
+@_family("KerasCenteredRMSprop", "var mg ms", "lr rho momentum epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("KERAS_CENTERED_RMSPROP", numbers))
+def _keras_centered_rmsprop(var, mg, ms, lr, rho, momentum, epsilon, grad, *, squares):
+    _towards(mg, grad, rho)
+    _towards(ms, squares, rho)
+    _less_ratio(var, grad, (ms - mg * mg + epsilon).sqrt_(), lr)
+
+
+@_family("KerasMomentumRMSprop", "var ms mom", "lr rho momentum epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("RMSPROP", numbers))
+def _keras_momentum_rmsprop(var, ms, mom, lr, rho, momentum, epsilon, grad, *, squares):
+    _towards(ms, squares, rho)
+    var.sub_(_less_ratio(mom.mul_(momentum), grad, (ms + epsilon).sqrt_(), -lr))
+
+
+@_family("KerasCenteredMomentumRMSprop", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True,
+         compiled=lambda *numbers: ("CENTERED_RMSPROP", numbers))
+def _keras_centered_momentum_rmsprop(var, mg, ms, mom, lr, rho, momentum, epsilon, grad, *, squares):
+    _towards(mg, grad, rho)
+    _towards(ms, squares, rho)
+    var.sub_(_less_ratio(mom.mul_(momentum), grad, (ms - mg * mg + epsilon).sqrt_(), -lr))
+
+
+@_family("KerasFtrl", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True, compiled=_ftrl_numbers)
+def _keras_ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power, *, squares):
+    new = accum + squares
+    root, old_root = new.pow(-lr_power), accum.pow(-lr_power)
+    linear.add_(grad).add_(var * (2 * l2_shrinkage)).sub_((root - old_root).div_(lr).mul_(var))
+    steps = (linear.sign() * l1 - linear).div_(root.div_(lr).add_(2 * l2))
+    var.copy_(torch.where(linear.abs() > l1, steps, torch.zeros_like(steps)))
+    accum.copy_(new)
+
+
+@_family("KerasLion", "var momentum", "lr beta_1 beta_2 grad", sparse=True, compiled=lambda *numbers: ("LION", numbers))
+def _keras_lion(var, momentum, lr, beta_1, beta_2, grad, *, squares):
+    _less(var, (momentum * beta_1 + grad * (1 - beta_1)).sign_(), lr)
+    _towards(momentum, grad, beta_2)

@@ -76,6 +76,18 @@ class StandIn(VariableResource):
         self.happens("add_product", a, b, alpha)
         self.now = torch.addmm(self.now, self.recorder.inner(a), self.recorder.inner(b), alpha=alpha)
 
+    def copy_in(self, copies: dict[int, tuple[StandIn, VariableResource]]) -> VariableResource:
+        """A variable with a copy of the value, for a kernel that may change it; one for each stand-in."""
+        if id(self) not in copies:
+            copies[id(self)] = self, self.beside(self.now)
+        return copies[id(self)][1]
+
+    def becomes(self, value: torch.Tensor) -> None:
+        """The value that a kernel has left."""
+        if self.fixed:
+            raise self.recorder.changes(self.at)
+        self.now, self._seen = value, None
+
     def dissolve(self) -> None:
         """Releases the variable's tensor at once: while it is referenced, it is not updated in place."""
         self.first = self.now = self._seen = self.lock = self.recorder = None    # type: ignore[assignment]

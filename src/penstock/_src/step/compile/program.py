@@ -23,7 +23,7 @@ import torch
 from penstock._src.base import errors, switches
 from penstock._src.graph.build import arg_count, group_inputs
 from penstock._src.graph.node import AnyOp, Tensor
-from penstock._src.kernels import reuse
+from penstock._src.kernels import reuse, updates
 from penstock._src.ops import rules
 from penstock._src.ops.registry import Kernel, Known
 from penstock._src.step.compile.adapt import adapted
@@ -43,9 +43,11 @@ class Program(Runnable):
 
     on_one_thread = True
 
-    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: Collection[str] = ()):
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: Collection[str] = (),
+                 updates: Collection[str] = ()):
         self.source, self.lines, self.scope = source, lines, scope
         self.opaque = opaque                                  # kernels that a recording may call as they are
+        self.updates = updates                                # kernels that change variables, which it calls as they are
         self.filename = f"{FILENAME}{next(_counter)}>"
         scope["PROGRAM"] = source                             # for reports of errors
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
@@ -121,6 +123,7 @@ class Writer:
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
         self.opaque: set[str] = set()              # kernels that compute results of known shapes from their inputs alone
+        self.updates: set[str] = set()             # compiled kernels that change variables, and nothing else
         self.depth = 1                             # how far statements are indented
         self.parameters = "ctx"                    # of a program, before the feeds
 
@@ -145,7 +148,7 @@ class Writer:
         return self._program(source)
 
     def _program(self, source: str) -> Program:
-        return Program(source, self.scope, self.lines, self.opaque)
+        return Program(source, self.scope, self.lines, self.opaque, self.updates)
 
     def _find_last_uses(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> None:
         for i, op in enumerate(ops):
@@ -185,6 +188,8 @@ class Writer:
                 args.append("ctx=ctx")
             elif not opdef.stateful and all(t.dims is not None and None not in t.dims for t in op.outputs):
                 self.opaque.add(k)
+            elif opdef in rules.updates.compiled and not op.outputs and updates.available():
+                self.updates.add(k)
             call = f"{k}({', '.join(args)})"
         outputs = self._outputs(op, index)
         self._line(f"{outputs} = {call}" if outputs else call, op)

@@ -178,8 +178,9 @@ class Recorded(Program):
         instead = {name: v.stand_in(recorder, name, name in fixed) for name, v in self._variables.items()}
         try:
             plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
-            kernels = {name: plain[name] for name in self.program.opaque}
-            plain |= {name: recorder.opaque(name, kernel) for name, kernel in kernels.items()}
+            kernels = {name: plain[name] for name in (*self.program.opaque, *self.program.updates)}
+            plain |= {name: (recorder.update if name in self.program.updates else recorder.opaque)(name, kernel)
+                      for name, kernel in kernels.items()}
             step = _bound(self.program, {**plain, **instead})
             traced = [Traced(f) for f in feeds]
             with recorder:

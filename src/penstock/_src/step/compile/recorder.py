@@ -40,10 +40,15 @@ class Call(NamedTuple):
 
 class Event(NamedTuple):
     """Something that is done to a variable, or a kernel that is called as it is."""
-    kind: str                       # "lock", "unlock", a method, or "kernel"
+    kind: str                       # "lock", "unlock", a method, "kernel", or "update": a kernel that changes variables
     variable: str                   # the name of the variable or the kernel in the program
     args: tuple = ()                # of the method or the kernel
     value: Any = None               # what the method returns; of a kernel, a list
+
+
+class Held(NamedTuple):
+    """A variable among the arguments of a kernel, by its name in the program."""
+    name: str
 
 
 class Traced(torch.Tensor):
@@ -104,6 +109,8 @@ class Recorder(TorchDispatchMode):
         self.items.append(Event(kind, variable, args, made))
         return made
 
+    changes = Changes
+
     def opaque(self, name: str, kernel: Callable) -> Callable:
         """A kernel that is recorded by its calls of ATen, or else, if that is refused, as one call of itself."""
         def call(*args: Any) -> Any:
@@ -130,6 +137,21 @@ class Recorder(TorchDispatchMode):
         self.items.append(Event("kernel", name, args, made))
         return made
 
+    def update(self, name: str, kernel: Callable) -> Callable:
+        """A kernel that changes variables and returns nothing: it is called as it is."""
+        def call(*args: Any) -> None:
+            before = tracing.set_recording(False)
+            copies: dict[int, tuple[Any, Any]] = {}
+            try:
+                with _disable_current_modes():
+                    kernel(*inner(_replaced(args, lambda stand_in: stand_in.copy_in(copies))))
+            finally:
+                tracing.set_recording(before)
+            for stand_in, copy in copies.values():
+                stand_in.becomes(copy.value)
+            self.items.append(Event("update", name, _replaced(args, lambda stand_in: Held(stand_in.at))))
+        return call
+
     @staticmethod
     def inner(value: Any) -> Any:
         """The tensors behind those of a recorded run."""
@@ -154,6 +176,27 @@ class Recorder(TorchDispatchMode):
         wrapped = _wrapped(result, same)
         self.items.append(Call(func, tuple(given), list(tensors(wrapped))))
         return wrapped
+
+
+def _replaced(value: Any, by: Callable) -> Any:
+    """Nested lists with other things in place of the variables' stand-ins."""
+    if isinstance(value, (list, tuple)):
+        return type(value)([_replaced(v, by) for v in value])
+    return by(value) if hasattr(value, "copy_in") else value
+
+
+def held_by(event: Event) -> set[str]:
+    """The variables that a kernel is given."""
+    found: set[str] = set()
+
+    def look(value: Any) -> None:
+        if isinstance(value, Held):
+            found.add(value.name)
+        elif isinstance(value, (list, tuple)):
+            for v in value:
+                look(v)
+    look(event.args)
+    return found
 
 
 def _in_order(arguments: Any, args: tuple, kwargs: dict) -> list:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from penstock._src.step.compile.program import Program
-from penstock._src.step.compile.recorder import Call, Event, Traced, changed_by, inner, memory, tensors
+from penstock._src.step.compile.recorder import Call, Event, Held, Traced, changed_by, held_by, inner, memory, tensors
 from penstock._src.step.compile.script import script
 
 _SCRIPT = 3                  # calls that are worth a script
@@ -75,6 +75,8 @@ class Replay:
             self.depth -= 1
             if self.body[-1].endswith(".lock:"):
                 self.body.pop()
+        elif event.kind == "update":
+            self._line(f"{event.variable}({', '.join(map(self._value, event.args))})")
         elif event.kind == "kernel":
             made = list(tensors([event.value]))
             left = ", ".join(map(self._new, made)) + ("," if isinstance(event.value, list) else "")
@@ -134,6 +136,8 @@ class Replay:
             return self.names[id(value)]
         if value is None or type(value) in (bool, int, str) or type(value) is float and math.isfinite(value):
             return repr(value)
+        if isinstance(value, Held):
+            return value.name
         if isinstance(value, (list, tuple)):
             return f"[{', '.join(map(self._value, value))}]"
         name = self.names[id(value)] = f"c_{next(self.counter)}"
@@ -246,6 +250,8 @@ class _Blocks:
                 at = next(i for i in range(len(self.all) - 1, -1, -1) if self.all[i] is self.home)
                 self.all.insert(at, event)
                 return
+        elif event.kind == "update":
+            self.touched |= held_by(event)
         elif event.kind not in ("lock", "unlock", "kernel"):
             self.touched.add(event.variable)
         self.all.append(event)

@@ -1,20 +1,22 @@
 """Updates of many variables by one optimizer become one op.
 
-A GPU needs longer to launch the kernels of a small update than to run them, and a network has hundreds of variables. Ops whose
-declaration names an op over lists (`several`) are joined if they share their other inputs, and none needs what another gives.
+A GPU needs longer to launch the kernels of a small update than to run them, a CPU longer to call them, and a network has
+hundreds of variables. Ops whose declaration names an op over lists (`several`) are joined if they share their other inputs, and
+none needs what another gives. On the host, these are the ones with a compiled kernel (kernels/updates.py).
 """
 from __future__ import annotations
 
 from typing import Any
 
 from penstock._src.base import dtypes
+from penstock._src.kernels import updates
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
 
 
 def join_updates(step: StepGraph) -> None:
-    """Joins updates on a GPU that differ in their variables and gradients alone."""
-    found = [op for op in step.ops if op.opdef in rules.updates.several and not step.on_host(op)]
+    """Joins updates that differ in their variables and gradients alone."""
+    found = [op for op in step.ops if op.opdef in rules.updates.several and (not step.on_host(op) or _is_compiled(op))]
     if len(found) < 2 or step.has_control_flow:
         return
     taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
@@ -31,14 +33,18 @@ def join_updates(step: StepGraph) -> None:
         _put(step, joined)
 
 
-def _loosen(step: StepGraph, updates: list[Node]) -> None:
+def _is_compiled(op: Node) -> bool:
+    return op.opdef in rules.updates.compiled and op.attrs["T"] == dtypes.float32 and updates.available()
+
+
+def _loosen(step: StepGraph, found: list[Node]) -> None:
     """Drops the order between updates of different variables, which nothing can observe.
 
     Functions run stateful ops in the order of the program, so each update waits for the one before it. It waits for all that
     this one waits for instead. Another op that waits for an update waits for those before it, too.
     """
-    before = {op: op.control_inputs for op in updates}
-    touched = {op: {_resource(t) for t in op.inputs} - {None} for op in updates}
+    before = {op: op.control_inputs for op in found}
+    touched = {op: {_resource(t) for t in op.inputs} - {None} for op in found}
     for op in step.ops:
         if not any(c in before for c in op.control_inputs):
             continue
@@ -65,12 +71,12 @@ def _resource(t: Value) -> int | None:
     return None
 
 
-def _behind(step: StepGraph, updates: set[Node]) -> set[Node]:
+def _behind(step: StepGraph, found: set[Node]) -> set[Node]:
     """The ops that wait for one of the updates."""
     late: set[Node] = set()
     for op in step.ops:
-        if any(t.op in late or t.op in updates for t in op.inputs) or \
-                any(c in late or c in updates for c in op.control_inputs):
+        if any(t.op in late or t.op in found for t in op.inputs) or \
+                any(c in late or c in found for c in op.control_inputs):
             late.add(op)
     return late
 

@@ -7,12 +7,10 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
-from penstock._src.graph.scopes import control_dependencies
 from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers.modern import modern
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
-from penstock._src.ops.core import group, identity
-from penstock._src.ops.registry import get
+from penstock._src.ops.core import identity
 from penstock.keras import initializers
 
 
@@ -65,14 +63,10 @@ class AdagradV1(Optimizer):
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)
-        return self._apply_summed(grad, grad * grad, var, c) if self._modern else \
-            self._rule("AdagradV2", var, ["accumulator"], c, grad)
+        return self._apply_keras(grad, var, c) if self._modern else self._rule("AdagradV2", var, ["accumulator"], c, grad)
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        total = self.get_slot(var, "accumulator")
-        added = total.assign_add(squares)
-        with control_dependencies([added]):
-            return var.assign_sub(c["lr_t"] * grad / get("Sqrt")(total.value() + c["epsilon"]))
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasAdagrad", var, ["accumulator"], c, grad, indices)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         return self._rule("AdagradV2", var, ["accumulator"], self._coefficients(var, apply_state), grad, indices)
@@ -113,12 +107,8 @@ class AdadeltaV1(Optimizer):
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         return self._rule("Adadelta", var, self._slots_of_var, self._coefficients(var, apply_state), grad)
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        grads, steps = (self.get_slot(var, s) for s in self._slots_of_var)
-        new = grads * c["rho"] + squares * (1 - c["rho"])
-        ratio = get("Sqrt")((steps + c["epsilon"]) / (new + c["epsilon"]))
-        return group(var.assign_sub(c["lr_t"] * ratio * grad), grads.assign(new),
-                     steps.assign(steps * c["rho"] + ratio * ratio * squares * (1 - c["rho"])))
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasAdadelta", var, self._slots_of_var, c, grad, indices)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         return self._rule("Adadelta", var, self._slots_of_var, self._coefficients(var, apply_state), grad, indices)

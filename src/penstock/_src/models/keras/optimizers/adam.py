@@ -65,15 +65,8 @@ class AdamV1(BetaOptimizer):
         rule = "AdamWithAmsgrad" if self.amsgrad else "Adam"
         return self._rule(rule, var, self._moments, self._coefficients(var, apply_state), grad)
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m, new_v = m * c["beta1"] + grad * (1 - c["beta1"]), v * c["beta2"] + squares * (1 - c["beta2"])
-        made, scale = [m.assign(new_m), v.assign(new_v)], new_v
-        if self.amsgrad:
-            scale = get("Maximum")(self.get_slot(var, "vhat"), new_v)
-            made.append(self.get_slot(var, "vhat").assign(scale))
-        rate = c["lr_t"] * get("Sqrt")(1 - c["beta2_power"]) / (1 - c["beta1_power"])
-        return group(var.assign_sub(rate * new_m / (get("Sqrt")(scale) + c["epsilon"])), *made)
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasAdamWithAmsgrad" if self.amsgrad else "_KerasAdam", var, self._moments, c, grad, indices)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         """All of the moments decay, rows with gradients are added to them, and the whole variable takes a step."""

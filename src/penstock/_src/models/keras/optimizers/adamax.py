@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.graph.scopes import control_dependencies
 from penstock._src.models.keras.optimizers.adam import BetaOptimizer
 from penstock._src.models.keras.optimizers.modern import modern
 from penstock._src.ops.core import group, identity
@@ -21,11 +20,8 @@ class AdamaxV1(BetaOptimizer):
                  name: str | None = "Adamax", **kwargs: Any):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name, kwargs)
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m, new_v = m * c["beta1"] + grad * (1 - c["beta1"]), get("Maximum")(v * c["beta2"], get("Abs")(grad))
-        rate = c["lr_t"] / (1 - c["beta1_power"])
-        return group(var.assign_sub(rate * new_m / (new_v + c["epsilon"])), m.assign(new_m), v.assign(new_v))
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasAdamax", var, self._moments, c, grad, indices)
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         return self._rule("AdaMax", var, self._moments, self._coefficients(var, apply_state), grad)
@@ -90,15 +86,10 @@ class NadamV1(BetaOptimizer):
         return c["lr_t"] * ahead / (get("Sqrt")(v / (1.0 - c["beta2_power"])) + c["epsilon"])
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
-        c = self._coefficients(var, apply_state)
-        return self._apply_summed(grad, grad * grad, var, c)
+        return self._apply_keras(grad, var, self._coefficients(var, apply_state))
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m = m.assign(c["beta1"] * m + (1 - c["beta1"]) * grad, use_locking=self._use_locking)
-        new_v = v.assign(c["beta2"] * v + (1 - c["beta2"]) * squares, use_locking=self._use_locking)
-        with control_dependencies([new_m, new_v]):
-            return var.assign_sub(self._step(c, grad, m.value(), v.value()), use_locking=self._use_locking)
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasNadam", var, self._moments, c, grad, indices)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)

@@ -7,8 +7,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.models.keras.optimizers.modern import modern
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
-from penstock._src.ops.core import group, identity
-from penstock._src.ops.registry import get
+from penstock._src.ops.core import identity
 from penstock.keras import initializers
 
 
@@ -68,13 +67,8 @@ class FtrlV1(Optimizer):
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         return self._rule(self._family, var, self._slots_of_var, self._coefficients(var, apply_state), grad, indices)
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        accum, linear = (self.get_slot(var, s) for s in self._slots_of_var)
-        new = accum + squares
-        root, old = get("Pow")(new, -c["lr_power"]), get("Pow")(accum.value(), -c["lr_power"])
-        asked = linear + grad + 2.0 * c["l2_shrinkage"] * var - (root - old) / c["lr_t"] * var
-        kept = get("Maximum")(get("Minimum")(asked, c["l1"]), -c["l1"]) - asked
-        return group(var.assign(kept / (root / c["lr_t"] + 2.0 * c["l2"])), linear.assign(asked), accum.assign(new))
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasFtrl", var, self._slots_of_var, c, grad, indices)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the same optimizer again."""

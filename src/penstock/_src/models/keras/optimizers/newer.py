@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.graph.scopes import control_dependencies
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.math.reduction import reduce_mean
@@ -38,11 +37,10 @@ class Lion(Optimizer):
         apply_state[var_device, var_dtype].update({n: identity(self._get_hyper(n, var_dtype)) for n in ("beta_1", "beta_2")})
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
-        c, m = self._coefficients(var, apply_state), self.get_slot(var, "momentum")
-        way = get("Sign")(m * c["beta_1"] + grad * (1.0 - c["beta_1"]))
-        moved = var.assign_sub(c["lr_t"] * way)
-        with control_dependencies([moved]):
-            return group(moved, m.assign(m * c["beta_2"] + grad * (1.0 - c["beta_2"])))
+        return self._apply_keras(grad, var, self._coefficients(var, apply_state))
+
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasLion", var, ["momentum"], c, grad, indices)
 
 
 @export("keras.optimizers.Adafactor", v2=["keras.optimizers.experimental.Adafactor", "optimizers.Adafactor"])

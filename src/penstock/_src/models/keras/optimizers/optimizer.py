@@ -333,9 +333,11 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
 
     def _rule(self, rule: str, var: Any, slots: Iterable[str], given: dict, grad: Any, indices: Any = None,
               **attrs: Any) -> Any:
-        """Runs a training op: its arguments after the states are found in `given` by their names."""
+        """Runs a training op: its arguments after the states are found in `given` by their names. A rule for which TensorFlow
+        has no op begins with an underscore."""
         resource = is_resource(var)
-        opdef = get(f"{'Resource' if resource else ''}{'' if indices is None else 'Sparse'}Apply{rule}")
+        where = f"{'Resource' if resource else ''}{'' if indices is None else 'Sparse'}Apply"
+        opdef = get(f"_{where}{rule[1:]}" if rule[0] == "_" else where + rule)
         states = [var, *(self.get_slot(var, s) for s in slots)]
         found = {"grad": grad, "delta": grad, "indices": indices}
         args = [found[n] if n in found else given[n] for n in opdef.input_names[len(states):]]
@@ -356,8 +358,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any, **kwargs: Any) -> Any:
         if self._modern:
-            total, squares = (self._spread(rows, handle, indices) for rows in (grad, grad * grad))
-            return self._apply_summed(total, squares, handle, self._coefficients(handle, kwargs.get("apply_state")))
+            return self._apply_keras(grad, handle, self._coefficients(handle, kwargs.get("apply_state")), indices)
         values, unique = deduplicated(grad, indices)
         return self._resource_apply_sparse(values, handle, unique, **kwargs)
 
@@ -372,10 +373,10 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         """Rows at their places among zeros; those of repeated indices added up."""
         return get("ScatterNd")(get("ExpandDims")(indices, -1), rows, cast(shape(var.value()), indices.dtype))
 
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
-        """How sparse gradients change a variable in Keras 3: all rows move, and rows of repeated indices are squared one by
-        one before they are added up (`squares`)."""
-        return self._resource_apply_dense(grad, var)
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        """How gradients change a variable in Keras 3. With sparse ones all rows move, and rows of repeated indices are squared
+        one by one before they are added up."""
+        return self._resource_apply_dense(grad if indices is None else self._spread(grad, var, indices), var)
 
     def _resource_scatter_add(self, x: Any, i: Any, v: Any) -> Any:
         done = get("ResourceScatterAdd")(x.handle, i, v)

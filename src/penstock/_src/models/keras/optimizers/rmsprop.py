@@ -55,8 +55,6 @@ class RMSpropV1(Optimizer):
     def _step(self, c: dict, grad: Any, squares: Any, mean: Any) -> Any:
         """The step of rows that have these averages."""
         spread = squares if mean is None else squares - mean * mean
-        if self._modern:
-            return c["lr_t"] * grad / get("Sqrt")(spread + c["epsilon"])
         return c["lr_t"] * grad / (get("Sqrt")(spread) + c["epsilon"])
 
     def _with_momentum(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
@@ -66,20 +64,22 @@ class RMSpropV1(Optimizer):
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)
+        if self._modern:
+            return self._apply_keras(grad, var, c)
         if self._momentum:
             return self._with_momentum(grad, var, c)
-        return self._apply_summed(grad, grad * grad, var, c)
-
-    def _apply_summed(self, grad: Any, squares: Any, var: Any, c: dict) -> Any:
         rms, mg = self.get_slot(var, "rms"), self.get_slot(var, "mg") if self.centered else None
-        made = [rms.assign(c["rho"] * rms + (1.0 - c["rho"]) * squares, use_locking=self._use_locking)]
+        made = [rms.assign(c["rho"] * rms + (1.0 - c["rho"]) * grad * grad, use_locking=self._use_locking)]
         if mg is not None:
             made.append(mg.assign(c["rho"] * mg + (1.0 - c["rho"]) * grad, use_locking=self._use_locking))
         with control_dependencies(made):
             step = self._step(c, grad, rms.value(), None if mg is None else mg.value())
-            if self._momentum:
-                step = self.get_slot(var, "momentum").assign(self.get_slot(var, "momentum") * c["momentum"] + step)
             return var.assign_sub(step, use_locking=self._use_locking)
+
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        slots = [s for s, used in (("mg", self.centered), ("rms", True), ("momentum", self._momentum)) if used]
+        rule = f"_Keras{'Centered' if self.centered else ''}{'Momentum' if self._momentum else ''}RMSprop"
+        return self._rule(rule, var, slots, c, grad, indices)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)

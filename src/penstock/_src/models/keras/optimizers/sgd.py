@@ -52,6 +52,9 @@ class SGDV1(Optimizer):
         rate = self._coefficients(var, kwargs.get("apply_state"))["lr_t"]
         return get("ResourceScatterAdd")(var.handle, indices, -grad * rate)      # repeated rows add up by themselves
 
+    def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
+        return self._rule("_KerasRowsMomentum", var, ["momentum"], c, grad, indices, use_nesterov=self.nesterov)
+
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any, apply_state: dict | None = None) -> Any:
         given = self._coefficients(var, apply_state)
         return self._rule("KerasMomentum", var, ["momentum"], given, grad, indices, use_nesterov=self.nesterov)

@@ -1,0 +1,408 @@
+/* Updates of variables by optimizers on the CPU (float32): many variables in one call, or rows of one.
+
+   This is an accelerator: `updates.py` says which tensors it takes, and the rules in ops/nn/training.py are the definition, which
+   torch computes everywhere else. A rule changes the elements of a variable and of its slots by a gradient; it reads and writes
+   each of them once.
+
+   Rows: `indices` names the rows to which gradients belong, some of them several times. They are found by a table of the first
+   place of each row and a chain of the others, so nothing is sorted, and no gradient of the whole variable is made. */
+#include "_threads.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*Rule)(int64_t count, const float *n, float *restrict var, float *restrict s0, float *restrict s1,
+                     float *restrict s2, const float *restrict grad, const float *restrict squares);
+
+#define TOWARDS(average, value, share) average += ((value) - average) * (share)
+#define SIGN(x) ((x) > 0.f ? 1.f : (x) < 0.f ? -1.f : (x))
+#define NOT_LESS(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
+#define LEADER()                                                                                                          \
+    do {                                                                                                                  \
+        const float sum = a + q, now = sqrtf(sum), before = sqrtf(a);                                                     \
+        b += g + 2.f * n3 * v - (now - before) / n0 * v;                                                                  \
+        const float sign = b > 0.f ? n1 : -n1, size = b > 0.f ? b : -b;                                                   \
+        v = size > n1 || b != b ? (sign - b) / (now / n0 + 2.f * n2) : 0.f;                                               \
+        a = sum;                                                                                                          \
+    } while (0)
+
+/* Rules: the number of slots, whether rows without a gradient stay as they are, and what becomes of an element v of the variable
+   and a, b, c of its slots, with a gradient g, its square q, and numbers n0 to n6. */
+#define RULES(EACH)                                                                                                       \
+    EACH(DESCEND, 0, 1, v -= n0 * g)                                                                                      \
+    EACH(MOMENTUM, 1, 0, a = a * n1 + g; v -= n0 * a)                                                                     \
+    EACH(MOMENTUM_NESTEROV, 1, 0, a = a * n1 + g; v = v - n0 * g - n1 * n0 * a)                                           \
+    EACH(KERAS_MOMENTUM, 1, 0, a = a * n1 - n0 * g; v += a)                                                               \
+    EACH(KERAS_MOMENTUM_NESTEROV, 1, 0, a = a * n1 - n0 * g; v = v + n1 * a - n0 * g)                                     \
+    EACH(ADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * a / (sqrtf(b) + n4))                               \
+    EACH(ADAM_NESTEROV, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (a * (1.f - n1) + g * n1) / (sqrtf(b) + n4)) \
+    EACH(ADAM_AMSGRAD, 3, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; c = NOT_LESS(b, c); v -= n0 * a / (sqrtf(c) + n4))    \
+    EACH(ADAMAX, 2, 0, TOWARDS(a, g, n1); b = NOT_LESS(fabsf(g), b * n2); v -= n0 * a / (b + n4))                         \
+    EACH(NADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (n5 * g + n6 * a) / (sqrtf(b * n[7]) + n4))       \
+    EACH(ADAGRAD, 1, 1, a += q; v -= n0 * (g / sqrtf(a)))                                                                 \
+    EACH(ADAGRAD_KEPT, 1, 1, v -= n0 * (g / sqrtf(a)))                                                                    \
+    EACH(ADAGRAD_V2, 1, 1, a += q; v -= n0 * g / (sqrtf(a) + n1))                                                         \
+    EACH(ADAGRAD_V2_KEPT, 1, 1, v -= n0 * g / (sqrtf(a) + n1))                                                            \
+    EACH(KERAS_ADAGRAD, 1, 1, a += q; v -= n0 * g / sqrtf(a + n1))                                                        \
+    EACH(ADADELTA, 2, 0, a = a * n1 + q * (1.f - n1); const float ratio = sqrtf((b + n2) / (a + n2));                     \
+         v -= n0 * ratio * g; b = b * n1 + ratio * ratio * q * (1.f - n1))                                                \
+    EACH(RMSPROP, 2, 0, a = a * n1 + q * (1.f - n1); b = b * n2 + n0 * g / sqrtf(a + n3); v -= b)                         \
+    EACH(CENTERED_RMSPROP, 3, 0, TOWARDS(a, g, 1.f - n1); b = b * n1 + q * (1.f - n1);                                    \
+         c = c * n2 + n0 * g / sqrtf(b - a * a + n3); v -= c)                                                             \
+    EACH(KERAS_RMSPROP, 1, 0, a = a * n1 + q * (1.f - n1); v -= n0 * g / sqrtf(a + n3))                                   \
+    EACH(KERAS_CENTERED_RMSPROP, 2, 0, TOWARDS(a, g, 1.f - n1); b = b * n1 + q * (1.f - n1);                              \
+         v -= n0 * g / sqrtf(b - a * a + n3))                                                                             \
+    EACH(FTRL, 2, 0, LEADER())                                                                                            \
+    EACH(LION, 1, 0, const float way = a * n1 + g * (1.f - n1); v -= n0 * SIGN(way); a = a * n2 + g * (1.f - n2))
+
+#define NUMBER(rule, slots, still, ...) rule,
+enum { RULES(NUMBER) KINDS };
+#undef NUMBER
+#define SLOTS_OF(rule, slots, still, ...) slots,
+static const int slots_of[] = {RULES(SLOTS_OF)};
+#define STILL(rule, slots, still, ...) still,
+static const int stays[] = {RULES(STILL)};
+
+#if defined(__x86_64__)
+#define NAME(name) name##_512
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma,prefer-vector-width=512")))
+#include "_updates_lanes.h"
+#define NAME(name) name##_256
+#define TARGET __attribute__((target("avx2,fma")))
+#include "_updates_lanes.h"
+#else
+#define NAME(name) name##_any
+#define TARGET
+#include "_updates_lanes.h"
+#endif
+static const Rule *rules_here;
+static void (*add_row_here)(int64_t, float *restrict, float *restrict, const float *restrict);
+
+enum { NUMBERS = 8, BLOCK = 1 << 14, MOST_SLOTS = 3 };      /* numbers of a rule; elements that a thread takes at a time */
+enum { ROOM = 256 };                                        /* columns of which sums are made at a time */
+enum { IN_TURN, SUMMED, ALL };                              /* how rows are updated: see rows() */
+typedef struct { float *state[1 + MOST_SLOTS], *grad; int64_t count, first; } Part;
+typedef struct { Rule rule; float n[NUMBERS]; Part *parts; int64_t count; } Dense;
+
+static PyObject *float32, *int32, *int64, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
+
+static PyObject *called(PyObject *tensor, PyObject *name) { return PyObject_CallMethodNoArgs(tensor, name); }
+
+/* Where a tensor begins, if it is contiguous, on the CPU, of that type and that many elements (-1: any number, which is returned
+   there); else NULL, with or without an error. */
+static void *address(PyObject *tensor, PyObject *type, int64_t *elements)
+{
+    PyObject *dtype = PyObject_GetAttr(tensor, name_dtype), *is_cpu = PyObject_GetAttr(tensor, name_is_cpu);
+    PyObject *numel = NULL, *whole = NULL, *at = NULL;
+    void *found = NULL;
+    if (dtype == type && is_cpu == Py_True && (numel = called(tensor, name_numel)) != NULL &&
+        (whole = called(tensor, name_is_contiguous)) == Py_True) {
+        const int64_t given = PyLong_AsLongLong(numel);
+        if ((*elements < 0 || given == *elements) && !PyErr_Occurred() && (at = called(tensor, name_data_ptr)) != NULL) {
+            *elements = given;
+            found = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(at);
+        }
+    }
+    Py_XDECREF(dtype), Py_XDECREF(is_cpu), Py_XDECREF(numel), Py_XDECREF(whole), Py_XDECREF(at);
+    return found;
+}
+
+static int rule_and_numbers(PyObject *kind, PyObject *numbers, long *rule, float *n)
+{
+    *rule = PyLong_AsLong(kind);
+    if (*rule < 0 || *rule >= KINDS || !PyTuple_CheckExact(numbers) || PyTuple_GET_SIZE(numbers) > NUMBERS) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "no such rule, or too many numbers");
+        return 0;
+    }
+    memset(n, 0, NUMBERS * sizeof *n);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++)
+        n[i] = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
+    return !PyErr_Occurred();
+}
+
+static void do_part(const void *given, int64_t number)
+{
+    const Dense *job = given;
+    int64_t low = 0, high = job->count;                     /* the part that block `number` belongs to */
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        if (job->parts[middle].first <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    const Part *p = job->parts + low;
+    const int64_t from = (number - p->first) * BLOCK, left = p->count - from;
+    float *s[MOST_SLOTS];
+    for (int i = 0; i < MOST_SLOTS; i++)
+        s[i] = p->state[1 + i] == NULL ? NULL : p->state[1 + i] + from;
+    job->rule(left < BLOCK ? left : BLOCK, job->n, p->state[0] + from, s[0], s[1], s[2], p->grad + from, NULL);
+}
+
+/* dense(rule, numbers, states, grads): states is a list of lists, the variables and each of their slots. True, or False if some
+   tensor does not fit; then nothing is changed. */
+static PyObject *dense(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    Dense job;
+    long rule;
+    if (given != 4 || !PyList_CheckExact(args[2]) || !PyList_CheckExact(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "dense(rule, numbers, states, grads)");
+        return NULL;
+    }
+    if (!rule_and_numbers(args[0], args[1], &rule, job.n))
+        return NULL;
+    const Py_ssize_t states = PyList_GET_SIZE(args[2]);
+    job.rule = rules_here[rule];
+    job.count = PyList_GET_SIZE(args[3]);
+    if (states != 1 + slots_of[rule] || job.count == 0)
+        Py_RETURN_FALSE;
+    job.parts = calloc((size_t)job.count, sizeof *job.parts);
+    if (job.parts == NULL)
+        return PyErr_NoMemory();
+    int64_t blocks = 0, elements = 0;
+    int fits = 1;
+    for (Py_ssize_t i = 0; fits && i < job.count; i++) {
+        Part *p = job.parts + i;
+        p->count = -1;
+        for (Py_ssize_t k = 0; fits && k <= states; k++) {
+            PyObject *list = k < states ? PyList_GET_ITEM(args[2], k) : args[3];
+            if (!PyList_CheckExact(list) || PyList_GET_SIZE(list) != job.count)
+                fits = 0;
+            else {
+                float *at = address(PyList_GET_ITEM(list, i), float32, &p->count);
+                fits = at != NULL || (p->count == 0 && !PyErr_Occurred());
+                *(k < states ? p->state + k : &p->grad) = at;
+            }
+        }
+        p->first = blocks;
+        blocks += (p->count + BLOCK - 1) / BLOCK;
+        elements += p->count;
+    }
+    if (fits) {
+        Py_ssize_t kept = 0;                                /* empty ones have no block, and no part */
+        for (Py_ssize_t i = 0; i < job.count; i++)
+            if (job.parts[i].count > 0)
+                job.parts[kept++] = job.parts[i];
+        job.count = kept;
+        Py_BEGIN_ALLOW_THREADS
+        share(do_part, &job, blocks, elements * 4);
+        Py_END_ALLOW_THREADS
+    }
+    free(job.parts);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(fits);
+}
+
+typedef struct {
+    Rule rule;
+    float n[NUMBERS], *state[1 + MOST_SLOTS];
+    const float *grad;
+    int64_t rows, width, places, distinct, each;            /* each: rows, or distinct rows, of an item */
+    int how, still;
+    int32_t *head, *next, *last, *row_of;                   /* chains of places; the row of each distinct one, or NULL */
+} Rows;
+
+/* The rule on `count` elements that begin at element `at` of the variable. */
+static void on_some(const Rows *job, int64_t at, int64_t count, const float *grad, const float *squares)
+{
+    float *s[MOST_SLOTS];
+    for (int i = 0; i < MOST_SLOTS; i++)
+        s[i] = job->state[1 + i] == NULL ? NULL : job->state[1 + i] + at;
+    job->rule(count, job->n, job->state[0] + at, s[0], s[1], s[2], grad, squares);
+}
+
+static void on_chain(const Rows *job, int64_t row, int32_t first)
+{
+    const int64_t width = job->width, at = row * width;
+    if (job->next[first] < 0)
+        on_some(job, at, width, job->grad + first * width, NULL);
+    else if (job->how == IN_TURN)
+        for (int64_t place = first; place >= 0; place = job->next[place])
+            on_some(job, at, width, job->grad + place * width, NULL);
+    else
+        for (int64_t column = 0; column < width; column += ROOM) {
+            const int64_t count = width - column < ROOM ? width - column : ROOM;
+            float sum[ROOM] = {0}, squares[ROOM] = {0};
+            for (int64_t place = first; place >= 0; place = job->next[place])
+                add_row_here(count, sum, squares, job->grad + place * width + column);
+            on_some(job, at + column, count, sum, job->how == ALL ? squares : NULL);
+        }
+}
+
+static void do_rows(const void *given, int64_t number)
+{
+    const Rows *job = given;
+    const int64_t total = job->row_of == NULL ? job->rows : job->distinct;
+    const int64_t from = number * job->each, to = total < from + job->each ? total : from + job->each;
+    if (job->row_of != NULL)
+        for (int64_t i = from; i < to; i++)
+            on_chain(job, job->row_of[i], job->head[i]);
+    else
+        for (int64_t row = from; row < to;) {
+            int64_t end = row;
+            while (end < to && job->head[end] < 0)
+                end++;
+            if (end > row)
+                on_some(job, row * job->width, (end - row) * job->width, NULL, NULL);
+            if (end < to)
+                on_chain(job, end, job->head[end]);
+            row = end + 1;
+        }
+}
+
+/* Chains the places of each row. With a head for each row of the variable, or, where rows without a gradient stay as they are,
+   with a head for each distinct row, found by hashing. The first index that is not a row, or -1. */
+static int64_t chain(Rows *job, const void *indices, int wide, int32_t *table, uint64_t mask)
+{
+    memset(job->head, 0xff, (size_t)(job->row_of == NULL ? job->rows : job->places) * sizeof *job->head);
+    if (table != NULL)
+        memset(table, 0xff, (mask + 1) * sizeof *table);
+    for (int64_t i = 0; i < job->places; i++) {
+        const int64_t row = wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+        if (row < 0 || row >= job->rows)
+            return i;
+        int64_t slot = row;
+        if (table != NULL) {
+            uint64_t at = ((uint64_t)row * 0x9e3779b97f4a7c15u >> 20) & mask;
+            while (table[at] >= 0 && job->row_of[table[at]] != row)
+                at = (at + 1) & mask;
+            if (table[at] < 0) {
+                job->row_of[job->distinct] = (int32_t)row;
+                table[at] = (int32_t)job->distinct++;
+            }
+            slot = table[at];
+        }
+        job->next[i] = -1;
+        if (job->head[slot] < 0)
+            job->head[slot] = (int32_t)i;
+        else
+            job->next[job->last[slot]] = (int32_t)i;
+        job->last[slot] = (int32_t)i;
+    }
+    return -1;
+}
+
+/* rows(rule, numbers, states, grad, indices, rows, how): how is IN_TURN (each place by itself), SUMMED (gradients of a row are
+   added up first) or ALL (the same, all other rows have a gradient of 0, and squares are added up by themselves). -1 if it is
+   done, -2 if some tensor does not fit, or the place of an index that is not a row; then nothing is changed. */
+static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    Rows job = {0};
+    long rule;
+    if (given != 7 || !PyList_CheckExact(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "rows(rule, numbers, states, grad, indices, rows, how)");
+        return NULL;
+    }
+    if (!rule_and_numbers(args[0], args[1], &rule, job.n))
+        return NULL;
+    const Py_ssize_t states = PyList_GET_SIZE(args[2]);
+    job.rule = rules_here[rule];
+    job.still = stays[rule];
+    job.rows = PyLong_AsLongLong(args[5]);
+    job.how = (int)PyLong_AsLong(args[6]);
+    int64_t elements = -1, places = -1, expected;
+    if (PyErr_Occurred())
+        return NULL;
+    int fits = states == 1 + slots_of[rule];
+    for (Py_ssize_t k = 0; fits && k < states; k++)
+        fits = (job.state[k] = address(PyList_GET_ITEM(args[2], k), float32, &elements)) != NULL;
+    const void *indices = fits ? address(args[4], int64, &places) : NULL;
+    const int wide = indices != NULL;
+    if (fits && !wide && !PyErr_Occurred())
+        indices = address(args[4], int32, &places);
+    fits = fits && indices != NULL && job.rows > 0 && elements > 0 && places > 0 && job.rows < INT32_MAX && places < INT32_MAX;
+    if (fits) {
+        job.places = places;
+        job.width = elements / job.rows;
+        expected = places * job.width;
+        fits = (job.grad = address(args[3], float32, &expected)) != NULL;
+    }
+    if (!fits)
+        return PyErr_Occurred() ? NULL : PyLong_FromLong(-2);
+    const int few = job.how != ALL || job.still;            /* only the rows that are named change */
+    const int hashed = few && job.rows > 4 * places;
+    const int64_t heads = hashed ? places : job.rows;
+    uint64_t mask = 1;
+    while (hashed && mask < 2 * (uint64_t)places)
+        mask = 2 * mask;
+    int32_t *room = malloc(((size_t)(2 * heads + places) + (hashed ? (size_t)places + mask : 0)) * sizeof *room);
+    if (room == NULL)
+        return PyErr_NoMemory();
+    job.head = room, job.last = room + heads, job.next = job.last + heads;
+    job.row_of = hashed ? job.next + places : NULL;
+    int64_t bad;
+    Py_BEGIN_ALLOW_THREADS
+    bad = chain(&job, indices, wide, hashed ? job.row_of + places : NULL, mask - 1);
+    if (bad < 0) {
+        if (few && !hashed) {                               /* the rows that are named, in their order: `last` is free now */
+            for (int64_t row = 0; row < job.rows; row++)
+                if (job.head[row] >= 0) {
+                    job.last[job.distinct] = (int32_t)row;
+                    job.head[job.distinct++] = job.head[row];
+                }
+            job.row_of = job.last;
+        }
+        const int64_t total = job.row_of == NULL ? job.rows : job.distinct;
+        job.each = job.width >= BLOCK ? 1 : BLOCK / job.width;
+        share(do_rows, &job, (total + job.each - 1) / job.each, total * job.width * 4);
+    }
+    Py_END_ALLOW_THREADS
+    free(room);
+    return PyLong_FromLongLong(bad);
+}
+
+static PyMethodDef methods[] = {
+    {"dense", (PyCFunction)(void (*)(void))dense, METH_FASTCALL, "Updates variables and their slots by gradients."},
+    {"rows", (PyCFunction)(void (*)(void))rows, METH_FASTCALL, "Updates rows of a variable and of its slots."},
+    {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_updates", "Updates of variables by optimizers.", -1, methods};
+
+static int add_names(PyObject *made)
+{
+#define TEXT(rule, slots, still, ...) #rule,
+    static const char *const names[KINDS] = {RULES(TEXT)};
+    for (int kind = 0; kind < KINDS; kind++)
+        if (PyModule_AddIntConstant(made, names[kind], kind) < 0)
+            return 0;
+    return PyModule_AddIntConstant(made, "IN_TURN", IN_TURN) == 0 && PyModule_AddIntConstant(made, "SUMMED", SUMMED) == 0 &&
+           PyModule_AddIntConstant(made, "ALL", ALL) == 0;
+}
+
+PyMODINIT_FUNC PyInit__updates(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw"))
+        rules_here = rules_512, add_row_here = add_row_512;
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        rules_here = rules_256, add_row_here = add_row_256;
+    else {
+        PyErr_SetString(PyExc_ImportError, "the update kernels need a processor with AVX2 and FMA");
+        return NULL;
+    }
+#else
+    rules_here = rules_any, add_row_here = add_row_any;
+#endif
+    PyObject *torch = PyImport_ImportModule("torch");
+    if (torch == NULL)
+        return NULL;
+    float32 = PyObject_GetAttrString(torch, "float32");
+    int32 = PyObject_GetAttrString(torch, "int32");
+    int64 = PyObject_GetAttrString(torch, "int64");
+    Py_DECREF(torch);
+    name_dtype = PyUnicode_InternFromString("dtype");
+    name_is_cpu = PyUnicode_InternFromString("is_cpu");
+    name_numel = PyUnicode_InternFromString("numel");
+    name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
+    name_data_ptr = PyUnicode_InternFromString("data_ptr");
+    if (float32 == NULL || int32 == NULL || int64 == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL ||
+        name_is_contiguous == NULL || name_data_ptr == NULL)
+        return NULL;
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL && !add_names(made))
+        Py_CLEAR(made);
+    return made;
+}

@@ -1,0 +1,44 @@
+"""Updates of variables by optimizers, many at once, or rows of one: `_updates.c`, compiled when penstock is installed with a
+compiler.
+
+The rules of ops/nn/training.py are the definition. A function here returns False where the compiled kernels do not take the
+tensors (other types than float32, other devices, not contiguous) or are not there; then the rule runs with torch.
+"""
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from penstock._src.base import tracing
+from penstock._src.kernels.host_threads import compiled
+
+Chosen = tuple[str, tuple[float, ...]]       # a rule of `_updates.c`, and its numbers
+_kernels = functools.partial(compiled, "_updates")
+
+
+def available() -> bool:
+    """Whether there are such kernels."""
+    return _kernels() is not None
+
+
+def dense(chosen: Chosen, states: list[list[torch.Tensor]], grads: list[torch.Tensor]) -> bool:
+    """Updates variables and their slots: `states` has a list of the variables, and one for each slot."""
+    kernels = _kernels()
+    if kernels is None or type(grads[0]) is not torch.Tensor or tracing.lowering():
+        return False
+    return kernels.dense(getattr(kernels, chosen[0]), chosen[1], states, grads)
+
+
+def rows(chosen: Chosen, states: list[torch.Tensor], grad: torch.Tensor, indices: torch.Tensor, how: str) -> bool:
+    """Updates rows of a variable and of its slots by a gradient that has a row for each index.
+
+    `how`: IN_TURN (repeated indices one after the other), SUMMED (gradients of repeated indices are added up first) or ALL (the
+    same, all other rows have a gradient of 0, and squares are added up one by one). An index that is not a row is an error
+    of the caller: False, and nothing is changed.
+    """
+    kernels = _kernels()
+    if kernels is None or type(grad) is not torch.Tensor or tracing.lowering():
+        return False
+    return kernels.rows(getattr(kernels, chosen[0]), chosen[1], states, grad, indices, states[0].shape[0],
+                        getattr(kernels, how)) == -1

@@ -1,0 +1,102 @@
+"""Compiled updates (kernels/updates.py) against the rules that define them, which torch computes in double precision."""
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.kernels import updates
+from penstock._src.ops import rules
+
+if not updates.available():
+    pytest.skip("penstock is installed without compiled kernels", allow_module_level=True)
+
+NUMBERS = {"lr": 0.05, "momentum": 0.8, "rho": 0.9, "epsilon": 1e-3, "beta1": 0.9, "beta2": 0.98, "beta_1": 0.9, "beta_2": 0.97,
+           "beta1_power": 0.9 ** 3, "beta2_power": 0.98 ** 3, "l1": 0.02, "l2": 0.1, "l2_shrinkage": 0.05, "lr_power": -0.5,
+           "now": 0.85, "then": 0.87, "product": 0.6, "next_product": 0.5}
+OPS = sorted((o for o in rules.updates.compiled if o.name.lstrip("_").startswith("Resource") and not o.name.endswith("ToAll")),
+             key=lambda o: o.name)
+SHAPES = [(7,), (5, 1), (40, 9), (6, 3, 2), (3, 300)]
+
+
+def flags_of(opdef):
+    """All values of the attributes that choose between rules."""
+    names = [n for n in ("use_nesterov", "update_slots") if n in opdef.attrs]
+    return [dict.fromkeys(names, v) for v in ((False, True) if names else (False,))]
+
+
+def states_of(opdef):
+    return [a for a in opdef.inputs if a.type == tf.resource]
+
+
+def updated(opdef, dtype, states, grad, indices, flags):
+    held = [tf.Variable(s.astype(dtype)) for s in states]
+    given = {"grad": tf.constant(grad.astype(dtype)), "indices": indices}
+    args = [given[a.name] if a.name in given else tf.constant(NUMBERS[a.name], dtype) for a in opdef.inputs[len(held):]]
+    opdef(*[v.handle for v in held], *args, **flags)
+    return [v.numpy() for v in held]
+
+
+@pytest.fixture
+def compiled_calls(monkeypatch):
+    """Which calls the compiled kernels have done."""
+    done = []
+    for name in ("dense", "rows"):
+        def call(*args, usual=getattr(updates, name)):
+            done.append(usual(*args))
+            return done[-1]
+        monkeypatch.setattr(updates, name, call)
+    return done
+
+
+@pytest.mark.parametrize("opdef", OPS, ids=lambda o: o.name)
+def test_compiled_rules_are_those_of_torch(opdef, compiled_calls):
+    draw = np.random.RandomState(0)
+    for shape in SHAPES:
+        for flags in flags_of(opdef):
+            states = [draw.randn(*shape), *[draw.rand(*shape) * (0.1 if a.name == "mg" else 1.0) + 0.1
+                                            for a in states_of(opdef)[1:]]]                # a mean is below the mean square
+            indices = draw.randint(0, shape[0], 5).astype(draw.choice(["int32", "int64"])) if "Sparse" in opdef.name else None
+            grad = draw.randn(*(shape if indices is None else (5, *shape[1:])))
+            found = updated(opdef, "float32", states, grad, indices, flags)
+            assert compiled_calls.pop()
+            wanted = updated(opdef, "float64", states, grad, indices, flags)
+            assert not compiled_calls.pop()
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=f"{opdef.name} {shape} {flags}")
+
+
+@pytest.mark.parametrize("name", ["ResourceSparseApplyAdagrad", "_ResourceSparseApplyKerasAdam"])
+def test_many_rows_with_few_and_with_many_indices(name):
+    """Rows are found by hashing where there are many more rows than indices, and by a table of all rows elsewhere."""
+    opdef = next(o for o in OPS if o.name == name)
+    draw = np.random.RandomState(1)
+    for rows, count, width in ((5000, 40, 3), (5000, 4000, 3), (20, 400, 2), (3000, 3000, 33)):
+        states = [draw.randn(rows, width), *[draw.rand(rows, width) + 0.1 for _ in states_of(opdef)[1:]]]
+        indices = (draw.randint(0, rows, count) ** 2 // rows).astype("int64")              # small ones come often
+        grad = draw.randn(count, width) * 0.1
+        flags = flags_of(opdef)[-1]
+        for a, b in zip(updated(opdef, "float32", states, grad, indices, flags),
+                        updated(opdef, "float64", states, grad, indices, flags), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["ResourceSparseApplyAdagrad", "_ResourceSparseApplyKerasAdam"])
+def test_an_index_that_is_no_row_changes_nothing(name):
+    opdef = next(o for o in OPS if o.name == name)
+    held = [tf.Variable(np.ones([4, 2], "f")) for _ in states_of(opdef)]
+    numbers = [tf.constant(NUMBERS[a.name]) for a in opdef.inputs[len(held):] if a.name not in ("grad", "indices")]
+    for bad in (4, -1):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="indices"):
+            opdef(*[v.handle for v in held], *numbers, np.ones([2, 2], "f"), np.array([0, bad]))
+        for v in held:
+            np.testing.assert_array_equal(v.numpy(), np.ones([4, 2]))
+
+
+def test_nothing_to_do():
+    held = [tf.Variable(np.ones([4, 2], "f")) for _ in range(2)]
+    opdef = next(o for o in OPS if o.name == "_ResourceSparseApplyKerasAdagrad")
+    opdef(*[v.handle for v in held], tf.constant(0.1), tf.constant(0.1), np.zeros([0, 2], "f"), np.zeros([0], "int64"))
+    np.testing.assert_array_equal(held[0].numpy(), np.ones([4, 2]))
+    empty = [tf.Variable(np.ones([0, 2], "f")) for _ in range(2)]
+    dense = next(o for o in OPS if o.name == "_ResourceApplyKerasAdagrad")
+    dense(*[v.handle for v in empty], tf.constant(0.1), tf.constant(0.1), np.ones([0, 2], "f"))
+    assert empty[0].shape == [0, 2]
