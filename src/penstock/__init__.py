@@ -184,6 +184,7 @@ _attach(__name__, "v2", "", {
     "qint8": "base.dtypes",
     "quint16": "base.dtypes",
     "quint8": "base.dtypes",
+    "random_index_shuffle": "ops.random.index_shuffle",
     "random_normal_initializer": "state.variables.initializers",
     "random_uniform_initializer": "state.variables.initializers",
     "range": "ops.array.sequence",

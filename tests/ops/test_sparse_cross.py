@@ -37,3 +37,13 @@ def test_absurd_numbers_of_combinations_are_refused():
     column = tf.constant([list(range(60000))])
     with pytest.raises(tf.errors.ResourceExhaustedError):
         tf.sparse.cross_hashed([column, column, column])
+
+
+@pytest.mark.parametrize("strong, want", [(False, [972, 960, 404, 786, 507]), (True, [231, 350, 912, 425, 539])])
+def test_salted_hashes_are_those_of_tensorflow(strong, want):
+    words, counts = sparse([["x", "yy"], ["zzz"]]), sparse([[1, 2], [-3]])
+    out = tf.raw_ops.SparseCrossHashed(
+        indices=[words.indices, counts.indices], values=[words.values, tf.cast(counts.values, tf.int64)],
+        shapes=[words.dense_shape, counts.dense_shape], dense_inputs=[tf.constant([["q"], ["w"]])], num_buckets=1000,
+        strong_hash=strong, salt=[137, 173])
+    assert out.output_values.numpy().tolist() == want

@@ -55,6 +55,14 @@ def block_diag(batch, n, dtype):
     return L.LinearOperatorBlockDiag([a, b]), out
 
 
+def block_lower_triangular(batch, n, dtype):
+    (a, x), (c, z) = full_matrix(batch, n - 1, dtype), diag(batch, 1, dtype)
+    below = numbers((*batch, 1, n - 1), dtype)
+    out = np.zeros((*batch, n, n), dtype)
+    out[..., :n - 1, :n - 1], out[..., n - 1:, :n - 1], out[..., n - 1:, n - 1:] = x, below, z
+    return L.LinearOperatorBlockLowerTriangular([[a], [L.LinearOperatorFullMatrix(below), c]]), out
+
+
 def kronecker(batch, n, dtype):
     (a, x), (b, y) = full_matrix((), 2, dtype), full_matrix(batch, n // 2, dtype)
     dense = np.einsum("ij,...kl->...ikjl", x, y).reshape(*batch, n, n)
@@ -125,5 +133,6 @@ def adjoint(batch, n, dtype):
     return L.LinearOperatorAdjoint(a), np.conj(np.swapaxes(x, -1, -2))
 
 
-KINDS = [diag, full_matrix, identity, scaled_identity, lower_triangular, composition, block_diag, kronecker, circulant,
+KINDS = [diag, full_matrix, identity, scaled_identity, lower_triangular, composition, block_diag, block_lower_triangular,
+         kronecker, circulant,
          circulant_2d, circulant_3d, householder, toeplitz, low_rank_update, permutation, tridiag, inversion, adjoint]

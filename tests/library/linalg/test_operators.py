@@ -157,7 +157,6 @@ def test_variables_are_read_when_used():
     (lambda: L.LinearOperatorZeros(2, is_non_singular=True), "always singular"),
     (lambda: L.LinearOperatorToeplitz([1.0, 2.0], [1.0]), "mismatched"),
     (lambda: L.LinearOperatorComposition([]), "non-empty"),
-    (lambda: L.LinearOperatorBlockDiag([L.LinearOperatorFullMatrix(np.ones((2, 3)))]), "square"),
     (lambda: L.LinearOperatorTridiag(np.eye(3), "rows"), "diagonals_format"),
 ])
 def test_contradictions(make, message):

@@ -66,9 +66,9 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
         graph._check_not_finalized()
     if isinstance(name, bytes):
         name = name.decode()
-    if name is None:
+    if not name:
         full = graph.unique_name(opdef.name)
-    elif name and name[-1] == "/":
+    elif name[-1] == "/":
         full = name[:-1]
     else:
         if not VALID_OP_NAME.match(name) and not (graph._stacks.name and name):

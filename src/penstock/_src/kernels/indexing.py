@@ -195,6 +195,16 @@ def gather_nd_or_zeros(params: Any, indices: torch.Tensor) -> Any:
     return found
 
 
+def inside_only(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -> tuple[torch.Tensor, Any]:
+    """The rows of coordinates that are inside of `dims`, and their updates."""
+    check_scatter_nd(indices, updates, dims)
+    depth = indices.shape[-1]
+    rows = indices.reshape(-1, depth)
+    good = ((rows >= 0) & (rows < torch.tensor(dims[:depth], device=rows.device))).all(-1)
+    flat = updates.reshape(len(rows), *dims[depth:])
+    return rows[good], flat[good] if arrays.is_torch(flat) else flat[good.cpu().numpy()]
+
+
 def check_scatter_nd(indices: torch.Tensor, updates: Any, dims: Sequence[int]) -> None:
     """InvalidArgumentError unless updates are one slice of a value of shape `dims` per row of `indices`."""
     if not indices.dim():

@@ -48,8 +48,8 @@ def check(indices: torch.Tensor, values: Any, shape: torch.Tensor, prefix: str =
         raise errors.invalid(f"Input {prefix}values should be a vector but received shape {arrays.show(found)}")
     dims = sizes(shape, prefix + "shape")
     if indices.shape[0] != found[0]:
-        raise errors.invalid("indices and values rows (indexing dimension) must match. "
-                             f"(indices = {indices.shape[0]}, values = {found[0]})")
+        raise errors.invalid(f"Number of elements in {prefix}values and rows of {prefix}indices do not match: indices and "
+                             f"values rows (indexing dimension) must match. (indices={indices.shape[0]}, values={found[0]})")
     if indices.shape[1] != len(dims):
         raise errors.invalid("Number of dimensions must match second dimension of indices. Got "
                              f"{len(dims)} dimensions, indices shape: {arrays.show(indices.shape)}")

@@ -674,17 +674,6 @@ for _name, _args, _attrs, _stateful in (
      "T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 qint16 "
      "quint16 uint16 complex128 float16 uint32 uint64}, Tindices: type in {int32 int64}, Tnumsegments: type in "
      "{int32 int64} = int32", False),
-    ("SparseMatrixAdd",
-     "a: variant, b: variant, alpha: T, beta: T -> c: variant",
-     "T: type in {float32 float64 complex64 complex128}", False),
-    ("SparseMatrixMul", "a: variant, b: T -> output: variant", "T: type", False),
-    ("SparseMatrixSoftmax", "logits: variant -> softmax: variant", "type: type in {float32 float64}", False),
-    ("SparseMatrixSoftmaxGrad",
-     "softmax: variant, grad_softmax: variant -> gradient: variant",
-     "type: type in {float32 float64}", False),
-    ("SparseMatrixZeros",
-     "dense_shape: int64 -> sparse_matrix: variant",
-     "type: type in {float32 float64 complex64 complex128}", False),
     ("SyncDevice", "->", "", True),
 ):
     op(_name, _args, _attrs, stateful=_stateful, foldable=False).no_gradient()

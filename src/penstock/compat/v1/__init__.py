@@ -403,6 +403,7 @@ _attach(__name__, "v1", "", {
     "quint8": "base.dtypes",
     "random_crop": "ops.random.random",
     "random_gamma": "ops.random.random",
+    "random_index_shuffle": "ops.random.index_shuffle",
     "random_normal": "ops.random.random",
     "random_normal_initializer": "state.variables.initializers",
     "random_poisson": "ops.random.random",

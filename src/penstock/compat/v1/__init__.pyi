@@ -854,6 +854,7 @@ quint16: _DType
 quint8: _DType
 from penstock.image import random_crop as random_crop
 from penstock.random import gamma as random_gamma
+from penstock import random_index_shuffle as random_index_shuffle
 from penstock.random import normal as random_normal
 class random_normal_initializer(_Initializer):
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = ...) -> None: ...

@@ -8,6 +8,7 @@ from penstock._src.library.linalg import (  # noqa: F401
     linear_operator,
     linear_operator_adjoint,
     linear_operator_block_diag,
+    linear_operator_block_lower_triangular,
     linear_operator_circulant,
     linear_operator_composition,
     linear_operator_diag,

@@ -305,12 +305,15 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
         return tf.linalg.slogdet(self.to_dense())[1]
 
     # -- solutions ----------------------------------------------------------------------------------------------------
-    def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """The X of `A X = rhs` for a matrix [..., M, R], or for another operator (which returns an operator)."""
+    def _check_solvable(self) -> None:
         if self.is_non_singular is False:
             raise NotImplementedError("Exact solve not implemented for an operator that is expected to be singular.")
         if self.is_square is False:
             raise NotImplementedError("Exact solve not implemented for an operator that is expected to not be square.")
+
+    def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
+        """The X of `A X = rhs` for a matrix [..., M, R], or for another operator (which returns an operator)."""
+        self._check_solvable()
         if isinstance(rhs, LinearOperator):
             left, right = self._pair(rhs, adjoint, adjoint_arg, "rhs")
             with self._name_scope(name):

@@ -11,6 +11,27 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.library.linalg import util
 from penstock._src.library.linalg.algebra import matmul_rule, product_hints
 from penstock._src.library.linalg.linear_operator import LinearOperator
+from penstock._src.library.linalg.linear_operator_adjoint import LinearOperatorAdjoint
+
+
+def _is_with_adjoint(operators: list) -> bool:
+    """Whether the product is of the form A B ... B^H A^H."""
+    if len(operators) % 2:
+        return False
+    middle = len(operators) // 2
+    return all(_is_adjoint_of(a, b) for a, b in zip(operators[:middle], reversed(operators[middle:]), strict=True))
+
+
+def _is_adjoint_of(a: LinearOperator, b: LinearOperator) -> bool:
+    if a is b:
+        return bool(a.is_self_adjoint)
+    return isinstance(a, LinearOperatorAdjoint) and a.operator is b or isinstance(b, LinearOperatorAdjoint) and b.operator is a
+
+
+def _implied(given: bool | None, what: str) -> bool:
+    if given is False:
+        raise ValueError(f"A product of the form A A^H is always {what}.")
+    return True
 
 
 @export("linalg.LinearOperatorComposition")
@@ -24,6 +45,10 @@ class LinearOperatorComposition(LinearOperator):
         self._operators = operators = util.checked_operators(operators)
         is_non_singular = util.all_hint(operators, "is_non_singular", is_non_singular,
                                         "The composition of non-singular operators is always non-singular.")
+        if _is_with_adjoint(operators):
+            is_square, is_self_adjoint = True, _implied(is_self_adjoint, "self-adjoint")
+            if is_non_singular:
+                is_positive_definite = _implied(is_positive_definite, "positive definite, if it is non-singular")
         parents = [p for o in operators for p in o.graph_parents]
         name = "_o_".join(o.name for o in operators) if name is None else name
         with name_scope(name, values=parents):

@@ -67,7 +67,7 @@ def join(values: list, axis: Any) -> Any:
                              f"{arrays.show(axis.shape)}")
     first = arrays.dims_of(values[0])
     rank, at = len(first), int(axis)
-    if rank == 0:
+    if any(not arrays.dims_of(v) for v in values):
         raise errors.invalid("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     if not -rank <= at < rank:
         raise errors.invalid(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got "

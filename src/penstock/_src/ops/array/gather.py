@@ -204,19 +204,24 @@ def _gather_nd_shape(params, indices):
 @gather_nd_op.kernel
 def _gather_nd_kernel(params, indices, *, bad_indices_policy):
     """With policy IGNORE, slices at coordinates beyond `params` are zeros."""
-    policy = bad_indices_policy.decode() if isinstance(bad_indices_policy, bytes) else bad_indices_policy
+    return (indexing.gather_nd_or_zeros if _ignores(bad_indices_policy) else indexing.gather_nd)(params, indices)
+
+
+def _ignores(policy: str | bytes) -> bool:
+    """Whether coordinates out of range are left out; otherwise they are errors."""
+    policy = policy.decode() if isinstance(policy, bytes) else policy
     if policy not in _POLICIES:
         raise errors.invalid(f"Bad indices policy {policy!r} is none of {_POLICIES[1:]}")
-    return (indexing.gather_nd_or_zeros if policy == "IGNORE" else indexing.gather_nd)(params, indices)
+    return policy == "IGNORE"
 
 
 @gather_nd_op.gradient
 def _gather_nd_gradient(op, grad):
     params, indices = op.inputs
-    shape = shape_of(params, indices.dtype)
-    if indices.ndim == 2 and indices._dims[-1] == 1:
+    shape, policy = shape_of(params, indices.dtype), op.attrs["bad_indices_policy"]
+    if indices.ndim == 2 and indices._dims[-1] == 1 and not _ignores(policy):
         return IndexedSlices(grad, get("Squeeze")(indices, squeeze_dims=[-1]), convert(shape)), None
-    return scatter_nd_op(indices, grad, shape), None
+    return scatter_nd_op(indices, grad, shape, bad_indices_policy=policy), None
 
 
 @export(v1=["gather_nd", "manip.gather_nd"])
@@ -275,7 +280,7 @@ def _line_shape(indices: Tensor, axis: int) -> Any:
 
 
 scatter_nd_op = op("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T",
-                   "T: type, Tindices: type in {index}")
+                   "T: type, Tindices: type in {index}, bad_indices_policy: string = ''")
 
 
 def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
@@ -303,24 +308,30 @@ def _scatter_nd_shape(indices, updates, shape, *, c):
 
 
 @scatter_nd_op.kernel
-def _scatter_nd_kernel(indices, updates, shape):
+def _scatter_nd_kernel(indices, updates, shape, *, bad_indices_policy):
     dims = arrays.checked_dims(shape)
     out = arrays.zeros(dims, updates)
+    if _ignores(bad_indices_policy):
+        indices, updates = indexing.inside_only(indices, updates, dims)
     indexing.scatter_nd(out, indices, updates, "add")
     return out
 
 
-scatter_nd_op.gradient(lambda op, grad: (None, gather_nd_op(grad, op.inputs[0]), None))
+@scatter_nd_op.gradient
+def _scatter_nd_gradient(op, grad):
+    return None, gather_nd_op(grad, op.inputs[0], bad_indices_policy=op.attrs["bad_indices_policy"]), None
 
 
 @export("scatter_nd", v1=["manip.scatter_nd"])
 @dispatched
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
     """Zeros of `shape`, with `updates` added at the rows of coordinates `indices`.
+
+    With `bad_indices_policy="IGNORE"`, rows that are out of range are left out; otherwise they are errors.
 
     >>> tf.scatter_nd([[1], [1]], [2, 3], [4])    # [0, 5, 0, 0]
     """
-    return scatter_nd_op(indices, updates, shape, name=name)
+    return scatter_nd_op(indices, updates, shape, bad_indices_policy=bad_indices_policy, name=name)
 
 
 # -- tensors changed at some places --------------------------------------------------------------

@@ -88,7 +88,7 @@ def _stitch(indices: list, data: list) -> Any:
                                  f"{arrays.show(rest)} and {arrays.show(dims[len(lead):])}")
         rest = dims[len(lead):]
         if index.numel() and int(index.min()) < 0:
-            raise errors.invalid(f"indices[{i}] has a negative index: {int(index.min())}")
+            raise errors.invalid(f"indices[{i}] is out of range: {int(index.min())} is negative")
     flat = torch.cat([i.reshape(-1) for i in indices]).long()
     size = int(flat.max()) + 1 if flat.numel() else 0
     arrays.checked_dims(torch.tensor([size, *(rest or ())]))

@@ -134,11 +134,11 @@ def _nth_element_kernel(input, n, *, reverse):
         raise errors.invalid(f"N must be scalar but has rank {n.ndim}")
     at = int(n)
     if input.ndim < 1:
-        raise errors.invalid("Input must be >= 1-D, got shape []")
+        raise errors.invalid("Input must be at least rank 1 but is rank 0")
     if at < 0:
-        raise errors.invalid(f"Need n >= 0, got {at}")
+        raise errors.invalid(f"Input n must be non-negative but is {at}")
     if at >= input.shape[-1]:
-        raise errors.invalid(f"Input must have at least n+1 columns: {at + 1}, got {input.shape[-1]}")
+        raise errors.invalid(f"Input must have last dimension > n = {at} but is {input.shape[-1]}")
     if unsigned.is_wide(input):
         return unsigned.flip(torch.sort(unsigned.flip(input), dim=-1, descending=reverse)[0][..., at])
     return torch.sort(input, dim=-1, descending=reverse)[0][..., at]

@@ -246,6 +246,8 @@ def _resolved(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
         once = sorted(c for c in set(left) - set(",.") if left.count(c) == 1)
         out = ("..." if "..." in left else "") + "".join(once)
     _parts(f"{left}->{out}")
+    if any(out.count(c) > 1 for c in set(out) - {"."}):
+        raise ValueError(f"A label may occur once in the output of an einsum equation: {equation}")
     under = 0
     for name, t in zip(labels, tensors, strict=True):
         if t._dims is not None:

@@ -156,7 +156,7 @@ def _betainc_shape(a, b, x):
 def _betainc_kernel(a, b, x):
     sizes = {tuple(t.shape) for t in (a, b, x) if t.ndim}
     if len(sizes) > 1:
-        raise errors.invalid(f"Shapes of a, b and x must agree: {[list(t.shape) for t in (a, b, x)]}")
+        raise errors.invalid(f"Shapes of a, b and x are inconsistent: {[list(t.shape) for t in (a, b, x)]}")
     p, q, y = (t.to(torch.float64) for t in torch.broadcast_tensors(a, b, x))
     wrong = ~((p > 0) & (q > 0) & (y >= 0) & (y <= 1))
     p, q, y = (torch.where(wrong, torch.full_like(t, 0.5), t) for t in (p, q, y))

@@ -50,6 +50,8 @@ def _sampled(name: str, distribution: candidates.Distribution, true_classes: tor
     source = stream(ctx, node, name, *seeds, (num_true, num_sampled, unique, distribution.range, detail)) \
         or philox.Stream(python_random.getrandbits(63), python_random.getrandbits(63))
     true = true_classes.reshape(-1).cpu().numpy()
+    if ((true < 0) | (true >= distribution.range)).any():
+        raise errors.invalid(f"`true_candidate` out of range [0, {distribution.range}), received {true.tolist()[:8]}")
     values, tries = candidates.sample(distribution, source, num_sampled, unique)
     of_true = candidates.expected_counts(distribution, true, num_sampled, tries)
     of_sampled = candidates.expected_counts(distribution, values, num_sampled, tries)

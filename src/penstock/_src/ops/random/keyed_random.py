@@ -11,9 +11,13 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base.api import export
 from penstock._src.base.static_shape import rank_is
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import philox
-from penstock._src.ops.random.random import draw_gamma, gamma_gradient, sizes
+from penstock._src.ops.composite import dispatched
+from penstock._src.ops.random.random import draw_gamma, gamma_gradient, sizes, swapped
 from penstock._src.ops.random.stateful_random import AUTO_SELECT, PHILOX
 from penstock._src.ops.random.stateless_random import _samples, integers_between, stream_of
 from penstock._src.ops.registry import op
@@ -100,3 +104,28 @@ def _gamma_kernel(shape, key, counter, alg, alpha):
 @gamma.gradient
 def _gamma_gradient(op, grad):
     return None, None, None, None, gamma_gradient(op.inputs[4], op.outputs[0], grad)
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+shuffle = op("StatelessShuffle", f"value: T, {_KEYED} -> output: T", "T: type", host=_HOST).no_gradient()
+shuffle.shape(lambda value, key, counter, alg: value)
+
+
+@shuffle.kernel
+def _shuffle_kernel(value, key, counter, alg):
+    gen = _stream(key, counter, alg)
+    if not len(value.shape) or value.shape[0] < 2:
+        return value
+    order = torch.tensor(swapped(gen, value.shape[0]))
+    return value[order.to(value.device)] if isinstance(value, torch.Tensor) else value[order.numpy()]
+
+
+@export("random.experimental.stateless_shuffle")
+@dispatched
+def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Tensor:
+    """`value` with its first dimension in an order that the seed (two integers) decides."""
+    with name_scope(name, "stateless_shuffle", [value, seed]) as scope:
+        if alg not in ("auto_select", "philox", PHILOX, AUTO_SELECT):
+            raise ValueError(f"Unsupported algorithm: {alg!r}; it is 'philox' or 'auto_select'")
+        key, counter = get_key_counter(seed)
+        return shuffle(value, key, counter, get_alg(), name=scope)

@@ -352,11 +352,11 @@ def _random_shuffle_kernel(value, *, seed, seed2, T, node, ctx):
     if source is None:
         order = torch.randperm(size, generator=generator(device), device=device)
     else:
-        order = torch.tensor(_swapped(source.reserve((size + 2) // 4), size), device=device)
+        order = torch.tensor(swapped(source.reserve((size + 2) // 4), size), device=device)
     return value[order] if isinstance(value, torch.Tensor) else value[order.numpy()]
 
 
-def _swapped(gen: philox.Philox, size: int) -> list[int]:
+def swapped(gen: philox.Philox, size: int) -> list[int]:
     """A permutation by swapping each place with a random later one; every swap depends on those before it."""
     words = gen.words((size + 2) // 4).flatten()[:size - 1]
     steps = (words % torch.arange(size, 1, -1)).tolist()
@@ -461,6 +461,9 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
         minval, maxval = convert(minval, dtype, name="min"), convert(maxval, dtype, name="max")
         seed1, seed2 = random_seed.get_seed(seed)
         if dtype.is_integer:
+            for bound, value in (("minval", minval), ("maxval", maxval)):
+                if value.shape.rank not in (None, 0):
+                    raise ValueError(f"{bound} must be a scalar; got a tensor of shape {value.shape}")
             return random_uniform_int(shape, minval, maxval, seed=seed1, seed2=seed2, name=name)
         drawn = random_uniform_op(shape, dtype=dtype, seed=seed1, seed2=seed2)
         return get("AddV2")(drawn * (maxval - minval), minval, name=name)

@@ -98,7 +98,7 @@ def _lengths(x: torch.Tensor, fft_length: torch.Tensor, rank: int, forward: bool
     lengths = fft_length.tolist()
     for i, n in enumerate(lengths):
         if n < 0:
-            raise errors.invalid(f"fft_length must not be negative, got {lengths}")
+            raise errors.invalid(f"fft_length must >= 0, but got: {lengths}")
         needed = n if forward or i < rank - 1 else n // 2 + 1
         at = x.dim() - rank + i
         if 0 < x.shape[at] < needed:

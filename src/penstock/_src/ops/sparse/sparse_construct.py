@@ -144,7 +144,7 @@ def _checked(indices: torch.Tensor, shape: torch.Tensor, values: Any, default: A
     count = indices.shape[0] if indices.dim() else 1
     rank = indices.shape[1] if indices.dim() > 1 else 1
     if shape.dim() != 1:
-        raise errors.invalid(f"output_shape should be a vector, got shape {arrays.show(shape.shape)}")
+        raise errors.invalid(f"output_shape must be rank 1, a vector, but has shape {arrays.show(shape.shape)}")
     if shape.numel() != rank:
         raise errors.invalid(f"output_shape has incorrect number of elements: {shape.numel()} should be: {rank}")
     if arrays.dims_of(values) not in ((), (count,)):

@@ -1,6 +1,7 @@
 """Feature crosses: for each row of a batch, every combination of one feature per input, as strings or as hashes."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,16 @@ cross_op.shape(lambda indices, values, shapes, dense_inputs: [(None, 2), (None,)
 
 @cross_op.kernel
 def _cross_kernel(indices, values, shapes, dense_inputs, *, num_buckets, hash_key, out_type):
-    rows = _batch_size(shapes, dense_inputs)
-    columns = [_Column.sparse(i, v, s, rows, at)
-               for at, (i, v, s) in enumerate(zip(indices, values, shapes, strict=True))]
-    columns += [_Column.dense(d, rows, at) for at, d in enumerate(dense_inputs)]
-    row, place, counts, picked = _combined(columns, rows)
+    row, place, counts, picked = _combined(_columns(indices, values, shapes, dense_inputs), _batch_size(shapes, dense_inputs))
     total = len(row)
     found = _hashed(picked, total, num_buckets, hash_key) if out_type == dtypes.int64 else _joined(picked, total)
     return _as_sparse(row, place, counts, found)
+
+
+def _columns(indices: list, values: list, shapes: list, dense_inputs: list) -> list:
+    rows = _batch_size(shapes, dense_inputs)
+    columns = [_Column.sparse(i, v, s, rows, at) for at, (i, v, s) in enumerate(zip(indices, values, shapes, strict=True))]
+    return columns + [_Column.dense(d, rows, at) for at, d in enumerate(dense_inputs)]
 
 
 def _combined(columns: list, rows: int) -> tuple:
@@ -68,12 +71,40 @@ cross_text_op.shape(lambda indices, values, shapes, dense_inputs, sep: [(None, 2
 
 @cross_text_op.kernel
 def _cross_text_kernel(indices, values, shapes, dense_inputs, sep):
-    rows = _batch_size(shapes, dense_inputs)
-    columns = [_Column.sparse(i, v, s, rows, at)
-               for at, (i, v, s) in enumerate(zip(indices, values, shapes, strict=True))]
-    columns += [_Column.dense(d, rows, at) for at, d in enumerate(dense_inputs)]
-    row, place, counts, picked = _combined(columns, rows)
+    row, place, counts, picked = _combined(_columns(indices, values, shapes, dense_inputs), _batch_size(shapes, dense_inputs))
     return _as_sparse(row, place, counts, _joined(picked, len(row), bytes(np.asarray(sep).item())))
+
+
+cross_hashed_op = op("SparseCrossHashed", "indices: N * int64, values: sparse_types, shapes: N * int64, "
+                     "dense_inputs: dense_types, num_buckets: int64, strong_hash: bool, salt: int64 -> "
+                     "output_indices: int64, output_values: int64, output_shape: int64",
+                     "N: int >= 0, sparse_types: list(type) in {int64 string} >= 0, "
+                     "dense_types: list(type) in {int64 string} >= 0").no_gradient()
+cross_hashed_op.shape(lambda indices, values, shapes, dense_inputs, num_buckets, strong_hash, salt: [(None, 2), (None,), (2,)])
+
+
+@cross_hashed_op.kernel
+def _cross_hashed_kernel(indices, values, shapes, dense_inputs, num_buckets, strong_hash, salt):
+    if salt.numel() != 2:
+        raise errors.invalid(f'Input "salt" must have length 2 but has length {salt.numel()}')
+    if num_buckets.dim() or strong_hash.dim():
+        raise errors.invalid("num_buckets and strong_hash must be scalars")
+    row, place, counts, picked = _combined(_columns(indices, values, shapes, dense_inputs), _batch_size(shapes, dense_inputs))
+    key = tuple(int(v) & 2 ** 64 - 1 for v in salt.reshape(-1).tolist()) if bool(strong_hash) else None
+    codes = [_codes(v, key, at < len(values))[which] for at, (v, which) in enumerate(picked)]
+    found = functools.reduce(hashing.fingerprint_cat, codes) if codes else np.zeros(0, np.uint64)
+    return _as_sparse(row, place, counts, _bucket(found, int(num_buckets)))
+
+
+def _codes(values: Any, key: tuple | None, is_sparse: bool) -> np.ndarray:
+    """A hash per feature. Integers of sparse inputs are hashed by four bytes, those of dense ones stand for themselves."""
+    if arrays.is_torch(values):
+        if key is None and not is_sparse:
+            return values.cpu().numpy().view(np.uint64)
+        items = [v.tobytes()[:4] for v in values.cpu().numpy().astype("<i8")]
+    else:
+        items = values.tolist()
+    return hashing.fingerprint64(items) if key is None else hashing.siphash(items, key)
 
 
 # -- ragged -----------------------------------------------------------------------------------------------------------
@@ -196,8 +227,12 @@ def _hashed(picked: list, total: int, num_buckets: int, hash_key: int) -> torch.
     for values, which in picked:
         codes = values.cpu().numpy().view(np.uint64) if arrays.is_torch(values) else hashing.fingerprint64(values.tolist())
         out = hashing.fingerprint_cat(out, codes[which])
+    return _bucket(out, num_buckets)
+
+
+def _bucket(codes: np.ndarray, num_buckets: int) -> torch.Tensor:
     limit = num_buckets if num_buckets > 0 else np.iinfo(np.int64).max
-    return torch.from_numpy((out % np.uint64(limit)).astype(np.int64))
+    return torch.from_numpy((codes % np.uint64(limit)).astype(np.int64))
 
 
 def _joined(picked: list, total: int, separator: bytes = _SEPARATOR) -> np.ndarray:

@@ -295,7 +295,7 @@ def _matmul_kernel(a_indices, a_values, a_shape, b, *, adjoint_a, adjoint_b):
         raise errors.invalid(f"{name} ({int(a_indices[bad])}) from index[{bad[0]},{bad[1]}] out of bounds "
                              f"(>={dims[bad[1]]})")
     arrays.checked_dims(sparse.vector([dims[row], b.shape[1]], a_shape))
-    return _product(a_indices[:, row].long(), a_indices[:, column].long(), values, dims[row], b)
+    return product(a_indices[:, row].long(), a_indices[:, column].long(), values, dims[row], b)
 
 
 @functools.cache
@@ -305,11 +305,11 @@ def _keep_checks_off() -> None:
         torch.sparse.check_sparse_tensor_invariants.disable()
 
 
-def _product(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, height: int, b: torch.Tensor) -> torch.Tensor:
+def product(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, height: int, b: torch.Tensor) -> torch.Tensor:
     """The sum over elements of values[i] * b[columns[i]] into row rows[i]."""
     wide = {torch.float16: torch.float32, torch.bfloat16: torch.float32}.get(b.dtype)
     if wide is not None:
-        return _product(rows, columns, values.to(wide), height, b.to(wide)).to(b.dtype)
+        return product(rows, columns, values.to(wide), height, b.to(wide)).to(b.dtype)
     if not rows.numel() or not b.numel() or not height:
         return torch.zeros((height, b.shape[1]), dtype=b.dtype, device=b.device)
     if b.dtype.is_floating_point or b.dtype.is_complex:

@@ -70,9 +70,10 @@ def _batch_kernel(in_tensors, *, ctx, node):
 
 
 def _index(batch_index: torch.Tensor, id: torch.Tensor) -> tuple[list, int]:
-    if batch_index.ndim != 2 or batch_index.shape[1] != 3 or id.ndim:
-        raise errors.invalid(f"batch_index must have shape [n, 3] and id be a scalar, got {list(batch_index.shape)} and "
-                             f"{list(id.shape)}")
+    if id.ndim:
+        raise errors.invalid(f"Input id should be scalar; got shape {list(id.shape)}")
+    if batch_index.ndim != 2 or batch_index.shape[1] != 3:
+        raise errors.invalid(f"batch_index must have shape [n, 3], got {list(batch_index.shape)}")
     return batch_index.tolist(), int(id)
 
 

@@ -44,7 +44,7 @@ def _stage(ctx: Any, node: Any, capacity: int, memory_limit: int, container: str
 
 def _scalar(value: torch.Tensor, what: str) -> int:
     if value.dim():
-        raise errors.invalid(f"{what} must be an {str(value.dtype).removeprefix('torch.')} scalar, got shape "
+        raise errors.invalid(f"{what} must be scalar, of type {str(value.dtype).removeprefix('torch.')}; got shape "
                              f"{list(value.shape)}")
     return int(value)
 

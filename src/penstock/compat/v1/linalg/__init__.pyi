@@ -6,6 +6,7 @@ from typing import Any
 from penstock.linalg import LinearOperator as LinearOperator
 from penstock.linalg import LinearOperatorAdjoint as LinearOperatorAdjoint
 from penstock.linalg import LinearOperatorBlockDiag as LinearOperatorBlockDiag
+from penstock.linalg import LinearOperatorBlockLowerTriangular as LinearOperatorBlockLowerTriangular
 from penstock.linalg import LinearOperatorCirculant as LinearOperatorCirculant
 from penstock.linalg import LinearOperatorCirculant2D as LinearOperatorCirculant2D
 from penstock.linalg import LinearOperatorCirculant3D as LinearOperatorCirculant3D
@@ -25,6 +26,7 @@ from penstock.linalg import LinearOperatorTridiag as LinearOperatorTridiag
 from penstock.linalg import LinearOperatorZeros as LinearOperatorZeros
 from penstock.linalg import adjoint as adjoint
 from penstock.linalg import band_part as band_part
+from penstock.linalg import banded_triangular_solve as banded_triangular_solve
 from penstock.linalg import cholesky as cholesky
 from penstock.linalg import cholesky_solve as cholesky_solve
 from penstock.linalg import cross as cross

@@ -7,7 +7,9 @@ _attach(__name__, "v1", "random.experimental.", {
     "Generator": "state.random_generator",
     "create_rng_state": "state.random_generator",
     "get_global_generator": "state.random_generator",
+    "index_shuffle": "ops.random.index_shuffle",
     "set_global_generator": "state.random_generator",
     "stateless_fold_in": "ops.random.stateless_random",
+    "stateless_shuffle": "ops.random.keyed_random",
     "stateless_split": "ops.random.stateless_random",
 })

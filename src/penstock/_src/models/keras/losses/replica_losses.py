@@ -27,12 +27,12 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
             raise RuntimeError("You are calling `compute_average_loss` in cross replica context, while it was expected to be "
                                "called in replica context.")
         if losses.shape.rank == 0:
-            raise ValueError("The loss of each example is needed to know how many there are: per_example_loss has no "
-                             "dimension. Pass global_batch_size.")
+            raise ValueError("Invalid value passed for `per_example_loss`. Expected a tensor with at least rank 1. "
+                             "Its first dimension is the number of examples; otherwise pass global_batch_size.")
         global_batch_size = get("Shape")(losses)[0] * get_strategy().num_replicas_in_sync
     count = convert(global_batch_size)
     if count.shape.rank not in (0, None):
-        raise ValueError(f"global_batch_size must be one number, but its shape is {count.shape}.")
+        raise ValueError(f"global_batch_size must be scalar, but its shape is {count.shape}.")
     if not (count.dtype.is_integer or count.dtype.is_floating):
         raise TypeError(f"global_batch_size must be a number, not {count.dtype.name}.")
     flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
