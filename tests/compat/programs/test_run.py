@@ -243,12 +243,25 @@ def test_install_in_a_process(tmp_path):
     fake = tmp_path / "tensorflow"
     fake.mkdir()
     (fake / "__init__.py").write_text("raise RuntimeError('the installed one was loaded')")
-    code = ("import penstock; penstock.install(); import tensorflow as tf\n"
+    code = ("import penstock; penstock.install('v1'); import tensorflow as tf\n"
             "print(tf.Session().run(tf.constant(3) + 4), tf.__name__)\npenstock.install('v1')\n"
             "try:\n    penstock.install('v2')\nexcept RuntimeError as e:\n    print(e)")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100,
                           env={"PYTHONPATH": f"{SRC}:{tmp_path}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"})
     assert done.stdout == "7 tensorflow\npenstock.install() was called before, with api='v1'\n", done.stderr
+
+
+@pytest.mark.parametrize("line, api", [("tf.placeholder(tf.float32)", "v1"), ("tf.function(abs)", "v2")])
+def test_install_finds_the_api_of_the_program(tmp_path, line, api):
+    program = tmp_path / "program.py"
+    program.write_text(f"import penstock\npenstock.install()\nimport tensorflow as tf\n{line}\n"
+                       "print('v2' if tf.executing_eagerly() else 'v1')\npenstock.install()\n")
+    environment = {"PYTHONPATH": str(SRC), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, env=environment)
+    assert done.stdout == f"{api}\n", done.stderr
+    bare = subprocess.run([sys.executable, "-c", "import penstock; penstock.install(); import tensorflow as tf\n"
+                           "print(tf.executing_eagerly())"], capture_output=True, text=True, timeout=100, env=environment)
+    assert bare.stdout == "True\n", bare.stderr
 
 
 def test_names_from_before_1_0(tmp_path):

@@ -13,20 +13,36 @@
 """
 from __future__ import annotations
 
+import pathlib
+import sys
+
 from penstock._src.base.api import export
 
 
 @export(v2=["install"])
-def install(api: str = "v1") -> None:
-    """Lets `import tensorflow` find penstock in this process, with the names of one API (`"v1"` or `"v2"`).
+def install(api: str | None = None) -> None:
+    """Lets `import tensorflow` find penstock in this process.
 
-    A TensorFlow that is installed is left alone, but hidden until the process ends. With `"v1"`, graphs are built by default.
+    A TensorFlow that is installed is not changed, but hidden until the process ends.
+
+    Args:
+        api: `"v1"` for the 1.x API with graphs, `"v2"` for the 2.x API. By default the API that the running program was written
+            for, as `penstock run` guesses it; 2.x for a session without a file, and for a program without a sign of 1.x.
+
+    Raises:
+        RuntimeError: if TensorFlow is already imported, or `install` was called before for the other API.
 
     >>> penstock.install("v1")
     >>> import tensorflow as tf
     >>> tf.Session().run(tf.constant(3) + 4)
     7
     """
-    from penstock._src.compat.programs import removed, standalone_keras
+    from penstock._src.compat.programs import guess, importer, removed, standalone_keras
+    if api is None:
+        finder, program = importer.installed(), getattr(sys.modules["__main__"], "__file__", "")
+        if finder is not None:
+            api = finder.api
+        else:
+            api = guess.guess(pathlib.Path(program)).api if pathlib.Path(program).is_file() else "v2"
     standalone_keras.install(api)
     removed.install()

@@ -44,5 +44,14 @@ def variance_scaling_initializer(factor: float = 2.0, mode: str = "FAN_IN", unif
 
 @_export("xavier_initializer", "xavier_initializer_conv2d")
 def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32) -> Callable:
-    """Random weights that keep the scale of gradients about the same in all layers (Glorot and Bengio)."""
+    """Random weights that keep the scale of gradients about the same in all layers (Glorot and Bengio).
+
+    Args:
+        uniform: Whether to draw from a uniform distribution instead of a normal one.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dtype: Floating-point type.
+
+    Returns:
+        An initializer.
+    """
     return variance_scaling_initializer(factor=1.0, mode="FAN_AVG", uniform=uniform, seed=seed, dtype=dtype)

@@ -43,6 +43,13 @@ def l1_regularizer(scale: Any, scope: str | None = None) -> Callable:
 def l2_regularizer(scale: Any, scope: str | None = None) -> Callable:
     """`scale` times half the sum of squares.
 
+    Args:
+        scale: Factor; 0 returns a regularizer that adds nothing.
+        scope: Prefix of the names of the layer's variables and operations.
+
+    Returns:
+        A function of weights.
+
     >>> tf.contrib.layers.l2_regularizer(0.1)(tf.constant([3., 4.]))
     """
     return _scaled(scale, scope, "l2_regularizer", lambda w: tf.nn.l2_loss(w))

@@ -21,6 +21,14 @@ from penstock.compat import v1 as tf
 def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
     """One row of numbers for each member of the batch.
 
+    Args:
+        inputs: Tensor [batch, ...].
+        outputs_collections: Collections for the output.
+        scope: Prefix of the names of the layer's variables and operations.
+
+    Returns:
+        A tensor [batch, elements].
+
     >>> tf.contrib.layers.flatten(tf.ones([2, 3, 4]))
     """
     with tf.name_scope(scope, "Flatten", [inputs]) as sc:
