@@ -10,6 +10,7 @@ READY := $(VENV)/.installed
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 ORACLE := .oracle
+SITE := .site
 ORACLE_READY := $(ORACLE)/.installed
 
 # The harness that runs TensorFlow 1.15's own tests, and a git directory of TensorFlow's source.
@@ -19,7 +20,7 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos clean
+.PHONY: help site site-check wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -34,6 +35,7 @@ help:
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make fuzz         damaged files and hostile arguments, five minutes more of them (ARGS='--minutes 600' passes options)"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
+	@echo "make site         build the documentation in build/site (make site-check opens every page in Chromium)"
 	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
 	@echo "make clean        remove the environments and what tools left behind"
 
@@ -95,12 +97,24 @@ fuzz: $(READY)
 chaos: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)
 
+$(SITE)/.installed: scripts/site_requirements.txt
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install -q --disable-pip-version-check -r scripts/site_requirements.txt
+	@touch $@
+
+site: $(READY) $(SITE)/.installed
+	@OMP_NUM_THREADS=1 $(RUN) scripts/make_site.py pages
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build -q --strict
+
+site-check: $(SITE)/.installed
+	@$(SITE)/bin/python scripts/make_site.py check
+
 wheel:
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 	@PENSTOCK_PURE=1 $(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 	@ls dist
 
 clean:
-	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(ORACLE) $(SITE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
 	rm -f src/penstock/_src/io/*.so src/penstock/_src/kernels/*.so
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

@@ -1,7 +1,10 @@
 """The examples in docs/ and README.md do what the text around them says."""
 import contextlib
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -70,6 +73,38 @@ def test_examples_of_devices(capsys):
             assert capsys.readouterr().out == printed
         scope["sess"].close()
     assert len(scope["metadata"].partition_graphs) == 2
+
+
+# -- tutorials --------------------------------------------------------------------------------------------------------
+PAGES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "migration.md"]
+
+
+def programs(page):
+    """(code, what it prints) of a page: its blocks in order, as one program up to a block that is marked `fresh`."""
+    found = [["", ""]]
+    for fresh, code, printed in re.findall(r"```python( fresh)?\n(.*?)```(?:\n```\n(.*?)```)?", page.read_text(), re.S):
+        if fresh:
+            found.append(["", ""])
+        found[-1][0] += code
+        found[-1][1] += printed
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_tutorials_print_what_they_show(page, tmp_path):
+    """Every block, in a process like the reader's."""
+    for code, printed in programs(page):
+        (tmp_path / "program.py").write_text(code)
+        done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=250,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"})
+        assert done.stdout == printed, done.stderr
+
+
+def test_every_page_is_on_the_site():
+    """The menu of the site has each page of docs/ once."""
+    menu = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
+    assert pages - set(menu) == set() and len(set(menu)) == len(menu)
 
 
 # -- limitations.md ---------------------------------------------------------------------------------------------------
