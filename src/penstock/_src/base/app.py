@@ -15,6 +15,10 @@ from penstock._src.base.flags import FLAGS
 def run(main: Callable | None = None, argv: list[str] | None = None) -> None:
     """Parses flags, calls `main` with the arguments that are left, and exits with what it returns.
 
+    Args:
+        main: Function of the remaining arguments, by default `main` of the program.
+        argv: Arguments, by default `sys.argv`.
+
     >>> if __name__ == "__main__":
     ...     tf.app.run()
     """

@@ -11,6 +11,12 @@ from penstock._src.graph.messages import ClusterDef
 class ClusterSpec:
     """Jobs with their tasks, from a dict, a ClusterDef, or another ClusterSpec.
 
+    Args:
+        cluster: Dictionary from job names to addresses: a list, or a dictionary by task number.
+
+    Raises:
+        TypeError: if an address is not a string.
+
     >>> cluster = tf.train.ClusterSpec({"ps": ["ps0:2222"], "worker": {0: "worker0:2222", 2: "worker2:2222"}})
     >>> cluster.num_tasks("worker"), cluster.task_address("worker", 2)
     (2, 'worker2:2222')

@@ -78,6 +78,18 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
                           ps_strategy: Any = None) -> Callable | None:
     """A device function for `tf.device`: variables go to the parameter servers in turn, other ops to the worker.
 
+    Args:
+        ps_tasks: Number of parameter servers; 0 with `cluster=None` returns None.
+        ps_device: Device of the parameter servers.
+        worker_device: Device of all other ops.
+        merge_devices: Whether to complete devices that are partly given instead of replacing them.
+        cluster: Cluster to take the number of parameter servers from.
+        ps_ops: Types of ops to place on parameter servers, by default variables and tables.
+        ps_strategy: Function from op to the number of a parameter server, by default in turns.
+
+    Returns:
+        A function for `tf.device`, or None.
+
     >>> with tf.device(tf.train.replica_device_setter(cluster=cluster)):
     ...     w = tf.get_variable("w", [10])           # /job:ps/task:0
     """

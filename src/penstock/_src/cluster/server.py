@@ -74,6 +74,17 @@ def _server_def(given: Any, job_name: str | None, task_index: int | None, protoc
 class Server:
     """A task of a cluster, in this process.
 
+    Args:
+        server_or_cluster_def: `ClusterSpec`, dictionary, `ClusterDef` or `ServerDef`.
+        job_name: Job of this task; not needed for a cluster of one task.
+        task_index: Number of this task within its job.
+        protocol: `"grpc"`.
+        config: `tf.ConfigProto` with options of the session.
+        start: Whether to start at once.
+
+    Raises:
+        ValueError: if the job or the task is not in the cluster.
+
     >>> server = tf.train.Server({"local": ["localhost:0"]})
     >>> with tf.Session(server.target) as sess: ...
     """

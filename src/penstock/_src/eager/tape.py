@@ -17,6 +17,10 @@ from penstock._src.ops.registry import get
 class GradientTape(Tape):
     """Records operations, and differentiates what was recorded.
 
+    Args:
+        persistent: Whether `gradient` may be called more than once. What was recorded then lives as long as the tape.
+        watch_accessed_variables: Whether trainable variables are watched when they are read.
+
     >>> x = tf.constant(3.0)
     >>> with tf.GradientTape() as tape:
     ...     tape.watch(x)

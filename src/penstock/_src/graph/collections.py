@@ -87,7 +87,12 @@ def messages_of(collection_name: Any) -> Messages | None:
 
 @export(v1=["add_to_collection"])
 def add_to_collection(name: str, value: Any) -> None:
-    """Adds `value` to a collection of the default graph."""
+    """Adds `value` to a collection of the default graph.
+
+    Args:
+        name: Name of the collection.
+        value: Anything.
+    """
     context.current_graph().add_to_collection(name, value)
 
 
@@ -99,7 +104,17 @@ def add_to_collections(names: Any, value: Any) -> None:
 
 @export(v1=["get_collection"])
 def get_collection(key: str, scope: str | None = None) -> list:
-    """A copy of a collection; with `scope`, only items whose name starts with that pattern."""
+    """A copy of a collection; with `scope`, only items whose name starts with that pattern.
+
+    Args:
+        key: Name of the collection, often one of `tf.GraphKeys`.
+        scope: Pattern that the names of items must begin with; items without a name are left out.
+
+    Returns:
+        A list, empty if there is no such collection.
+
+    >>> tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope="model/")
+    """
     return context.current_graph().get_collection(key, scope)
 
 

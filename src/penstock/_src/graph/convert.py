@@ -53,6 +53,19 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, pr
                       dtype_hint: Any = None) -> Tensor:
     """Converts numbers, arrays, lists, variables and registered types to a Tensor.
 
+    Args:
+        value: Object with a registered conversion.
+        dtype: Required element type.
+        name: Name of the operation.
+        preferred_dtype: Element type to use if the value can have it. Old name of `dtype_hint`.
+        dtype_hint: Element type to use if the value can have it.
+
+    Returns:
+        A tensor. A tensor is returned as it is.
+
+    Raises:
+        TypeError: if there is no conversion to `dtype`.
+
     >>> tf.convert_to_tensor([1., 2.]).dtype
     tf.float32
     """
@@ -146,6 +159,20 @@ def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
 def constant_v1(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const",
                 verify_shape: bool = False) -> Tensor:
     """A constant tensor; a single value fills `shape`, and a short list is filled up with its last value.
+
+    Args:
+        value: Number, string, list or array.
+        dtype: Element type. By default int32 for integers, float32 for floats, and the array's own type for arrays.
+        shape: Static shape of the result.
+        name: Name of the operation.
+        verify_shape: Whether `value` must have exactly `shape`.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        TypeError: if `value` does not fit `dtype`.
+        ValueError: if `value` does not fit `shape`.
 
     >>> tf.constant(-1.0, shape=[2, 3])
     """

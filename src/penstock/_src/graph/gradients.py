@@ -51,6 +51,24 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
               unconnected_gradients: Any = UnconnectedGradients.NONE) -> list:
     """The derivatives of the sum of `ys` with respect to each of `xs`.
 
+    Args:
+        ys: Tensor or list of tensors to differentiate.
+        xs: Tensor or list of tensors to differentiate by.
+        grad_ys: Derivatives with respect to each of `ys`, ones by default.
+        name: Prefix of the operations' names.
+        colocate_gradients_with_ops: Whether a gradient is placed on the device of its op.
+        gate_gradients: Whether all gradients of an op are computed before one of them is used.
+        aggregation_method: How contributions are added; see `tf.AggregationMethod`.
+        stop_gradients: Tensors to treat as constants.
+        unconnected_gradients: None or zeros for `xs` on which `ys` do not depend.
+
+    Returns:
+        A list with one tensor, IndexedSlices or None for each of `xs`.
+
+    Raises:
+        LookupError: if an op on the way has no registered gradient.
+        RuntimeError: in eager execution; use `tf.GradientTape`.
+
     >>> tf.gradients(x * x, [x])
     """
     return gradients_of(ys, xs, grad_ys, name, colocate_gradients_with_ops, stop_gradients, unconnected_gradients,

@@ -17,6 +17,13 @@ from penstock._src.ops.registry import get
 def group(*inputs: Any, **kwargs: Any) -> Operation | None:
     """An op that runs all of `inputs` (ops, tensors, nests of them).
 
+    Args:
+        *inputs: Tensors, operations, or nests of them.
+        **kwargs: `name`, the name of the op.
+
+    Returns:
+        An op without outputs; in eager execution None.
+
     >>> train = tf.group(apply_gradients, update_moving_averages)
     """
     name = kwargs.pop("name", None)

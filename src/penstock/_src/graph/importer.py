@@ -77,6 +77,21 @@ def import_graph_def(graph_def: GraphDef, input_map: Any = None, return_elements
     `input_map` replaces tensors of the GraphDef, by name, with tensors of the graph. The result has the operations
     ("a") and tensors ("a:0") that `return_elements` names.
 
+    Args:
+        graph_def: `GraphDef`.
+        input_map: Dictionary from names in `graph_def` to tensors that take their place.
+        return_elements: Names of operations and tensors to return.
+        name: Prefix of the names, `"import"` by default; `""` for none.
+        op_dict: Unused.
+        producer_op_list: Ops of the program that wrote the graph; attributes with their defaults are removed.
+        validate_colocation_constraints: Whether a colocation with a missing op is an error.
+
+    Returns:
+        The elements named by `return_elements`, or None.
+
+    Raises:
+        ValueError: if a name is absent, or types do not fit.
+
     >>> y, = tf.import_graph_def(graph_def, input_map={"x:0": x}, return_elements=["y:0"])
 
     Raises:

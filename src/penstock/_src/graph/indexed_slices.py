@@ -22,7 +22,13 @@ export.value(IndexedSlicesValue, v1=["IndexedSlicesValue"])
 
 @export("IndexedSlices")
 class IndexedSlices(CompositeTensor):
-    """Rows `values[i]` at positions `indices[i]` of a larger tensor of shape `dense_shape`."""
+    """Rows `values[i]` at positions `indices[i]` of a larger tensor of shape `dense_shape`.
+
+    Args:
+        values: Rows.
+        indices: Row numbers; a number may occur several times, and its rows are then added.
+        dense_shape: Shape of the larger tensor.
+    """
 
     _is_tensor_like = True
 

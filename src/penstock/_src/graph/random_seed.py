@@ -104,6 +104,9 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 def set_seed(seed: int | None) -> None:
     """Sets the seed of the default graph, or of eager execution.
 
+    Args:
+        seed: Integer. Ops without a seed get one that depends on it and on their position in the graph.
+
     >>> tf.random.set_seed(1234)
     """
     if context.executing_eagerly():

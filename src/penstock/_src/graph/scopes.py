@@ -24,6 +24,11 @@ VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 class name_scope:
     """A context manager that prefixes the names of ops; returns the scope's name, ending in "/".
 
+    Args:
+        name: Name of the scope; a "/" at its end enters a scope again.
+        default_name: Name if `name` is None.
+        values: Tensors that must belong to the same graph.
+
     >>> with tf.name_scope("layer1") as scope:
     ...     x = tf.constant(1., name="x")
     >>> x.name
@@ -168,6 +173,13 @@ def op_scope(values: Any, name: Any, default_name: Any = None) -> Iterator[str]:
 def device(device_name_or_function: Any) -> Any:
     """A context manager: ops made inside go to the device (text, DeviceSpec, function of the op, or None).
 
+    Args:
+        device_name_or_function: Device (`"/job:ps/task:0/GPU:1"`, parts may be left out), a `DeviceSpec`, a function from
+            operation to device, or None, which clears the devices around.
+
+    Returns:
+        A context manager.
+
     >>> with tf.device("/cpu:0"):
     ...     v = tf.Variable(3.0)
     """
@@ -190,6 +202,12 @@ def device_v2(device_name: Any) -> Any:
 @export("control_dependencies")
 def control_dependencies(control_inputs: Any) -> Any:
     """A context manager: ops made inside run after all of `control_inputs`. None clears.
+
+    Args:
+        control_inputs: Operations and tensors that must run first; None removes the dependencies of the scopes around.
+
+    Returns:
+        A context manager. In eager execution it has no effect, because ops run in program order.
 
     >>> with tf.control_dependencies([update]):
     ...     y = tf.identity(x)

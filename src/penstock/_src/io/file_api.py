@@ -11,9 +11,13 @@ from penstock._src.io import paths
 
 @export("io.gfile.GFile", v1=["gfile.GFile", "gfile.Open", "gfile.FastGFile"])
 class GFile:
-    """A file anywhere that fsspec reaches. It is opened by the first read or write; text unless the mode has a "b".
+    r"""A file anywhere that fsspec reaches. It is opened by the first read or write; text unless the mode has a "b".
 
-    >>> with tf.io.gfile.GFile("memory://notes.txt", "w") as f: f.write("one\\n")
+    Args:
+        name: Path or URL.
+        mode: As for `open`: `"r"`, `"w"`, `"a"`, with `"b"` for bytes.
+
+    >>> with tf.io.gfile.GFile("memory://notes.txt", "w") as f: f.write("one\n")
     """
 
     def __init__(self, name: Any, mode: str = "r"):
@@ -163,7 +167,14 @@ def exists(path: Any) -> bool:
 
 @export(v1=["gfile.Exists"])
 def exists_v1(filename: Any) -> bool:
-    """Whether a file or directory exists."""
+    """Whether a file or directory exists.
+
+    Args:
+        filename: Path or URL.
+
+    Returns:
+        A boolean.
+    """
     return paths.exists(filename)
 
 
@@ -175,7 +186,14 @@ def remove(path: Any) -> None:
 
 @export(v1=["gfile.Remove"])
 def remove_v1(filename: Any) -> None:
-    """Removes a file."""
+    """Removes a file.
+
+    Args:
+        filename: Path or URL.
+
+    Raises:
+        NotFoundError: if the file does not exist.
+    """
     paths.remove(filename)
 
 
@@ -214,7 +232,11 @@ def makedirs(path: Any) -> None:
 
 @export(v1=["gfile.MakeDirs"])
 def makedirs_v1(dirname: Any) -> None:
-    """Makes a directory and those above it."""
+    """Makes a directory and those above it.
+
+    Args:
+        dirname: Path or URL. It may exist.
+    """
     paths.makedirs(dirname)
 
 
@@ -250,7 +272,14 @@ def rmtree(path: Any) -> None:
 
 @export(v1=["gfile.DeleteRecursively"])
 def rmtree_v1(dirname: Any) -> None:
-    """Removes a directory with all that is in it."""
+    """Removes a directory with all that is in it.
+
+    Args:
+        dirname: Path or URL.
+
+    Raises:
+        NotFoundError: if the directory does not exist.
+    """
     paths.rmtree(dirname)
 
 

@@ -77,6 +77,10 @@ class TFRecordOptions:
 class TFRecordWriter:
     """Writes a TFRecord file.
 
+    Args:
+        path: File to write.
+        options: `TFRecordOptions`, or a compression type.
+
     >>> with tf.io.TFRecordWriter("/tmp/a.tfrecord") as w: w.write(b"one")
     """
 

@@ -196,7 +196,22 @@ def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float =
 @export(v1=["losses.mean_squared_error"])
 def mean_squared_error_v1(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
                        loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT) -> Any:
-    """(predictions - labels)²."""
+    """(predictions - labels)².
+
+    Args:
+        labels: The true values.
+        predictions: The predicted values, of the shape of `labels`.
+        weights: Coefficient per element, broadcast to the losses; 0 leaves an element out.
+        scope: Prefix of the names of the layer's variables and operations.
+        loss_collection: Collection that the loss is added to.
+        reduction: How the elements are combined into one number; see `tf.losses.Reduction`.
+
+    Returns:
+        The loss: a scalar, unless `reduction` is NONE.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
     return _elementwise("mean_squared_error", labels, predictions, weights, scope, loss_collection, reduction,
                         lambda y, p: tf.squared_difference(p, y))
 
@@ -244,7 +259,20 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
 def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0,
                           scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = DEFAULT) -> Any:
-    """Cross entropy of one-hot labels; smoothing spreads a part of each label over all classes."""
+    """Cross entropy of one-hot labels; smoothing spreads a part of each label over all classes.
+
+    Args:
+        onehot_labels: Probabilities of the classes.
+        logits: Unnormalized log-probabilities.
+        weights: Coefficient per element, broadcast to the losses; 0 leaves an element out.
+        label_smoothing: Part of each label that is spread over all classes.
+        scope: Prefix of the names of the layer's variables and operations.
+        loss_collection: Collection that the loss is added to.
+        reduction: How the elements are combined into one number; see `tf.losses.Reduction`.
+
+    Returns:
+        The loss: a scalar, unless `reduction` is NONE.
+    """
     _required(onehot_labels=onehot_labels, logits=logits)
     with tf.name_scope(scope, "softmax_cross_entropy_loss", (logits, onehot_labels, weights)) as scope:
         logits = convert(logits)
@@ -261,7 +289,19 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
 @export(v1=["losses.sparse_softmax_cross_entropy"])
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT) -> Any:
-    """Cross entropy of class numbers."""
+    """Cross entropy of class numbers.
+
+    Args:
+        labels: Class numbers.
+        logits: Unnormalized log-probabilities.
+        weights: Coefficient per element, broadcast to the losses; 0 leaves an element out.
+        scope: Prefix of the names of the layer's variables and operations.
+        loss_collection: Collection that the loss is added to.
+        reduction: How the elements are combined into one number; see `tf.losses.Reduction`.
+
+    Returns:
+        The loss: a scalar, unless `reduction` is NONE.
+    """
     _required(labels=labels, logits=logits)
     with tf.name_scope(scope, "sparse_softmax_cross_entropy_loss", (logits, labels, weights)) as scope:
         labels, logits = remove_squeezable_dimensions(labels, logits, expected_rank_diff=1)

@@ -18,6 +18,20 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
            fn_output_signature: Any = None) -> Any:
     """fn of every row of `elems`, stacked. `dtype` is the structure of fn's results where it differs from elems'.
 
+    Args:
+        fn: Function of one slice, with the structure of `elems`.
+        elems: Tensor or nest of tensors with a common first axis.
+        dtype: Old name of `fn_output_signature`.
+        parallel_iterations: How many iterations may run at the same time.
+        back_prop: Accepted for compatibility and unused.
+        swap_memory: Accepted for compatibility and unused: memory is not swapped to the host.
+        infer_shape: Whether all results have the same static shape.
+        name: Name of the operation.
+        fn_output_signature: Types or specs of the results of `fn`, where they differ from those of `elems`.
+
+    Returns:
+        The results of `fn`, stacked along a new first axis.
+
     >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
     """
     fn = checked(fn)

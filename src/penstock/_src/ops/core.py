@@ -78,6 +78,17 @@ placeholder_with_default_op.gradient(lambda op, grad: grad)
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """A tensor that has to be fed.
 
+    Args:
+        dtype: Element type of the values to feed.
+        shape: Static shape; sizes may be None. A fed value must fit it.
+        name: Name of the operation.
+
+    Returns:
+        A tensor. Running it without a feed raises InvalidArgumentError.
+
+    Raises:
+        RuntimeError: in eager execution.
+
     >>> x = tf.placeholder(tf.float32, [None, 784], name="x")
     """
     if context.executing_eagerly():
@@ -87,7 +98,20 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 
 @export("placeholder_with_default", v1=["placeholder_with_default"])
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """A tensor that takes the value of `input` unless it is fed."""
+    """A tensor that takes the value of `input` unless it is fed.
+
+    Args:
+        input: Value when nothing is fed.
+        shape: Static shape, which may be less exact than the shape of `input`.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `input`.
+
+    >>> x = tf.placeholder_with_default([1, 2], [None])
+    >>> tf.Session().run(x, {x: [3, 4, 5]})
+    [3, 4, 5]
+    """
     return placeholder_with_default_op(input, shape=shape, name=name)
 
 
@@ -102,7 +126,18 @@ identity_op.value(lambda op, values: values(0) if op._inputs[0].dtype.is_integer
 
 @export("identity")
 def identity(input: Any, name: str | None = None) -> Any:
-    """A tensor with the same value; in graphs, a place to hang control dependencies on."""
+    """A tensor with the same value; in graphs, a place to hang control dependencies on.
+
+    Args:
+        input: Tensor or composite tensor.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `input`.
+
+    >>> with tf.control_dependencies([update]):
+    ...     x = tf.identity(x)      # reading x runs the update first
+    """
     spec = getattr(input, "_type_spec", None)
     if spec is not None and not isinstance(input, Tensor) and hasattr(spec, "_to_components"):
         return nest.map_structure(identity, input, expand_composites=True)
@@ -129,7 +164,18 @@ snapshot.shape(lambda input: input)
 snapshot.kernel(lambda input: input)
 snapshot.gradient(lambda op, grad: grad)
 
-stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient").no_gradient()
+stop_gradient_op = op("StopGradient", "input: T -> output: T", "T: type", export_as="stop_gradient", doc="""\
+Returns `input` and treats it as a constant in gradients.
+
+Args:
+    input: Tensor.
+    name: Name of the operation.
+
+Returns:
+    A tensor with the value of `input`.
+
+>>> loss = tf.reduce_sum(x * tf.stop_gradient(x))     # its gradient is x, not 2x
+""").no_gradient()
 stop_gradient_op.shape(lambda input: input)
 stop_gradient_op.kernel(lambda input: input)
 
@@ -146,7 +192,18 @@ def _prevent_gradient_gradient(op, grad):
 for _op in (identity_op, identity_n, snapshot, stop_gradient_op, prevent_gradient):
     rules.algebra.forwards[_op] = lambda attrs: True
 
-no_op_def = op("NoOp", "->", foldable=False, inert=True, export_as="no_op raw_ops.NoOp").no_gradient()
+no_op_def = op("NoOp", "->", foldable=False, inert=True, export_as="no_op raw_ops.NoOp", doc="""\
+An op that computes nothing. Control dependencies give it a use.
+
+Args:
+    name: Name of the operation.
+
+Returns:
+    An op; None in eager execution.
+
+>>> with tf.control_dependencies([update, save]):
+...     done = tf.no_op()
+""").no_gradient()
 no_op_def.kernel(lambda: None)
 
 

@@ -242,6 +242,14 @@ class BaseSession:
 class Session(BaseSession):
     """Runs a graph.
 
+    Args:
+        target: Address of a server (`"grpc://host:port"`) that runs the graph. By default it runs in this process.
+        graph: Graph to run, by default the one that is the default when the session is made.
+        config: `tf.ConfigProto` with options of the session.
+
+    Raises:
+        RuntimeError: from `run`, if the session is closed.
+
     >>> with tf.Session() as sess:
     ...     print(sess.run(tf.constant(1) + 2))
     3
@@ -285,7 +293,17 @@ class Session(BaseSession):
 
 @export(v1=["InteractiveSession"])
 class InteractiveSession(BaseSession):
-    """A session that makes itself (and its graph) the default until it is closed, for shells and notebooks."""
+    """A session that makes itself (and its graph) the default until it is closed, for shells and notebooks.
+
+    Args:
+        target: Address of a server (`"grpc://host:port"`) that runs the graph. By default it runs in this process.
+        graph: Graph to run, by default the one that is the default when the session is made.
+        config: `tf.ConfigProto` with options of the session.
+
+    >>> session = tf.InteractiveSession()
+    >>> tf.constant(3).eval()
+    3
+    """
 
     _active_session_count = 0
     _places_whole_graph = False

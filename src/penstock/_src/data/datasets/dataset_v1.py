@@ -20,6 +20,9 @@ from penstock._src.ops.registry import get
 class DatasetV1(DatasetV2):
     """A sequence of elements, and how it is made.
 
+    Args:
+        variant_tensor: Used by subclasses.
+
     >>> ds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)
     >>> next_batch = ds.make_one_shot_iterator().get_next()
     """

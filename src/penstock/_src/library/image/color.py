@@ -15,7 +15,17 @@ from penstock.compat import v1 as tf
 
 @export("image.convert_image_dtype")
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Any:
-    """Another dtype, scaled: floats are in [0, 1), integers use their whole positive range."""
+    """Another dtype, scaled: floats are in [0, 1), integers use their whole positive range.
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        dtype: New element type.
+        saturate: Whether values out of range are clipped.
+        name: Name of the operation.
+
+    Returns:
+        Images of type `dtype`.
+    """
     image, dtype = convert(image, name="image"), dtypes.as_dtype(dtype)
     if not dtype.is_floating and not dtype.is_integer:
         raise AttributeError(f"dtype must be either floating point or integer, got {dtype}")
@@ -103,7 +113,16 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
 
 @export("image.random_brightness")
 def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
-    """adjust_brightness by a random amount in [-max_delta, max_delta)."""
+    """adjust_brightness by a random amount in [-max_delta, max_delta).
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        max_delta: Largest amount; not negative.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A tensor of the type and shape of `image`.
+    """
     return adjust_brightness(image, _random_delta(max_delta, seeded(seed)))
 
 
@@ -126,7 +145,17 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
 
 @export("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
-    """adjust_contrast by a random factor in [lower, upper)."""
+    """adjust_contrast by a random factor in [lower, upper).
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        lower: Smallest factor.
+        upper: Largest factor.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A tensor of the type and shape of `image`.
+    """
     return adjust_contrast(image, _random_factor(lower, upper, seeded(seed)))
 
 
@@ -158,7 +187,16 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
 
 @export("image.random_hue")
 def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
-    """adjust_hue by a random amount in [-max_delta, max_delta)."""
+    """adjust_hue by a random amount in [-max_delta, max_delta).
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        max_delta: Largest part of the colour circle, at most 0.5.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A tensor of the type and shape of `image`.
+    """
     return _random_hue(image, max_delta, seeded(seed))
 
 
@@ -183,7 +221,17 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
 @export("image.random_saturation")
 def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
-    """adjust_saturation by a random factor in [lower, upper)."""
+    """adjust_saturation by a random factor in [lower, upper).
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        lower: Smallest factor.
+        upper: Largest factor.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A tensor of the type and shape of `image`.
+    """
     return adjust_saturation(image, _random_factor(lower, upper, seeded(seed)))
 
 

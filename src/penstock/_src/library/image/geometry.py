@@ -67,7 +67,15 @@ def _random_flip(image: Any, axis: int, draw: Draw, scope: str) -> Any:
 
 @export("image.random_flip_left_right")
 def random_flip_left_right(image: Any, seed: Any = None) -> Any:
-    """Mirrors each image left to right with probability 1/2."""
+    """Mirrors each image left to right with probability 1/2.
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A tensor of the type and shape of `image`.
+    """
     return _random_flip(image, 1, seeded(seed), "random_flip_left_right")
 
 
@@ -229,7 +237,16 @@ def _smallest(a: Any, b: Any) -> Any:
 
 @export("image.resize_with_crop_or_pad", v1=["image.resize_image_with_crop_or_pad"])
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Any:
-    """Crops or pads evenly to a size, around the centre."""
+    """Crops or pads evenly to a size, around the centre.
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        target_height: New height.
+        target_width: New width.
+
+    Returns:
+        Images of the new size.
+    """
     with tf.name_scope(None, "resize_image_with_crop_or_pad", [image]):
         image, single = _batched(convert(image, name="image"))
         checks = at_least_3d(image)
@@ -324,7 +341,19 @@ def _aspect(images: Any, h: Any, w: Any, size: Any) -> Any:
 @export(v1=["image.resize_images", "image.resize"])
 def resize_images(images: Any, size: Any, method: Any = 0, align_corners: bool = False, preserve_aspect_ratio: bool = False,
                   name: str | None = None) -> Any:
-    """Resizes images [h, w, c] or [n, h, w, c] to `size` = [new_height, new_width]."""
+    """Resizes images [h, w, c] or [n, h, w, c] to `size` = [new_height, new_width].
+
+    Args:
+        images: One image or a batch of images.
+        size: New height and width.
+        method: One of `tf.image.ResizeMethod`; 0 is bilinear.
+        align_corners: Whether the corners of both images have the same position.
+        preserve_aspect_ratio: Whether the result is at most `size` and has the proportions of the image.
+        name: Name of the operation.
+
+    Returns:
+        Images in float32; of the type of `images` for nearest neighbours or if the size stays.
+    """
     names = {"bilinear": 0, "nearest": 1, "bicubic": 2, "area": 3}
     ops = {0: tf.image.resize_bilinear, 1: tf.image.resize_nearest_neighbor, 2: tf.image.resize_bicubic,
            3: tf.image.resize_area}

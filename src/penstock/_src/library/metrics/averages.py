@@ -71,7 +71,24 @@ def mean_tensor(values: Any, weights: Any = None, metrics_collections: Any = Non
 @graph_only
 def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
              updates_collections: Any = None, name: str | None = None) -> tuple[Any, Any]:
-    """How often predictions equal labels."""
+    """How often predictions equal labels.
+
+    Args:
+        labels: The true values.
+        predictions: The predicted values, of the shape of `labels`.
+        weights: Coefficient per element; 0 leaves it out.
+        metrics_collections: Collections that the value is added to.
+        updates_collections: Collections that the update op is added to.
+        name: Name of the operation.
+
+    Returns:
+        The accuracy so far, and the op that adds a batch to it.
+
+    Raises:
+        RuntimeError: in eager execution; use `tf.keras.metrics`.
+
+    >>> accuracy, update = tf.metrics.accuracy(labels, predictions)
+    """
     predictions, labels, weights = aligned(predictions, labels, weights)
     if labels.dtype != predictions.dtype:
         predictions = tf.cast(predictions, labels.dtype)

@@ -30,6 +30,14 @@ _ARGUMENTS = {"features", "labels", "mode", "params", "self", "config"}
 class Estimator:
     """A model, given by a function, with its checkpoints.
 
+    Args:
+        model_fn: Function of features, labels, mode, params and config that returns an `EstimatorSpec`. It may take fewer
+            arguments.
+        model_dir: Directory for checkpoints and events.
+        config: `RunConfig`.
+        params: Dictionary passed to `model_fn`.
+        warm_start_from: Checkpoint, or `WarmStartSettings`, to take initial values from.
+
     >>> est = tf.estimator.Estimator(model_fn, model_dir="/tmp/model", params={"rate": 0.1})
     >>> est.train(input_fn, steps=1000)
     >>> est.evaluate(eval_input_fn)["loss"]

@@ -37,6 +37,18 @@ def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int
                    queue_capacity: int = 1000, num_threads: int = 1) -> Any:
     """A function that returns batches of a dictionary of arrays (or one array), and of labels.
 
+    Args:
+        x: Array, or dictionary of arrays with one length.
+        y: Labels: array or dictionary.
+        batch_size: Number of examples in a batch.
+        num_epochs: How often to go over the data; None for no end.
+        shuffle: Whether to mix the examples; it must be given.
+        queue_capacity: Number of examples in the queue.
+        num_threads: How many threads add to the queue.
+
+    Returns:
+        A function without arguments, for `train`, `evaluate` and `predict`.
+
     >>> tf.estimator.inputs.numpy_input_fn({"x": images}, labels, batch_size=32, num_epochs=None, shuffle=True)
     """
     if not isinstance(shuffle, bool):

@@ -106,7 +106,14 @@ def l1(l: float = 0.01) -> L1L2:
 
 @export("keras.regularizers.l2")
 def l2(l: float = 0.01) -> L1L2:
-    """l * sum(x * x)."""
+    """l * sum(x * x).
+
+    Args:
+        l: Factor of the sum.
+
+    Returns:
+        A regularizer.
+    """
     return L1L2(l2=l)
 
 

@@ -33,6 +33,14 @@ def _zeros(dtype: Any) -> Any:
 class BasicRNNCell(LayerRNNCell):
     """The simplest cell: `output = state = activation(W * input + U * state + b)`.
 
+    Args:
+        num_units: Size of the state.
+        activation: Function of the sum, tanh by default.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        name: Name of the layer.
+        dtype: Element type of the variables.
+        **kwargs: Passed to the base class.
+
     >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicRNNCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
     """
 
@@ -69,6 +77,16 @@ class BasicRNNCell(LayerRNNCell):
 @export(v1=["nn.rnn_cell.GRUCell"])
 class GRUCell(LayerRNNCell):
     """The gated recurrent unit (http://arxiv.org/abs/1406.1078).
+
+    Args:
+        num_units: Size of the state.
+        activation: Function of the candidate state, tanh by default.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        name: Name of the layer.
+        dtype: Element type of the variables.
+        **kwargs: Passed to the base class.
 
     >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
     """
@@ -138,6 +156,16 @@ class LSTMStateTuple(_LSTMStateTuple):
 @export(v1=["nn.rnn_cell.BasicLSTMCell"])
 class BasicLSTMCell(LayerRNNCell):
     """An LSTM without peepholes, clipping and projection (http://arxiv.org/abs/1409.2329).
+
+    Args:
+        num_units: Size of the output and of the memory.
+        forget_bias: Number added to the forget gate's bias.
+        state_is_tuple: Whether states are `LSTMStateTuple`s instead of one matrix.
+        activation: Function of the new memory, tanh by default.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        name: Name of the layer.
+        dtype: Element type of the variables.
+        **kwargs: Passed to the base class.
 
     >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
     """
@@ -272,6 +300,10 @@ def _shards(number: int | None) -> Any:
 @export(v1=["nn.rnn_cell.MultiRNNCell"])
 class MultiRNNCell(RNNCell):
     """Cells on top of each other: the output of one is the input of the next.
+
+    Args:
+        cells: List of cells, the lowest first.
+        state_is_tuple: Whether states are tuples instead of one matrix.
 
     >>> tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(2)])
     """

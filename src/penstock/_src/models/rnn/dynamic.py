@@ -20,6 +20,23 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_sta
 
     Rows end at `sequence_length`: outputs after it are zero, and the state stays.
 
+    Args:
+        cell: Cell to run or wrap.
+        inputs: Tensor [batch, time, ...], or nest of them.
+        sequence_length: Number of steps per example; outputs after it are 0 and the state stays.
+        initial_state: State to start from, zeros by default.
+        dtype: Type of the zero state; needed without `initial_state`.
+        parallel_iterations: How many iterations may run at the same time.
+        swap_memory: Accepted for compatibility and unused: memory is not swapped to the host.
+        time_major: Whether `inputs` and outputs are [time, batch, ...], which saves a transpose.
+        scope: Variable scope, `"rnn"` by default.
+
+    Returns:
+        Outputs [batch, time, ...] and the last state.
+
+    Raises:
+        ValueError: if neither `initial_state` nor `dtype` is given.
+
     >>> outputs, state = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
     """
     assert_like_rnncell("cell", cell)
@@ -140,6 +157,22 @@ def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_
                               parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False,
                               scope: Any = None) -> tuple[Any, Any]:
     """Runs one cell forwards and another backwards: returns `(outputs of both), (states of both)`.
+
+    Args:
+        cell_fw: Cell that runs forward.
+        cell_bw: Cell that runs backward.
+        inputs: Tensor [batch, time, ...].
+        sequence_length: Number of steps per example.
+        initial_state_fw: First state of the forward cell, zeros by default.
+        initial_state_bw: First state of the backward cell, zeros by default.
+        dtype: Type of the zero states.
+        parallel_iterations: How many iterations may run at the same time.
+        swap_memory: Accepted for compatibility and unused: memory is not swapped to the host.
+        time_major: Whether inputs and outputs are [time, batch, ...].
+        scope: Variable scope, `"bidirectional_rnn"` by default.
+
+    Returns:
+        A pair of outputs (forward, backward) and a pair of last states.
 
     >>> cells = tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4)
     >>> outputs, states = tf.nn.bidirectional_dynamic_rnn(*cells, tf.ones([2, 5, 3]), dtype=tf.float32)

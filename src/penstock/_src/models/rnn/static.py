@@ -15,6 +15,17 @@ def static_rnn(cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = N
                scope: Any = None) -> tuple[list, Any]:
     """Runs `cell` on each of a list of inputs: returns the list of outputs, and the last state.
 
+    Args:
+        cell: Cell to run or wrap.
+        inputs: List of tensors [batch, features], one per step.
+        initial_state: State to start from, zeros by default.
+        dtype: Type of the zero state; needed without `initial_state`.
+        sequence_length: Number of steps per example.
+        scope: Variable scope, `"rnn"` by default.
+
+    Returns:
+        The list of outputs and the last state.
+
     >>> outputs, state = tf.nn.static_rnn(tf.nn.rnn_cell.GRUCell(4), [tf.ones([2, 3])] * 5, dtype=tf.float32)
     """
     assert_like_rnncell("cell", cell)

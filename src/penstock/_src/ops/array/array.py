@@ -118,6 +118,14 @@ def shape_internal(input: Any, name: str | None = None, optimize: bool = True, o
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The shape of a tensor, as a vector.
 
+    Args:
+        input: Tensor or SparseTensor.
+        name: Name of the operation.
+        out_type: `tf.int32` or `tf.int64`.
+
+    Returns:
+        A vector of integers, computed when the step runs. For the static shape use `x.shape`.
+
     >>> tf.shape(tf.zeros([2, 3]))    # [2, 3]
     """
     return shape_internal(input, name, True, out_type)
@@ -156,6 +164,14 @@ def size_internal(input: Any, name: str | None = None, optimize: bool = True, ou
 @dispatched
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The number of elements of a tensor.
+
+    Args:
+        input: Tensor or SparseTensor.
+        name: Name of the operation.
+        out_type: `tf.int32` or `tf.int64`.
+
+    Returns:
+        A scalar.
 
     >>> tf.size(tf.zeros([2, 3]))    # 6
     """
@@ -288,6 +304,17 @@ reshape_op.value(_vector_value)
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The elements of `tensor` in another shape; one size may be -1, and is worked out.
 
+    Args:
+        tensor: Tensor of any shape.
+        shape: Sizes of the new axes: a list or an integer vector. One size may be -1.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and with the elements of `tensor`, in row-major order. Memory is shared where possible.
+
+    Raises:
+        ValueError: if the numbers of elements differ and both are known; InvalidArgumentError when the step runs otherwise.
+
     >>> tf.reshape([1, 2, 3, 4], [2, -1])    # [[1, 2], [3, 4]]
     """
     return reshape_op(tensor, shape, name=name)
@@ -345,6 +372,18 @@ def _expand_dims_gradient(op, grad):
 @dispatched
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """`input` with an axis of size 1 put in at `axis`.
+
+    Args:
+        input: Tensor.
+        axis: Position of the new axis; -1 is the end.
+        name: Name of the operation.
+        dim: Old name of `axis`.
+
+    Returns:
+        A tensor with the same elements.
+
+    Raises:
+        ValueError: if `axis` is out of range.
 
     >>> tf.expand_dims([1, 2], 0)    # [[1, 2]]
     """
@@ -407,6 +446,18 @@ def _squeeze_gradient(op, grad):
 @dispatched
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
     """`input` without its axes of size 1, or without those in `axis`.
+
+    Args:
+        input: Tensor.
+        axis: Axes to remove; each must have size 1. By default all of size 1.
+        name: Name of the operation.
+        squeeze_dims: Old name of `axis`.
+
+    Returns:
+        A tensor with the same elements.
+
+    Raises:
+        ValueError: if an axis in `axis` has another size.
 
     >>> tf.squeeze([[1], [2]])    # [1, 2]
     """
@@ -504,6 +555,15 @@ def _conjugate_transpose_gradient(op, grad):
 @dispatched
 def transpose(a: Any, perm: Any = None, name: str | None = "transpose", conjugate: bool = False) -> Tensor:
     """`a` with its axes in the order `perm`, or in reverse; conjugated if requested.
+
+    Args:
+        a: Tensor.
+        perm: Order of the axes: axis i of the result is axis `perm[i]` of `a`.
+        name: Name of the operation.
+        conjugate: Whether to conjugate complex elements.
+
+    Returns:
+        A tensor of the type of `a`.
 
     >>> tf.transpose([[1, 2], [3, 4]])    # [[1, 3], [2, 4]]
     """

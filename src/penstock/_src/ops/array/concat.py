@@ -183,6 +183,17 @@ def _concat_offset_kernel(concat_dim, shape):
 def concat(values: Any, axis: Any, name: str | None = "concat") -> Tensor:
     """Tensors joined along an axis.
 
+    Args:
+        values: Tensors of one type, whose sizes may differ along `axis` only.
+        axis: Axis to join along; negative numbers count from the end.
+        name: Name of the operation.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        ValueError: if other sizes or the ranks differ.
+
     >>> tf.concat([[[1, 2]], [[3, 4]]], 0)    # [[1, 2], [3, 4]]
     """
     if not isinstance(values, (list, tuple)):
@@ -297,6 +308,17 @@ unpack_op.gradient(lambda op, *grads: pack_op(list(grads), axis=op.attrs["axis"]
 def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
     """Tensors of one shape joined along a new axis.
 
+    Args:
+        values: Tensors of one type and shape.
+        axis: Position of the new axis in the result.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with one axis more than each of `values`.
+
+    Raises:
+        ValueError: if shapes differ or `axis` is out of range.
+
     >>> tf.stack([[1, 2], [3, 4]], axis=1)    # [[1, 3], [2, 4]]
     """
     if axis == 0:
@@ -314,6 +336,18 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
 @dispatched
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = "unstack") -> list:
     """The slices of a tensor along an axis, as a list.
+
+    Args:
+        value: Tensor of rank 1 or more.
+        num: Size of `axis`, if the static shape does not have it.
+        axis: Axis to take apart.
+        name: Name of the operation.
+
+    Returns:
+        A list of tensors with one axis less.
+
+    Raises:
+        ValueError: if the size of `axis` is unknown and `num` is None.
 
     >>> x, y = tf.unstack([[1, 2], [3, 4]])    # [1, 2], [3, 4]
     """
@@ -463,6 +497,19 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
           name: str | None = "split") -> list:
     """Cuts a tensor along an axis, into so many equal parts or into parts of the given sizes (one may be -1).
 
+    Args:
+        value: Tensor to divide.
+        num_or_size_splits: Number of equal parts, or a list with the size of each part.
+        axis: Axis to divide.
+        num: Number of parts, if `num_or_size_splits` is a tensor without a static shape.
+        name: Name of the operation.
+
+    Returns:
+        A list of tensors.
+
+    Raises:
+        ValueError: if the axis is not divisible into equal parts, or the sizes do not add up to it.
+
     >>> a, b = tf.split(x, 2)
     >>> a, b, c = tf.split(x, [1, 2, -1], axis=1)
     """
@@ -555,6 +602,14 @@ def _tile_grad_kernel(input, multiples):
 @dispatched
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """A tensor laid side by side, `multiples[i]` times along axis i.
+
+    Args:
+        input: Tensor.
+        multiples: How often to repeat along each axis.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `input`.
 
     >>> tf.tile([[1, 2]], [2, 2])    # [[1, 2, 1, 2], [1, 2, 1, 2]]
     """

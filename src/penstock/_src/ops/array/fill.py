@@ -59,6 +59,14 @@ fill_op.gradient(lambda op, grad: (None, get("Sum")(grad, get("Range")(0, get("R
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims` full of `value`.
 
+    Args:
+        dims: Sizes: an integer vector.
+        value: Scalar.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `value`.
+
     >>> tf.fill([2, 2], 9)    # [[9, 9], [9, 9]]
     """
     return fill_op(dims, value, name=name)
@@ -133,6 +141,14 @@ def _static(shape: Any) -> tuple | None:
 def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """A tensor of zeros (False, empty strings).
 
+    Args:
+        shape: Sizes: a list or an integer vector.
+        dtype: Element type.
+        name: Name of the operation.
+
+    Returns:
+        A tensor.
+
     >>> tf.zeros([2, 3], tf.int32)
     """
     return _filled(0, shape, dtype, name, "zeros")
@@ -142,6 +158,14 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
 @dispatched
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """A tensor of ones (True).
+
+    Args:
+        shape: Sizes: a list or an integer vector.
+        dtype: Element type.
+        name: Name of the operation.
+
+    Returns:
+        A tensor.
 
     >>> tf.ones([2, 3], tf.int32)
     """
@@ -173,7 +197,20 @@ def _ones_like(tensor: Any, dtype: Any, name: str | None, optimize: bool) -> Ten
 @export(v1=["zeros_like"])
 @dispatched
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
-    """Zeros of the shape (and the type, unless `dtype` is given) of `tensor`."""
+    """Zeros of the shape (and the type, unless `dtype` is given) of `tensor`.
+
+    Args:
+        tensor: Tensor whose shape is taken.
+        dtype: Element type, by default that of `tensor`.
+        name: Name of the operation.
+        optimize: Whether a known static shape becomes a constant.
+
+    Returns:
+        A tensor.
+
+    >>> tf.zeros_like([[1, 2], [3, 4]])
+    [[0, 0], [0, 0]]
+    """
     return _zeros_like(tensor, dtype, name, optimize)
 
 
@@ -187,7 +224,20 @@ def zeros_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Ten
 @export(v1=["ones_like"])
 @dispatched
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
-    """Ones of the shape (and the type, unless `dtype` is given) of `tensor`."""
+    """Ones of the shape (and the type, unless `dtype` is given) of `tensor`.
+
+    Args:
+        tensor: Tensor whose shape is taken.
+        dtype: Element type, by default that of `tensor`.
+        name: Name of the operation.
+        optimize: Whether a known static shape becomes a constant.
+
+    Returns:
+        A tensor.
+
+    >>> tf.ones_like([[1, 2], [3, 4]])
+    [[1, 1], [1, 1]]
+    """
     return _ones_like(tensor, dtype, name, optimize)
 
 

@@ -152,6 +152,20 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
            batch_dims: int = 0) -> Tensor:
     """Slices of `params` along `axis` (by default, rows) at the positions `indices`.
 
+    Args:
+        params: Tensor to take slices from.
+        indices: Integer tensor.
+        validate_indices: Accepted for compatibility and unused: indices are always checked.
+        name: Name of the operation.
+        axis: Axis of `params` that `indices` refer to.
+        batch_dims: How many leading axes of `params` and `indices` are a batch.
+
+    Returns:
+        A tensor whose axis `axis` is replaced by the axes of `indices`.
+
+    Raises:
+        InvalidArgumentError: if an index is out of range.
+
     >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
     """
     return gather_v2(params, indices, validate_indices, axis, batch_dims, name)
@@ -229,6 +243,19 @@ def _gather_nd_gradient(op, grad):
 def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0,
               bad_indices_policy: str = "") -> Tensor:
     """The slices of `params` at the rows of coordinates `indices`.
+
+    Args:
+        params: Tensor to take slices from.
+        indices: Integer tensor; its last axis holds coordinates.
+        name: Name of the operation.
+        batch_dims: How many leading axes of `params` and `indices` are a batch.
+        bad_indices_policy: `"ERROR"` or `"IGNORE"` for indices out of range.
+
+    Returns:
+        A tensor of the type of `params`.
+
+    Raises:
+        InvalidArgumentError: if a coordinate is out of range.
 
     >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
     """

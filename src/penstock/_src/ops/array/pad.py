@@ -169,6 +169,16 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
         constant_values: Any = 0) -> Tensor:
     """`tensor` with paddings[i] = (before, after) elements put around axis i.
 
+    Args:
+        tensor: Tensor.
+        paddings: Integer matrix [rank, 2]: elements to add before and after each axis.
+        mode: `"CONSTANT"`, `"REFLECT"` (without the border) or `"SYMMETRIC"` (with the border).
+        name: Name of the operation.
+        constant_values: Value of the new elements in mode `"CONSTANT"`.
+
+    Returns:
+        A tensor of the type of `tensor`.
+
     >>> tf.pad([[1, 2]], [[0, 1], [1, 0]])    # [[0, 1, 2], [0, 0, 0]]
     """
     kind = mode.upper()

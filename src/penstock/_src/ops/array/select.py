@@ -107,6 +107,21 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """Elements of `x` where `condition` holds, of `y` elsewhere; without them, the coordinates where it holds.
 
     A vector `condition` chooses rows. tf.where_v2 broadcasts instead.
+
+    Args:
+        condition: Boolean tensor.
+        x: Values where `condition` is true; of the shape of `condition`, or with as many rows if it is a vector.
+        y: Values elsewhere, of the type and shape of `x`.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `x`; without `x` and `y`, an int64 matrix of coordinates, one row per true element.
+
+    Raises:
+        ValueError: if only one of `x` and `y` is given.
+
+    >>> tf.where([True, False], [1, 2], [3, 4])
+    [1, 4]
     """
     return _where(condition, x, y, name, select_op)
 

@@ -78,6 +78,16 @@ _MOST = 2 ** 40
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
     """Numbers from `start` (0 by default) up to, but not including, `limit`.
 
+    Args:
+        start: First number; the limit, if `limit` is None.
+        limit: End, which is not included.
+        delta: Difference between neighbours.
+        dtype: Element type, by default the widest of the arguments' types.
+        name: Name of the operation.
+
+    Returns:
+        A vector.
+
     >>> tf.range(3, 18, 3)
     [3, 6, 9, 12, 15]
     """

@@ -96,6 +96,15 @@ def _slice_gradient(op, grad):
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """The part of a tensor that starts at `begin` and has `size` (-1: all the rest).
 
+    Args:
+        input_: Tensor.
+        begin: First index along each axis.
+        size: Number of elements along each axis.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `input_`. `input_[2:5]` does the same for fixed indices.
+
     >>> tf.slice([[1, 2], [3, 4]], [1, 0], [1, -1])    # [[3, 4]]
     """
     return slice_op(input_, begin, size, name=name)

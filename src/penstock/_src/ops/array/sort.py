@@ -104,6 +104,19 @@ top_k_op.gradient(lambda op, grad, _: (_top_gradient(op, grad), None))
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """The `k` largest elements along the last axis, and their indices.
 
+    Args:
+        input: Tensor of numbers.
+        k: How many elements to take.
+        sorted: Whether the results are in descending order.
+        index_type: Type of the indices.
+        name: Name of the operation.
+
+    Returns:
+        `values` and `indices`, both with a last axis of size `k`.
+
+    Raises:
+        InvalidArgumentError: if the last axis is shorter than `k`.
+
     >>> tf.math.top_k([1, 98, 1, 97], k=2)
     TopKV2(values=[98, 97], indices=[1, 3])
     """
@@ -269,7 +282,17 @@ def _in_top_k_kernel(predictions, targets, k):
 @export(v1=["math.in_top_k", "nn.in_top_k"])
 @dispatched
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether each target class is among the `k` classes with the highest scores."""
+    """Whether each target class is among the `k` classes with the highest scores.
+
+    Args:
+        predictions: Scores [batch, classes].
+        targets: Class numbers [batch].
+        k: How many classes count as top; ties with the last are in, too.
+        name: Name of the operation.
+
+    Returns:
+        A boolean vector [batch].
+    """
     with name_scope(name, "in_top_k", [predictions, targets]) as scope:
         return in_top_k_op(predictions, targets, k, name=scope)
 

@@ -278,6 +278,18 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
             dtype: Any = None, name: str | None = None) -> Tensor:
     """For each index, a row of `depth` values: `on_value` at the index, `off_value` elsewhere.
 
+    Args:
+        indices: Integer tensor; an index outside [0, depth) gives a row of `off_value`.
+        depth: Size of the new axis.
+        on_value: Value at the index, 1 by default.
+        off_value: Value elsewhere, 0 by default.
+        axis: Position of the new axis, by default the last one.
+        dtype: Element type, by default that of the values, else float32.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with one axis more than `indices`.
+
     >>> tf.one_hot([0, 2], 3)    # [[1, 0, 0], [0, 0, 1]]
     """
     with name_scope(name, "one_hot", [indices, depth, on_value, off_value, axis, dtype]) as scope:

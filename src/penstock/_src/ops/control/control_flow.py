@@ -99,6 +99,21 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
          fn1: Any = None, fn2: Any = None) -> Any:
     """The result of true_fn() if `pred` is true, else of false_fn(). In graphs both are called, one of them runs.
 
+    Args:
+        pred: Boolean scalar.
+        true_fn: Function without arguments.
+        false_fn: Function without arguments that returns the same structure.
+        strict: Whether a list of one tensor stays a list.
+        name: Name of the operation.
+        fn1: Old name of `true_fn`.
+        fn2: Old name of `false_fn`.
+
+    Returns:
+        The result of the branch that ran. Ops made outside of the branches run in any case.
+
+    Raises:
+        TypeError: if a branch is not callable.
+
     >>> y = tf.cond(x < 0., lambda: -x, lambda: x)
     """
     true_fn = _one_of(true_fn, fn1, "true_fn", "fn1")
@@ -360,6 +375,24 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
                parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
                name: str | None = None, maximum_iterations: Any = None, return_same_structure: bool = False) -> Any:
     """Repeats `body` while `cond` is true; the loop variables after the last iteration.
+
+    Args:
+        cond: Function of the loop variables that returns a boolean scalar.
+        body: Function of the loop variables that returns their next values.
+        loop_vars: Start values: a nest of tensors, TensorArrays and composite tensors.
+        shape_invariants: Static shapes that hold in every iteration, for variables whose shape changes.
+        parallel_iterations: How many iterations may run at the same time.
+        back_prop: Accepted for compatibility and unused.
+        swap_memory: Accepted for compatibility and unused: memory is not swapped to the host.
+        name: Name of the operation.
+        maximum_iterations: The loop ends after this number of iterations in any case.
+        return_same_structure: Whether a single loop variable is returned as it was given, in its list.
+
+    Returns:
+        The loop variables after the last iteration.
+
+    Raises:
+        ValueError: if `body` changes the structure, a type, or a shape without an invariant.
 
     >>> tf.while_loop(lambda i: i < 10, lambda i: i + 1, [tf.constant(0)])
     """

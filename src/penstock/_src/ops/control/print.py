@@ -70,6 +70,17 @@ def print_v1(input_: Any, data: Any, message: Any = None, first_n: int | None = 
              name: str | None = None) -> Tensor:
     """`input_`; prints `data` to stderr whenever it is computed.
 
+    Args:
+        input_: Tensor to return.
+        data: Tensors to print.
+        message: Text before them.
+        first_n: How many times to print; always by default.
+        summarize: How many elements of each tensor to print.
+        name: Name of the operation.
+
+    Returns:
+        `input_`.
+
     >>> x = tf.Print(x, [tf.shape(x)], message="shape: ")
     """
     return print_op(input_, data, message=message, first_n=first_n, summarize=summarize, name=name)

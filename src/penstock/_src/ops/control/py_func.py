@@ -305,6 +305,16 @@ def _py_func(func: Callable, inp: Any, Tout: Any, stateful: bool, name: str | No
 def py_func(func: Callable, inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
     """Calls a Python function of numpy arrays as an op.
 
+    Args:
+        func: Function of numpy arrays that returns an array or a list of them.
+        inp: Tensors to pass.
+        Tout: Type of the result, or list of types.
+        stateful: Whether the function has effects or is not a function of its inputs; otherwise equal calls may be merged.
+        name: Name of the operation.
+
+    Returns:
+        A tensor, or a list of tensors as in `Tout`. It has no gradient.
+
     >>> y = tf.py_func(np.sinh, [x], tf.float32)
     """
     return _py_func(func, inp, Tout, stateful, name)

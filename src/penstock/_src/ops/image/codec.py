@@ -104,10 +104,42 @@ def _image_shape(contents: Any, *, channels: int) -> tuple:
 
 
 decode_png = op("DecodePng", "contents: string -> image: dtype", "channels: int = 0, dtype: type in {uint8 uint16} = uint8",
-                export_as="image.decode_png io.decode_png").no_gradient()
+                export_as="image.decode_png io.decode_png", doc="""\
+Decodes a PNG image.
+
+Args:
+    contents: Bytes of the file: a scalar string.
+    channels: 1 for grey, 2 with alpha, 3 for RGB, 4 for RGBA, 0 for what the file has.
+    dtype: `tf.uint8` or `tf.uint16`.
+    name: Name of the operation.
+
+Returns:
+    A tensor [height, width, channels].
+
+Raises:
+    InvalidArgumentError: if `contents` is not a PNG image.
+""").no_gradient()
 decode_jpeg = op("DecodeJpeg", "contents: string -> image: uint8", "channels: int = 0, ratio: int = 1, fancy_upscaling: "
                  "bool = True, try_recover_truncated: bool = False, acceptable_fraction: float = 1.0, dct_method: string = ''",
-                 export_as="image.decode_jpeg io.decode_jpeg").no_gradient()
+                 export_as="image.decode_jpeg io.decode_jpeg", doc="""\
+Decodes a JPEG image.
+
+Args:
+    contents: Bytes of the file: a scalar string.
+    channels: 1 for grey, 3 for RGB, 0 for what the file has.
+    ratio: Reduces the size by 1, 2, 4 or 8 while decoding.
+    fancy_upscaling: Whether colours are interpolated, which is slower and looks better.
+    try_recover_truncated: Whether a truncated file is decoded as far as it goes.
+    acceptable_fraction: Fraction of lines that a truncated file must have.
+    dct_method: `"INTEGER_FAST"` or `"INTEGER_ACCURATE"`, by default the system's choice.
+    name: Name of the operation.
+
+Returns:
+    A uint8 tensor [height, width, channels].
+
+Raises:
+    InvalidArgumentError: if `contents` is not a JPEG image.
+""").no_gradient()
 decode_and_crop = op("DecodeAndCropJpeg", "contents: string, crop_window: int32 -> image: uint8", "channels: int = 0, ratio: "
                      "int = 1, fancy_upscaling: bool = True, try_recover_truncated: bool = False, acceptable_fraction: "
                      "float = 1.0, dct_method: string = ''",

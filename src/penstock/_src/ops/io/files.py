@@ -7,7 +7,19 @@ from penstock._src.kernels import strings
 from penstock._src.ops.registry import op
 
 read_file = op("ReadFile", "filename: string -> contents: string", stateful=True,
-               export_as="read_file io.read_file").no_gradient()
+               export_as="read_file io.read_file", doc="""\
+The contents of a file.
+
+Args:
+    filename: Path or URL that fsspec can open: a scalar string.
+    name: Name of the operation.
+
+Returns:
+    A scalar string.
+
+Raises:
+    NotFoundError: if the file does not exist.
+""").no_gradient()
 write_file = op("WriteFile", "filename: string, contents: string ->", stateful=True,
                 export_as="write_file io.write_file").no_gradient()
 matching_files = op("MatchingFiles", "pattern: string -> filenames: string", foldable=False,

@@ -144,6 +144,16 @@ accumulate_nv2.gradient(lambda op, grad: [grad] * len(op.inputs))
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of tensors (or IndexedSlices) of the same shape.
 
+    Args:
+        inputs: List of tensors of one type and shape.
+        name: Name of the operation.
+
+    Returns:
+        A tensor. A list of one tensor returns that tensor.
+
+    Raises:
+        ValueError: if the list is empty or the shapes differ.
+
     >>> tf.add_n([a, b, c])
     """
     if not inputs or not isinstance(inputs, (list, tuple)):

@@ -66,6 +66,14 @@ def _cast_value(op, values):
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """`x` with elements of type `dtype`.
 
+    Args:
+        x: Tensor, SparseTensor or IndexedSlices.
+        dtype: New element type.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `x`. Floats are cut to integers towards zero; complex numbers lose their imaginary part.
+
     >>> tf.cast([1.8, 2.2], tf.int32)
     [1, 2]
     """

@@ -63,6 +63,15 @@ def _like(t: Any, values: Tensor) -> Any:
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """`t` with values below `clip_value_min` and above `clip_value_max` replaced by these.
 
+    Args:
+        t: Tensor, or IndexedSlices.
+        clip_value_min: Smallest value of the result; its shape broadcasts to that of `t`.
+        clip_value_max: Largest value of the result.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `t`.
+
     >>> tf.clip_by_value([-5., 0.5, 9.], 0., 1.)
     [0., 0.5, 1.]
     """
@@ -78,7 +87,20 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 @export("clip_by_norm")
 @dispatched
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """`t` scaled down so that its L2 norm (over `axes`) is at most `clip_norm`."""
+    """`t` scaled down so that its L2 norm (over `axes`) is at most `clip_norm`.
+
+    Args:
+        t: Tensor, or IndexedSlices.
+        clip_norm: Largest norm of the result.
+        axes: Axes over which a norm is taken; by default all.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `t`.
+
+    >>> tf.clip_by_norm([3., 4.], 1.0)
+    [0.6, 0.8]
+    """
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = _values(t)
         total = reduce(sum_op, values * values, axes, True, None)
@@ -93,7 +115,15 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 @export("linalg.global_norm", v1=["global_norm"])
 @dispatched
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """The L2 norm of all elements of several tensors (None among them is passed over)."""
+    """The L2 norm of all elements of several tensors (None among them is passed over).
+
+    Args:
+        t_list: List of tensors, IndexedSlices and None.
+        name: Name of the operation.
+
+    Returns:
+        A scalar.
+    """
     _check_list(t_list)
     with name_scope(name, "global_norm", list(t_list)):
         squares = []
@@ -115,6 +145,19 @@ def _check_list(t_list: Any) -> None:
 @dispatched
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list, Tensor]:
     """The tensors scaled down so that their norm together is at most `clip_norm`; and the norm they had.
+
+    Args:
+        t_list: List of tensors, IndexedSlices and None.
+        clip_norm: Largest norm of all elements together.
+        use_norm: The norm, if it is known already.
+        name: Name of the operation.
+
+    Returns:
+        The scaled tensors (None where there was None), and the norm before scaling. If the norm is not finite, all results
+        are NaN.
+
+    Raises:
+        TypeError: if `t_list` is not a sequence.
 
     >>> grads, norm = tf.clip_by_global_norm(grads, 5.0)
     """

@@ -77,6 +77,14 @@ rules.numbers.text.update({equal_op: "{} == {}", not_equal_op: "{} != {}"})
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Whether x == y, elementwise.
 
+    Args:
+        x: Tensor.
+        y: Tensor of the type of `x`; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        A boolean tensor.
+
     >>> tf.equal([1, 2], [1, 3])
     [True, False]
     """

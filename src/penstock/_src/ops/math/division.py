@@ -165,6 +165,14 @@ def true_divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 3 divides: integers produce floats.
 
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of the type of `x`; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of floats.
+
     >>> tf.truediv(3, 2)
     1.5
     """
@@ -174,7 +182,16 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.divide", "divide")
 @dispatched
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """x / y as Python divides them."""
+    """x / y as Python divides them.
+
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of the type of `x`; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        A tensor; of floats, if `x` and `y` are integers.
+    """
     if name is not None:
         return true_divide(x, y, name)
     return x / y
@@ -183,7 +200,16 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 @export(v1=["div"])
 @dispatched
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python 2 divided them: integers are rounded down."""
+    """x / y as Python 2 divided them: integers are rounded down.
+
+    Args:
+        x: Tensor of numbers.
+        y: Tensor of the type of `x`; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `x`.
+    """
     with name_scope(name, "div", [x, y]) as scope:
         x, y = pair(x, y)
         if x.dtype.is_floating or x.dtype.is_complex:

@@ -35,11 +35,20 @@ def unary(name: str, kernel: Callable, types: str, names: str = "", v1: str = ""
     return made
 
 
+_ARGUMENTS = """\
+Args:
+    x: Tensor of numbers.
+    name: Name of the operation.
+
+Returns:
+    A tensor of the shape of `x`."""
+
+
 def _function(definition: OpDef, name: str, doc: str) -> Callable:
     def call(x: Any, name: str | None = None) -> Any:
         return definition(x, name=name)
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = doc
+    call.__doc__ = f"{doc}\n\n{_ARGUMENTS}"
     return dispatched(call)
 
 
@@ -83,7 +92,18 @@ rsqrt.gradient(lambda op, grad: rsqrt_grad(op.outputs[0], grad))
 @export("math.abs", "abs")
 @dispatched
 def abs(x: Any, name: str | None = None) -> Tensor:
-    """The absolute value; for complex numbers, a real tensor of their magnitudes."""
+    """The absolute value; for complex numbers, a real tensor of their magnitudes.
+
+    Args:
+        x: Tensor of numbers, or a SparseTensor.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `x`.
+
+    >>> tf.abs([-1., 2.])
+    [1., 2.]
+    """
     with name_scope(name, "Abs", [x]) as scope:
         x = convert(x, name="x")
         if x.dtype.is_complex:
@@ -227,6 +247,13 @@ for _op in (is_nan, is_inf, is_finite):
 @dispatched
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer, halves to the even one; integers as they are.
+
+    Args:
+        x: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `x`.
 
     >>> tf.round([0.9, 2.5, -1.5])
     [1., 2., -2.]

@@ -129,12 +129,25 @@ def binary(name: str, kernel: Callable | None, types: str, args: str = "x: T, y:
     return made
 
 
+_ARGUMENTS = """\
+Args:
+    x: Tensor.
+    y: Tensor of the type of `x`; shapes broadcast.
+    name: Name of the operation.
+
+Returns:
+    A tensor of the broadcast shape.
+
+Raises:
+    ValueError: if the shapes do not broadcast."""
+
+
 def function(definition: OpDef, *names: str, v1: tuple = (), v2: tuple = (), doc: str) -> Callable:
     """A public function of two operands over a binary op."""
     def call(*args: Any, **kwargs: Any) -> Any:
         return definition(*args, **kwargs)
     call.__name__ = call.__qualname__ = names[0].rsplit(".")[-1] if names else v1[0]
-    call.__doc__ = doc
+    call.__doc__ = f"{doc}\n\n{_ARGUMENTS}"
     call.__signature__ = definition.__signature__  # type: ignore[attr-defined]
     public = dispatched(call)
     export.value(public, *names, v1=v1, v2=v2)
@@ -195,6 +208,14 @@ def _squared_difference_gradient(op, grad):
 @dispatched
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y, elementwise with broadcasting; strings are concatenated.
+
+    Args:
+        x: Tensor of numbers or strings.
+        y: Tensor of the type of `x`; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `x`.
 
     >>> tf.add([1, 2], 3)
     [4, 5]

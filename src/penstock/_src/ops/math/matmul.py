@@ -293,6 +293,26 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     """The product of two matrices, or of batches of matrices in the last two dimensions. With `output_type`, factors of other
     types (int8, bfloat16) are multiplied and summed in that type. `grad_a` and `grad_b` only mark factors that are gradients.
 
+    Args:
+        a: Tensor of rank 2 or more; leading axes are a batch.
+        b: Tensor of the type of `a`. Its batch axes broadcast with those of `a`.
+        transpose_a: Whether to transpose the last two axes of `a`.
+        transpose_b: Whether to transpose the last two axes of `b`.
+        adjoint_a: Whether to transpose and conjugate `a`.
+        adjoint_b: Whether to transpose and conjugate `b`.
+        a_is_sparse: Hint that `a` has many zeros.
+        b_is_sparse: Hint that `b` has many zeros.
+        output_type: Element type of the product, for factors of another type.
+        grad_a: Marks `a` as a gradient.
+        grad_b: Marks `b` as a gradient.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of shape [..., rows of a, columns of b].
+
+    Raises:
+        ValueError: if the inner sizes differ, or an operand is both transposed and adjoint.
+
     >>> tf.matmul([[1., 2.]], [[3.], [4.]])
     [[11.]]
     """

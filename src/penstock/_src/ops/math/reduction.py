@@ -311,6 +311,23 @@ def reduce(definition: OpDef, input_tensor: Any, axis: Any, keepdims: Any, name:
     return out
 
 
+_ARGUMENTS = """\
+Args:
+    input_tensor: Tensor to reduce.
+    axis: Axis or list of axes; negative numbers count from the end. All axes by default.
+    keepdims: Whether reduced axes stay, with size 1.
+    name: Name of the operation."""
+_OLD_NAMES = """
+    reduction_indices: Old name of `axis`.
+    keep_dims: Old name of `keepdims`."""
+_RESULT = """\
+Returns:
+    A tensor without the reduced axes.
+
+>>> tf.reduce_sum([[1, 2], [3, 4]], axis=1)      # other reductions likewise
+[3, 7]"""
+
+
 def _publish(name: str, compute: Callable, doc: str) -> Callable:
     """Exports a reduction under its two signatures; compute(input_tensor, axis, keepdims, name)."""
     def v2(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -321,9 +338,9 @@ def _publish(name: str, compute: Callable, doc: str) -> Callable:
         axis = renamed("axis", axis, "reduction_indices", reduction_indices)
         return compute(input_tensor, axis, renamed("keepdims", keepdims, "keep_dims", keep_dims), name)
 
-    for f in (v1, v2):
+    for f, old in ((v1, _OLD_NAMES), (v2, "")):
         f.__name__ = f.__qualname__ = name
-        f.__doc__ = doc
+        f.__doc__ = f"{doc}\n\n{_ARGUMENTS}{old}\n\n{_RESULT}"
     second = dispatched(v2)
     export.value(dispatched(v1), v1=[f"math.{name}", name])
     export.value(second, v2=[f"math.{name}", name])
@@ -334,8 +351,7 @@ def _plain(definition: OpDef, dtype: Any = None) -> Callable:
     return lambda x, axis, keepdims, name: reduce(definition, x, axis, keepdims, name, dtype)
 
 
-reduce_sum = _publish("reduce_sum", _plain(sum_op), "The sum of elements over `axis` (all axes by default).\n\n"
-                      "    >>> tf.reduce_sum([[1., 2.], [3., 4.]], axis=0)\n    [4., 6.]\n")
+reduce_sum = _publish("reduce_sum", _plain(sum_op), "The sum of elements over `axis` (all axes by default).")
 reduce_prod = _publish("reduce_prod", _plain(prod_op), "The product of elements over `axis` (all axes by default).")
 reduce_max = _publish("reduce_max", _plain(max_op), "The largest element over `axis` (all axes by default).")
 reduce_min = _publish("reduce_min", _plain(min_op), "The smallest element over `axis` (all axes by default).")
@@ -472,6 +488,21 @@ arg_min = _position("ArgMin", torch.argmin)
 
 
 def _argument(definition: OpDef, name: str, what: str) -> None:
+    doc = f"""The index of the {what} element along `axis`; of the first, if there are several.
+
+    Args:
+        input: Tensor of numbers.
+        axis: Axis to search, 0 by default. `dimension` is its old name.
+        output_type: Type of the result: `tf.int64` or `tf.int32`.
+        name: Name of the operation.
+
+    Returns:
+        An integer tensor of the shape of `input` without `axis`.
+
+    >>> tf.argmax([[1, 5, 3], [9, 2, 4]], axis=1)
+    [1, 0]
+    """
+
     def v2(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
         return definition(input, 0 if axis is None else axis, output_type=output_type, name=name)
 
@@ -484,7 +515,7 @@ def _argument(definition: OpDef, name: str, what: str) -> None:
 
     for f, n in ((v1, name), (v2, name), (old, f"{name[:3]}_{name[3:]}")):
         f.__name__ = f.__qualname__ = n
-        f.__doc__ = f"The index of the {what} element along `axis`; of the first, if there are several."
+        f.__doc__ = doc
     export.value(dispatched(v1), v1=[f"math.{name}", name])
     export.value(dispatched(v2), v2=[f"math.{name}", name])
     export.value(old, v1=[f"{name[:3]}_{name[3:]}"])

@@ -31,8 +31,17 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 
-def _activation(name: str, attrs: str, **flags: Any) -> OpDef:
-    made = op(name, "features: T -> activations: T", attrs, **flags)
+_ARGUMENTS = """\
+Args:
+    features: Tensor.
+    name: Name of the operation.
+
+Returns:
+    A tensor of the type and shape of `features`."""
+
+
+def _activation(name: str, attrs: str, doc: str = "", **flags: Any) -> OpDef:
+    made = op(name, "features: T -> activations: T", attrs, doc=f"{doc}\n\n{_ARGUMENTS}", **flags)
     made.shape(lambda features: features)
     return made
 
@@ -50,7 +59,7 @@ def check_same_shape(a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 # -- Relu ------------------------------------------------------------------------------------------------------------
-relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), export_as="nn.relu")
+relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), "The rectifier max(features, 0).", export_as="nn.relu")
 relu_grad = _activation_grad("ReluGrad", _REAL)
 rules.pointwise.instruction.update({relu: "RELU", relu_grad: "RELU_GRAD"})
 
@@ -139,7 +148,15 @@ relu6_grad.gradient(lambda op, grad: (relu6_grad(grad, op.inputs[1]), get("Zeros
 @export("nn.relu6")
 @dispatched
 def relu6(features: Any, name: str | None = None) -> Tensor:
-    """min(max(features, 0), 6)."""
+    """min(max(features, 0), 6).
+
+    Args:
+        features: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `features`.
+    """
     with name_scope(name, "Relu6", [features]) as scope:
         return relu6_op(convert(features, name="features"), name=scope)
 
@@ -181,7 +198,16 @@ leaky_relu_grad.gradient(lambda op, grad: (leaky_relu_grad(grad, op.inputs[1], a
 @export("nn.leaky_relu")
 @dispatched
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """`features` where positive, `alpha * features` elsewhere; integers become float32."""
+    """`features` where positive, `alpha * features` elsewhere; integers become float32.
+
+    Args:
+        features: Tensor of numbers.
+        alpha: Slope for negative elements.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `features`.
+    """
     with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
         features = convert(features, name="features")
         if features.dtype.is_integer:
@@ -192,7 +218,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
 
 
 # -- Elu and Selu ----------------------------------------------------------------------------------------------------
-elu = _activation("Elu", _FLOAT, export_as="nn.elu")
+elu = _activation("Elu", _FLOAT, "`features` where positive, exp(features) - 1 elsewhere.", export_as="nn.elu")
 elu_grad = _activation_grad("EluGrad", _FLOAT, "outputs")
 elu.kernel(lambda features: aten.elu(features))
 
@@ -203,7 +229,8 @@ def _elu_grad_kernel(gradients, outputs):
     return aten.elu_backward(gradients, 1, 1, 1, True, outputs)
 
 
-selu = _activation("Selu", _FLOAT, export_as="nn.selu")
+selu = _activation("Selu", _FLOAT, "The scaled exponential linear unit, which keeps mean 0 and variance 1 through layers.",
+                   export_as="nn.selu")
 selu_grad = _activation_grad("SeluGrad", _FLOAT, "outputs")
 selu.kernel(lambda features: torch.selu(features))
 
@@ -231,7 +258,7 @@ selu_grad.gradient(lambda op, grad: (selu_grad(grad, op.inputs[1]),
 
 
 # -- Softplus and Softsign -------------------------------------------------------------------------------------------
-softplus = _activation("Softplus", _FLOAT, export_as="math.softplus nn.softplus")
+softplus = _activation("Softplus", _FLOAT, "log(1 + exp(features)), a smooth rectifier.", export_as="math.softplus nn.softplus")
 softplus_grad = _activation_grad("SoftplusGrad", _FLOAT)
 
 
@@ -259,7 +286,7 @@ def _softplus_grad_gradient(op, grad):
     return softplus_grad(grad, x), grad * dy / (exp(-x) + 2.0 + exp(x))
 
 
-softsign = _activation("Softsign", _FLOAT, export_as="nn.softsign math.softsign")
+softsign = _activation("Softsign", _FLOAT, "features / (1 + |features|).", export_as="nn.softsign math.softsign")
 softsign_grad = _activation_grad("SoftsignGrad", _FLOAT)
 softsign.kernel(lambda features: features / (features.abs() + 1))
 

@@ -155,6 +155,15 @@ def _bias_add_grad_gradient(op, grad):
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
     """Adds a vector to the channels of `value`.
 
+    Args:
+        value: Tensor with channels in its last axis, or in its second for `"NCHW"`.
+        bias: Vector with one number per channel.
+        data_format: `"N...C"` or `"NC..."`; `"NHWC"` and `"NCHW"` are accepted as well.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `value`.
+
     >>> tf.nn.bias_add(tf.zeros([2, 3]), [1., 2., 3.])
     """
     with name_scope(name, "BiasAdd", [value, bias]) as scope:

@@ -70,7 +70,28 @@ def conv2d_v2(input: Any, filters: Any, strides: Any, padding: Any, data_format:
 def conv2d(input: Any, filter: Any = None, strides: Any = None, padding: Any = None, use_cudnn_on_gpu: bool = True,
            data_format: str = "NHWC", dilations: Any = (1, 1, 1, 1), name: str | None = None,
            filters: Any = None) -> Tensor:
-    """Slides `filter` [height, width, in, out] over a batch of images."""
+    """Slides `filter` [height, width, in, out] over a batch of images.
+
+    Args:
+        input: Images [n, height, width, in].
+        filter: Weights [height, width, in, out].
+        strides: Step of the window per axis of `input`, or per image axis.
+        padding: `"SAME"`, `"VALID"`, or a list of (before, after) pairs per axis.
+        use_cudnn_on_gpu: Accepted for compatibility and unused.
+        data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
+        dilations: Distance between the taps of the filter, per axis of `input`.
+        name: Name of the operation.
+        filters: Alias of `filter`.
+
+    Returns:
+        Images [n, height, width, out].
+
+    Raises:
+        ValueError: if the channels of `input` and `filter` do not fit.
+
+    >>> tf.nn.conv2d(tf.ones([1, 4, 4, 1]), tf.ones([3, 3, 1, 1]), strides=[1, 1, 1, 1], padding="VALID").shape
+    (1, 2, 2, 1)
+    """
     filters = renamed("filters", filters, "filter", filter)
     return conv2d_v2(input, filters, strides, padding, data_format, dilations, name)
 
@@ -117,7 +138,23 @@ def conv2d_transpose_v2(input: Any, filters: Any, output_shape: Any, strides: An
 def conv2d_transpose(value: Any = None, filter: Any = None, output_shape: Any = None, strides: Any = None,
                      padding: Any = "SAME", data_format: str = "NHWC", name: str | None = None, input: Any = None,
                      filters: Any = None, dilations: Any = None) -> Tensor:
-    """The transpose (gradient) of a convolution; `filter` is [height, width, out, in]."""
+    """The transpose (gradient) of a convolution; `filter` is [height, width, out, in].
+
+    Args:
+        value: Images [n, height, width, in].
+        filter: Weights [height, width, out, in].
+        output_shape: Shape of the result.
+        strides: Step of the window per axis.
+        padding: `"SAME"` pads with zeros so that stride 1 keeps the size; `"VALID"` uses only complete windows.
+        data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
+        name: Name of the operation.
+        input: Alias of `value`.
+        filters: Alias of `filter`.
+        dilations: Distance between the taps of the filter, per axis.
+
+    Returns:
+        Images of the shape `output_shape`.
+    """
     return conv2d_transpose_v2(renamed("input", input, "value", value), renamed("filters", filters, "filter", filter),
                                output_shape, strides, padding, data_format, dilations, name)
 

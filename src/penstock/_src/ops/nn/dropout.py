@@ -67,6 +67,20 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
             rate: Any = None) -> Tensor:
     """Sets elements to zero with probability `rate` (1 - keep_prob) and scales the others by 1 / (1 - rate).
 
+    Args:
+        x: Tensor of floating-point numbers.
+        keep_prob: Probability that an element is kept. Old form of `1 - rate`.
+        noise_shape: Shape of the mask, which broadcasts to `x`.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        name: Name of the operation.
+        rate: Probability that an element becomes 0.
+
+    Returns:
+        A tensor of the type and shape of `x`.
+
+    Raises:
+        ValueError: if `rate` is not in [0, 1).
+
     >>> tf.nn.dropout(x, rate=0.5, noise_shape=[batch, 1])    # whole rows together
     """
     if keep_prob is not None:

@@ -23,6 +23,17 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
                      validate_indices: bool = True, max_norm: float | None = None) -> Any:
     """Rows `ids` of a table, or of a list of tables that share one space of ids.
 
+    Args:
+        params: Table [rows, ...], or a list of tables.
+        ids: Integer tensor of any shape.
+        partition_strategy: How ids are distributed over several tables: `"mod"` in turns, `"div"` in contiguous blocks.
+        name: Name of the operation.
+        validate_indices: Accepted for compatibility and unused: indices are always checked.
+        max_norm: If given, rows are scaled down to this L2 norm.
+
+    Returns:
+        A tensor of shape [shape of ids..., ...]. Its gradient is IndexedSlices: only the rows in `ids` are updated.
+
     >>> tf.nn.embedding_lookup(table, [3, 1])
     """
     return lookup(params, ids, partition_strategy, name, max_norm)

@@ -397,7 +397,20 @@ def _global_norm_gradient(op, grad):
 # -- local response normalization ------------------------------------------------------------------------------------
 _LRN = ("depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5, "
         "T: type in {half bfloat16 float32} = float32")
-lrn = op("LRN", "input: T -> output: T", _LRN, export_as="nn.local_response_normalization nn.lrn")
+lrn = op("LRN", "input: T -> output: T", _LRN, export_as="nn.local_response_normalization nn.lrn", doc="""\
+Divides each element by (bias + alpha * sum of squares of neighbouring channels) ** beta.
+
+Args:
+    input: Images [n, height, width, channels].
+    depth_radius: How many channels on either side are neighbours.
+    bias: Offset, which avoids a division by 0.
+    alpha: Factor of the sum.
+    beta: Exponent.
+    name: Name of the operation.
+
+Returns:
+    A tensor of the type and shape of `input`.
+""")
 lrn_grad = op("LRNGrad", "input_grads: T, input_image: T, output_image: T -> output: T", _LRN)
 lrn.shape(lambda input: shapes.rank_is(input, 4))
 
@@ -473,6 +486,17 @@ def _squeezed(x: Any, axes: Any) -> Any:
 def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: bool | None = None,
             keepdims: bool | None = None) -> tuple:
     """The mean and the variance of `x` along `axes` (`shift` is not used).
+
+    Args:
+        x: Tensor of numbers.
+        axes: Axes to reduce. For batch normalization of images: [0, 1, 2].
+        shift: Unused.
+        name: Name of the operation.
+        keep_dims: Old name of `keepdims`.
+        keepdims: Whether reduced axes stay, with size 1.
+
+    Returns:
+        Mean and variance. float16 is computed in float32.
 
     >>> mean, variance = tf.nn.moments(images, [0, 1, 2])
     """

@@ -57,6 +57,18 @@ def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
              input: Any = None) -> Tensor:
     """The maximum of each window.
 
+    Args:
+        value: Images [n, height, width, channels].
+        ksize: Size of the window per axis.
+        strides: Step of the window per axis.
+        padding: `"SAME"` pads with zeros so that stride 1 keeps the size; `"VALID"` uses only complete windows.
+        data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
+        name: Name of the operation.
+        input: Alias of `value`.
+
+    Returns:
+        Images with smaller height and width.
+
     >>> tf.nn.max_pool(images, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
     """
     value = renamed("input", input, "value", value)
@@ -134,7 +146,23 @@ def max_pool_with_argmax_v2(input: Any, ksize: Any, strides: Any, padding: str, 
 @dispatched
 def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None,
              input: Any = None) -> Tensor:
-    """The mean of each window; padding does not count."""
+    """The mean of each window; padding does not count.
+
+    Args:
+        value: Images [n, height, width, channels].
+        ksize: Size of the window per axis.
+        strides: Step of the window per axis.
+        padding: `"SAME"` pads with zeros so that stride 1 keeps the size; `"VALID"` uses only complete windows.
+        data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
+        name: Name of the operation.
+        input: Alias of `value`.
+
+    Returns:
+        Images with smaller height and width.
+
+    >>> tf.nn.avg_pool(tf.ones([1, 4, 4, 1]), 2, 2, "VALID").shape
+    (1, 2, 2, 1)
+    """
     value = renamed("input", input, "value", value)
     with name_scope(name, "AvgPool", [value]) as scope:
         return _pool_nd("AVG", 2, value, ksize, strides, padding, data_format, scope)

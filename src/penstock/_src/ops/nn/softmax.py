@@ -97,6 +97,15 @@ def _swapped_with_last(x: Tensor, rank: int | None, axis: Any) -> Any:
 def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """exp(logits) / sum(exp(logits), axis).
 
+    Args:
+        logits: Tensor of floating-point numbers.
+        axis: Axis whose values sum to 1, by default the last one.
+        name: Name of the operation.
+        dim: Old name of `axis`.
+
+    Returns:
+        A tensor of the type and shape of `logits`.
+
     >>> tf.nn.softmax([[0., 0.]])    # [[0.5, 0.5]]
     """
     axis = renamed("axis", axis, "dim", dim)
@@ -310,7 +319,18 @@ def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int = -
 @dispatched
 def softmax_cross_entropy_with_logits_v2_helper(labels: Any, logits: Any, axis: int | None = None,
                                                 name: str | None = None, dim: int | None = None) -> Tensor:
-    """Cross entropy between distributions `labels` and softmax(logits), along `axis`; gradients flow into both."""
+    """Cross entropy between distributions `labels` and softmax(logits), along `axis`; gradients flow into both.
+
+    Args:
+        labels: Probabilities of the classes, which sum to 1 along `axis`.
+        logits: Unnormalized log-probabilities.
+        axis: Axis of the classes, by default the last one.
+        name: Name of the operation.
+        dim: Old name of `axis`.
+
+    Returns:
+        A tensor without `axis`: one loss per example.
+    """
     axis = renamed("axis", axis, "dim", dim)
     return _cross_entropy(labels, logits, -1 if axis is None else axis, name)
 
@@ -319,7 +339,25 @@ def softmax_cross_entropy_with_logits_v2_helper(labels: Any, logits: Any, axis: 
 @dispatched
 def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1,
                                       name: str | None = None, axis: int | None = None) -> Tensor:
-    """Cross entropy between distributions `labels` and softmax(logits); gradients flow into the logits alone."""
+    """Cross entropy between distributions `labels` and softmax(logits); gradients flow into the logits alone.
+
+    Args:
+        _sentinel: Unused. It forces the arguments to be given by keyword.
+        labels: Probabilities of the classes, which sum to 1 along `axis`.
+        logits: Unnormalized log-probabilities.
+        dim: Old name of `axis`.
+        name: Name of the operation.
+        axis: Axis of the classes.
+
+    Returns:
+        A tensor without `axis`: one loss per example.
+
+    Raises:
+        ValueError: if arguments are not given by keyword.
+
+    >>> tf.nn.softmax_cross_entropy_with_logits(labels=[[0., 1.]], logits=[[0., 0.]])
+    [0.6931472]
+    """
     named_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     if axis is not None:
         dim = axis
@@ -333,6 +371,18 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None,
                                              name: str | None = None) -> Tensor:
     """Cross entropy of softmax(logits) when `labels` holds the number of the true class.
+
+    Args:
+        _sentinel: Unused. It forces the arguments to be given by keyword.
+        labels: Class numbers in [0, classes), of the shape of `logits` without the last axis.
+        logits: Unnormalized log-probabilities.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `labels`. On a CPU a label out of range raises; on a GPU its loss is NaN.
+
+    Raises:
+        ValueError: if arguments are not given by keyword or the ranks do not fit.
 
     >>> tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0., 0.]])    # [0.6931472]
     """
@@ -383,7 +433,20 @@ def _same_shapes(a: Tensor, b: Tensor, names: str) -> None:
 @dispatched
 def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None, logits: Any = None,
                                       name: str | None = None) -> Tensor:
-    """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise: max(x, 0) - x z + log(1 + exp(-|x|))."""
+    """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise: max(x, 0) - x z + log(1 + exp(-|x|)).
+
+    Args:
+        _sentinel: Unused. It forces the arguments to be given by keyword.
+        labels: Probabilities, of the type and shape of `logits`.
+        logits: Unnormalized log-probabilities.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `logits`.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
     named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         logits = convert(logits, name="logits")
@@ -442,7 +505,19 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         return loss + get("Select")(small, get("ZerosLike")(targets), stirling)
 
 
-l2_loss = op("L2Loss", "t: T -> output: T", _FLOAT, export_as="nn.l2_loss")
+l2_loss = op("L2Loss", "t: T -> output: T", _FLOAT, export_as="nn.l2_loss", doc="""\
+Half the sum of squares of all elements.
+
+Args:
+    t: Tensor of floating-point numbers.
+    name: Name of the operation.
+
+Returns:
+    A scalar.
+
+>>> tf.nn.l2_loss([3., 4.])
+12.5
+""")
 l2_loss.shape(lambda t: ())
 l2_loss.gradient(lambda op, grad: op.inputs[0] * grad)
 

@@ -447,6 +447,20 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
                    seed: int | None = None, name: str | None = None) -> Tensor:
     """Uniform random numbers in [minval, maxval); for integer types `maxval` has to be given.
 
+    Args:
+        shape: Sizes: a list or an integer vector.
+        minval: Smallest value.
+        maxval: End of the range, which is not included; 1 for floating-point types by default.
+        dtype: Element type.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with new numbers in every run.
+
+    Raises:
+        ValueError: if `dtype` is an integer type and `maxval` is None.
+
     >>> tf.random.uniform([2, 3], maxval=10, dtype=tf.int32)
     """
     dtype = dtypes.as_dtype(dtype)
@@ -484,6 +498,17 @@ def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = d
                   name: str | None = None) -> Tensor:
     """Normal random numbers.
 
+    Args:
+        shape: Sizes: a list or an integer vector.
+        mean: Mean of the distribution.
+        stddev: Standard deviation.
+        dtype: Floating-point type.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with new numbers in every run.
+
     >>> tf.random.normal([4], mean=1., stddev=2., seed=1)
     """
     return _scaled_normal(random_standard_normal, "random_normal", shape, mean, stddev, dtype, seed, name)
@@ -493,7 +518,19 @@ def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = d
 @dispatched
 def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                      seed: int | None = None, name: str | None = None) -> Tensor:
-    """Normal random numbers within two standard deviations of the mean; the others are drawn again."""
+    """Normal random numbers within two standard deviations of the mean; the others are drawn again.
+
+    Args:
+        shape: Sizes: a list or an integer vector.
+        mean: Mean of the distribution.
+        stddev: Standard deviation before truncation.
+        dtype: Floating-point type.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with new numbers in every run.
+    """
     return _scaled_normal(truncated_normal_op, "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
 
@@ -509,6 +546,15 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
 @dispatched
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """A part of `value` of the given size, at a random place.
+
+    Args:
+        value: Tensor.
+        size: Sizes of the result, one per axis.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `value` and the shape `size`.
 
     >>> patch = tf.image.random_crop(image, [24, 24, 3])
     """
@@ -540,7 +586,18 @@ def _classes(logits: Any, num_samples: Any, dtype: Any, seed: int | None) -> Ten
 @dispatched
 def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None,
                 output_dtype: Any = None) -> Tensor:
-    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities."""
+    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities.
+
+    Args:
+        logits: Matrix [batch, classes] of unnormalized log-probabilities.
+        num_samples: How many classes to draw per row.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        name: Name of the operation.
+        output_dtype: Type of the result, int64 by default.
+
+    Returns:
+        A matrix [batch, num_samples] of class numbers.
+    """
     with name_scope(name, "multinomial", [logits]):
         return _classes(logits, num_samples, output_dtype, seed)
 

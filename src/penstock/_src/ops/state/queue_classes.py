@@ -197,6 +197,14 @@ class QueueBase:
 class FIFOQueue(QueueBase):
     """A queue that returns its elements in the order in which they came.
 
+    Args:
+        capacity: The largest number of elements in the queue.
+        dtypes: Type of each component.
+        shapes: Static shapes of the components, if they are known.
+        names: Names of the components; elements are then dictionaries.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+        name: Name of the queue.
+
     >>> q = tf.queue.FIFOQueue(10, tf.float32)
     >>> q.enqueue(1.0); q.dequeue()
     """

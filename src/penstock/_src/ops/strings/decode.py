@@ -89,9 +89,19 @@ rules.columns.rows[decode_padded_raw] = decode_padded_raw.kernel_for("cpu")
 @dispatched
 def decode_raw(input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: str | None = None,
                bytes: Any = None) -> Tensor:
-    """The bytes of strings as numbers, with one dimension more.
+    r"""The bytes of strings as numbers, with one dimension more.
 
-    >>> tf.decode_raw(["\\x01\\x00\\x02\\x00"], tf.int16)     # [[1, 2]]
+    Args:
+        input_bytes: Tensor of strings of one length.
+        out_type: Type of the numbers.
+        little_endian: Byte order of the strings.
+        name: Name of the operation.
+        bytes: Old name of `input_bytes`.
+
+    Returns:
+        A tensor with one axis more than `input_bytes`.
+
+    >>> tf.decode_raw(["\x01\x00\x02\x00"], tf.int16)     # [[1, 2]]
     """
     input_bytes = renamed("input_bytes", input_bytes, "bytes", bytes)
     if out_type is None:
@@ -289,6 +299,18 @@ def _column(index: int, fields: list[bytes], default: Any, dtype: Any, na: bytes
 def decode_csv(records: Any, record_defaults: Any, field_delim: str = ",", use_quote_delim: bool = True,
                name: str | None = None, na_value: str = "", select_cols: Any = None) -> list:
     """The columns of CSV records, one tensor per column; `record_defaults` say types and what empty fields mean.
+
+    Args:
+        records: Tensor of strings: one line each.
+        record_defaults: Per column a list with the default, or a type or an empty list if the column is required.
+        field_delim: Separator.
+        use_quote_delim: Whether quotes protect separators.
+        name: Name of the operation.
+        na_value: Text to treat as missing.
+        select_cols: Columns to return, in ascending order.
+
+    Returns:
+        A list of tensors of the shape of `records`, one per column.
 
     >>> tf.decode_csv(["1,a", ",b"], [[0], [""]])     # [1, 0], ["a", "b"]
     """

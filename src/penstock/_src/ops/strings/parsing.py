@@ -26,7 +26,13 @@ from penstock.compat import v1 as tf
 
 @export("io.VarLenFeature", v1=["VarLenFeature"])
 class VarLenFeature(collections.namedtuple("VarLenFeature", ["dtype"])):
-    """A feature with any number of values; it becomes a SparseTensor."""
+    """A feature with any number of values; it becomes a SparseTensor.
+
+    Args:
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+
+    >>> tf.parse_single_example(record, {"words": tf.VarLenFeature(tf.string)})
+    """
 
 
 @export("io.SparseFeature", v1=["SparseFeature"])
@@ -42,7 +48,15 @@ class SparseFeature(collections.namedtuple("SparseFeature", ["index_key", "value
 
 @export("io.FixedLenFeature", v1=["FixedLenFeature"])
 class FixedLenFeature(collections.namedtuple("FixedLenFeature", ["shape", "dtype", "default_value"])):
-    """A feature with the same number of values in every example. Without a default it must be there."""
+    """A feature with the same number of values in every example. Without a default it must be there.
+
+    Args:
+        shape: Shape of the values.
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+        default_value: Value for examples without the feature.
+
+    >>> tf.parse_single_example(record, {"label": tf.FixedLenFeature([], tf.int64)})
+    """
 
     def __new__(cls, shape: Any, dtype: Any, default_value: Any = None) -> FixedLenFeature:
         return super().__new__(cls, shape, dtype, default_value)
@@ -216,6 +230,19 @@ def parse_example_v2(serialized: Any, features: Any, example_names: Any = None, 
 def parse_single_example(serialized: Any, features: Any, name: str | None = None,
                          example_names: Any = None) -> dict[str, Any]:
     """The features of one serialized tf.Example message, as tensors by key.
+
+    Args:
+        serialized: Scalar string: a serialized `tf.train.Example`.
+        features: Dictionary from keys to `FixedLenFeature`, `VarLenFeature` and the like.
+        name: Name of the operation.
+        example_names: Name of the example for error messages.
+
+    Returns:
+        A dictionary of tensors.
+
+    Raises:
+        ValueError: if a feature's description is not valid.
+        InvalidArgumentError: if the message does not fit the descriptions.
 
     >>> tf.parse_single_example(serialized, {"label": tf.FixedLenFeature([], tf.int64)})
     """

@@ -49,6 +49,26 @@ def all_saveable_objects(scope: str | None = None) -> list:
 class Saver:
     """Saves and restores variables.
 
+    Args:
+        var_list: Variables to save: a list, or a dictionary from names in the file. By default all that can be saved.
+        reshape: Whether restored values may have another shape with as many elements.
+        sharded: Whether each device writes a file.
+        max_to_keep: How many checkpoints to keep; older ones are deleted. None or 0 keeps all.
+        keep_checkpoint_every_n_hours: Checkpoints at this interval are kept in addition.
+        name: Prefix of the operations' names.
+        restore_sequentially: Accepted for compatibility and unused.
+        saver_def: `SaverDef` of an existing saver whose ops are in the graph.
+        builder: Builder of the save and restore ops, by default one for the format of version 2.
+        defer_build: Whether to add the ops to the graph when `build` is called instead of now.
+        allow_empty: Whether a graph without variables is allowed.
+        write_version: Format of the files.
+        pad_step_number: Whether step numbers in file names have 8 digits.
+        save_relative_paths: Whether the `checkpoint` file holds relative paths, so that the directory can be moved.
+        filename: Name of the file, if it is known when the graph is built.
+
+    Raises:
+        ValueError: if there is nothing to save and `allow_empty` is False.
+
     >>> saver = tf.train.Saver(max_to_keep=3)
     >>> path = saver.save(sess, "/tmp/model.ckpt", global_step=10)
     >>> saver.restore(sess, path)
@@ -466,6 +486,15 @@ def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
                       **kwargs: Any) -> Saver | None:
     """Adds a MetaGraphDef to the default graph, and returns its saver; None if there is nothing to save.
+
+    Args:
+        meta_graph_or_file: `MetaGraphDef`, or the path of a `.meta` file.
+        clear_devices: Whether to remove the devices of the nodes.
+        import_scope: Prefix of the names.
+        **kwargs: Passed to `import_graph_def`.
+
+    Returns:
+        A Saver, or None if the MetaGraphDef has none and no variables.
 
     >>> saver = tf.train.import_meta_graph("/tmp/model.ckpt-10.meta")
     >>> saver.restore(sess, "/tmp/model.ckpt-10")

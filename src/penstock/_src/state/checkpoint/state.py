@@ -76,7 +76,15 @@ def write_state(save_dir: Any, newest: str, kept: Any = None, latest_filename: s
 
 @export("train.get_checkpoint_state")
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
-    """The CheckpointState of a directory; None if there is none that can be read."""
+    """The CheckpointState of a directory; None if there is none that can be read.
+
+    Args:
+        checkpoint_dir: Directory with a `checkpoint` file.
+        latest_filename: Name of that file.
+
+    Returns:
+        A `CheckpointState` with `model_checkpoint_path` and `all_model_checkpoint_paths`, or None.
+    """
     folder = paths.as_text(checkpoint_dir)
     file = _state_file(folder, latest_filename)
     try:
@@ -100,6 +108,13 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
 @export("train.latest_checkpoint")
 def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
     """The newest checkpoint in a directory, or None.
+
+    Args:
+        checkpoint_dir: Directory with a `checkpoint` file.
+        latest_filename: Name of that file.
+
+    Returns:
+        Prefix of the checkpoint's files, or None.
 
     >>> saver.restore(sess, tf.train.latest_checkpoint("/tmp/train"))
     """

@@ -46,7 +46,15 @@ def all_variables() -> list:
 # -- initialization ---------------------------------------------------------------------------------------------------
 @export(v1=["initializers.variables", "variables_initializer", "initialize_variables"])
 def variables_initializer(var_list: Any, name: str = "init") -> Any:
-    """An op that initializes the variables of a list."""
+    """An op that initializes the variables of a list.
+
+    Args:
+        var_list: List of variables.
+        name: Name of the operation.
+
+    Returns:
+        An op.
+    """
     if var_list and not context.executing_eagerly():
         return group(*[v.initializer for v in var_list], name=name)
     return None if context.executing_eagerly() else no_op_def(name=name)
@@ -56,6 +64,9 @@ def variables_initializer(var_list: Any, name: str = "init") -> Any:
 def global_variables_initializer() -> Any:
     """An op that initializes the global variables.
 
+    Returns:
+        An op. In eager execution, variables have values when they are made, and the op does nothing.
+
     >>> sess.run(tf.global_variables_initializer())
     """
     return variables_initializer([] if context.executing_eagerly() else global_variables())
@@ -63,7 +74,11 @@ def global_variables_initializer() -> Any:
 
 @export(v1=["initializers.local_variables", "local_variables_initializer", "initialize_local_variables"])
 def local_variables_initializer() -> Any:
-    """An op that initializes the local variables."""
+    """An op that initializes the local variables.
+
+    Returns:
+        An op. Local variables are those of metrics and of input pipelines, which checkpoints leave out.
+    """
     return variables_initializer([] if context.executing_eagerly() else local_variables())
 
 

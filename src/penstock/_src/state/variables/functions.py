@@ -19,6 +19,16 @@ def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking
            name: str | None = None) -> Any:
     """Sets a variable; returns the reference (or the variable) after the change.
 
+    Args:
+        ref: Variable.
+        value: New value.
+        validate_shape: Whether `value` must have the variable's shape.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Name of the operation.
+
+    Returns:
+        The variable after the assignment: a reference, or for resource variables a tensor-like object.
+
     >>> sess.run(tf.assign(v, [1., 2.]))
     """
     if _is_ref(ref):
@@ -28,7 +38,20 @@ def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking
 
 @export(v1=["assign_add"])
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Adds to a variable."""
+    """Adds to a variable.
+
+    Args:
+        ref: Variable of numbers.
+        value: What to add; of the variable's shape.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Name of the operation.
+
+    Returns:
+        The variable after the addition.
+
+    >>> v = tf.get_variable("count", initializer=1)
+    >>> step = tf.assign_add(v, 1)
+    """
     if _is_ref(ref):
         return get("AssignAdd")(ref, value, use_locking=use_locking, name=name)
     return ref.assign_add(value)

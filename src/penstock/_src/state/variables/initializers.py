@@ -111,7 +111,11 @@ def _zero(dtype: Any) -> Any:
 # -- constants --------------------------------------------------------------------------------------------------------
 @export(v1=["initializers.zeros", "zeros_initializer"])
 class Zeros(Initializer):
-    """Zeros (False, empty strings)."""
+    """Zeros (False, empty strings).
+
+    Args:
+        dtype: Type of the values, unless the variable has another.
+    """
 
     def __init__(self, dtype: Any = dtypes.float32):
         self.dtype = dtypes.as_dtype(dtype)
@@ -130,7 +134,11 @@ class ZerosV2(InitializerV2):
 
 @export(v1=["initializers.ones", "ones_initializer"])
 class Ones(Initializer):
-    """Ones (True)."""
+    """Ones (True).
+
+    Args:
+        dtype: Type of the values, unless the variable has another.
+    """
 
     def __init__(self, dtype: Any = dtypes.float32):
         self.dtype = dtypes.as_dtype(dtype)
@@ -161,6 +169,11 @@ def _check_constant(value: Any) -> None:
 class Constant(Initializer):
     """A given value: one for all elements, or a list of them, of which the last is repeated.
 
+    Args:
+        value: Number, list or array.
+        dtype: Type of the values, unless the variable has another.
+        verify_shape: Whether the value must have the shape of the variable.
+
     >>> tf.constant_initializer([1., 2.])([2, 2])
     """
 
@@ -188,7 +201,14 @@ class ConstantV2(InitializerV2):
 # -- random values ----------------------------------------------------------------------------------------------------
 @export(v1=["initializers.random_uniform", "random_uniform_initializer"])
 class RandomUniform(Initializer):
-    """Uniform values in [minval, maxval)."""
+    """Uniform values in [minval, maxval).
+
+    Args:
+        minval: Smallest value.
+        maxval: End of the range, which is not included; 1 by default for floating-point types.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dtype: Type of the values, unless the variable has another.
+    """
 
     def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32):
         self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, dtypes.as_dtype(dtype)
@@ -216,7 +236,14 @@ class RandomUniformV2(InitializerV2):
 
 @export(v1=["initializers.random_normal", "random_normal_initializer"])
 class RandomNormal(Initializer):
-    """Normally distributed values."""
+    """Normally distributed values.
+
+    Args:
+        mean: Mean of the distribution.
+        stddev: Standard deviation.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dtype: Type of the values, unless the variable has another.
+    """
 
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, floating(dtype)
@@ -237,7 +264,14 @@ class RandomNormalV2(InitializerV2):
 
 @export(v1=["initializers.truncated_normal", "truncated_normal_initializer"])
 class TruncatedNormal(Initializer):
-    """Normally distributed values, without those beyond two standard deviations."""
+    """Normally distributed values, without those beyond two standard deviations.
+
+    Args:
+        mean: Mean of the distribution.
+        stddev: Standard deviation before truncation.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dtype: Type of the values, unless the variable has another.
+    """
 
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, floating(dtype)
@@ -270,7 +304,15 @@ class UniformUnitScaling(Initializer):
 
 @export(v1=["initializers.variance_scaling", "variance_scaling_initializer"])
 class VarianceScaling(Initializer):
-    """Values whose variance is `scale` divided by the number of inputs, of outputs, or their mean."""
+    """Values whose variance is `scale` divided by the number of inputs, of outputs, or their mean.
+
+    Args:
+        scale: Factor of the variance.
+        mode: `"fan_in"` (inputs), `"fan_out"` (outputs) or `"fan_avg"` (their mean).
+        distribution: `"truncated_normal"`, `"untruncated_normal"` or `"uniform"`.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dtype: Floating-point type.
+    """
 
     def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal",
                  seed: int | None = None, dtype: Any = dtypes.float32):

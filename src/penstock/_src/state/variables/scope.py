@@ -252,6 +252,22 @@ def unique_name(prefix: str) -> str:
 class variable_scope:
     """A context manager that opens a variable scope and a name scope.
 
+    Args:
+        name_or_scope: Name of the scope, or a scope to enter again.
+        default_name: Name, made unique, if `name_or_scope` is None.
+        values: Tensors that must belong to the same graph.
+        initializer: Initializer for variables in the scope that are given none.
+        regularizer: Regularizer for variables in the scope that are given none.
+        caching_device: Device that keeps a copy for readers.
+        partitioner: Function of shape and dtype that divides the variable into parts.
+        custom_getter: Function called in place of the getter, with the getter as first argument.
+        reuse: True: variables must exist. `tf.AUTO_REUSE`: they are made when they do not exist. None: as in the scope
+            around.
+        dtype: Type of variables for which none is given.
+        use_resource: True for a resource variable, False for a reference variable, None for the default of the scope.
+        constraint: Function applied to the variable after each update.
+        auxiliary_name_scope: Whether to open a name scope as well.
+
     >>> with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
     ...     w = tf.get_variable("w", [3, 4])
     >>> w.name
@@ -345,6 +361,29 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
                  constraint: Any = None, synchronization: Any = VariableSynchronization.AUTO,
                  aggregation: Any = VariableAggregation.NONE) -> Any:
     """The variable of that name in the open variable scope: an existing one when reusing, else a new one.
+
+    Args:
+        name: Name, to which the open variable scopes are prefixed.
+        shape: Static shape; not needed when the initializer is a value.
+        dtype: Element type, float32 by default.
+        initializer: Initializer, or a value. By default the scope's, else Glorot's uniform one (zeros for integers).
+        regularizer: Function of the variable whose result is added to the regularization losses.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        collections: Collections to add the variable to, instead of the global variables.
+        caching_device: Device that keeps a copy for readers.
+        partitioner: Function of shape and dtype that divides the variable into parts.
+        validate_shape: If False, the variable may have a shape that is not known.
+        use_resource: True for a resource variable, False for a reference variable, None for the default of the scope.
+        custom_getter: Function called in place of the getter, with the getter as first argument.
+        constraint: Function applied to the variable after each update.
+        synchronization: When replicas synchronize the variable, under `tf.distribute`.
+        aggregation: How replicas combine their updates, under `tf.distribute`.
+
+    Returns:
+        The variable. In scopes with `reuse`, the same one for the same name.
+
+    Raises:
+        ValueError: if the variable exists and `reuse` is False, or does not exist and `reuse` is True.
 
     >>> w = tf.get_variable("w", [784, 10], initializer=tf.zeros_initializer())
     """

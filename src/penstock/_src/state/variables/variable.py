@@ -220,6 +220,27 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
 class VariableV1(Variable):
     """State that outlives a step: a tensor that ops can change (v1 form, with collections).
 
+    Args:
+        initial_value: Value, or a function without arguments that returns it. Its shape and type become the variable's.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        collections: Graph collections to add the variable to, instead of the global variables.
+        validate_shape: If False, the variable may have a shape that is not known.
+        caching_device: Device that keeps a copy for readers.
+        name: Name of the variable; made unique within its graph.
+        variable_def: `VariableDef` to restore the variable from.
+        dtype: Element type, by default that of the initial value.
+        expected_shape: Unused.
+        import_scope: Prefix of the names, when the variable comes from a MetaGraphDef.
+        constraint: Function applied to the variable after each update.
+        use_resource: True for a resource variable, False for a reference variable, None for the default of the scope.
+        synchronization: When replicas synchronize the variable, under `tf.distribute`.
+        aggregation: How replicas combine their updates, under `tf.distribute`.
+        shape: Static shape, if it should be less exact than that of the initial value.
+        experimental_enable_variable_lifting: Accepted for compatibility and unused.
+
+    Raises:
+        ValueError: if there is no initial value, or it has no static shape while `validate_shape` is True.
+
     >>> v = tf.Variable(tf.zeros([2]), name="v")
     >>> sess.run(tf.global_variables_initializer())
     """

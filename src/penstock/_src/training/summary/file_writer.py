@@ -23,6 +23,15 @@ _PLUGINS_DIR = "plugins"
 class FileWriter:
     """Writes an event file in a directory.
 
+    Args:
+        logdir: Directory for the event file.
+        graph: Graph to write at once.
+        max_queue: How many events may wait before `add_summary` writes them.
+        flush_secs: Seconds after which waiting events are written.
+        graph_def: Old form of `graph`.
+        filename_suffix: End of the file's name.
+        session: Session whose ops write the events.
+
     >>> with tf.summary.FileWriter("/tmp/log", sess.graph) as writer:
     ...     writer.add_summary(sess.run(merged), global_step=10)
 

@@ -51,6 +51,15 @@ def _collected(value: Any, collections: Any, default: list) -> Any:
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Any:
     """A summary of one number.
 
+    Args:
+        name: Name of the chart.
+        tensor: Scalar.
+        collections: Collections to add the result to, instead of the default one.
+        family: Prefix that groups summaries in TensorBoard.
+
+    Returns:
+        A scalar string with a serialized `Summary`.
+
     >>> tf.summary.scalar("loss", loss)
     """
     with summary_scope(name, family, values=[tensor]) as (tag, scope):
@@ -59,7 +68,18 @@ def scalar(name: str, tensor: Any, collections: Any = None, family: str | None =
 
 @export(v1=["summary.image"])
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Any:
-    """A summary of the first images of a batch, [n, height, width, channels]."""
+    """A summary of the first images of a batch, [n, height, width, channels].
+
+    Args:
+        name: Name of the chart.
+        tensor: Images [n, height, width, 1, 3 or 4]; floats are scaled to the range of a byte.
+        max_outputs: How many images to write.
+        collections: Collections to add the result to, instead of the default one.
+        family: Prefix that groups summaries in TensorBoard.
+
+    Returns:
+        A scalar string with a serialized `Summary`.
+    """
     with summary_scope(name, family, values=[tensor]) as (tag, scope):
         made = get("ImageSummary")(tag, tensor, max_images=max_outputs, name=scope)
         return _collected(made, collections, [GraphKeys.SUMMARIES])
@@ -67,7 +87,17 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
 
 @export(v1=["summary.histogram"])
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Any:
-    """A summary of how values are distributed."""
+    """A summary of how values are distributed.
+
+    Args:
+        name: Name of the chart.
+        values: Tensor of any shape.
+        collections: Collections to add the result to, instead of the default one.
+        family: Prefix that groups summaries in TensorBoard.
+
+    Returns:
+        A scalar string with a serialized `Summary`.
+    """
     with summary_scope(name, family, "HistogramSummary", [values]) as (tag, scope):
         return _collected(get("HistogramSummary")(tag, values, name=scope), collections, [GraphKeys.SUMMARIES])
 
@@ -110,7 +140,16 @@ _NOT_EAGER = "Merging tf.summary.* ops is not compatible with eager execution. U
 
 @export(v1=["summary.merge"])
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Any:
-    """One summary of several."""
+    """One summary of several.
+
+    Args:
+        inputs: Summaries: tensors of serialized messages.
+        collections: Collections to add the result to, instead of the default one.
+        name: Name of the operation.
+
+    Returns:
+        A scalar string.
+    """
     if context.executing_eagerly():
         raise RuntimeError(_NOT_EAGER)
     name = clean_tag(name)
@@ -121,6 +160,17 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Any:
 @export(v1=["summary.merge_all"])
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Any:
     """One summary of all that the graph has collected; None if there are none.
+
+    Args:
+        key: Collection with the summaries.
+        scope: Pattern that the names must begin with.
+        name: Name of the operation.
+
+    Returns:
+        A scalar string, or None.
+
+    Raises:
+        RuntimeError: in eager execution.
 
     >>> summary = sess.run(tf.summary.merge_all())
     """

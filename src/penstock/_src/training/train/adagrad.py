@@ -11,7 +11,16 @@ from penstock._src.training.train.optimizer import RuleOptimizer, cast
 
 @export(v1=["train.AdagradOptimizer"])
 class AdagradOptimizer(RuleOptimizer):
-    """Steps divided by the root of the sum of all squared gradients."""
+    """Steps divided by the root of the sum of all squared gradients.
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        initial_accumulator_value: First value of the sums of squares; must be positive.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the slot variables' names.
+
+    >>> train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    """
 
     rule, slots = "Adagrad", ("accumulator",)
 

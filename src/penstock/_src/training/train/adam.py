@@ -15,7 +15,18 @@ from penstock._src.training.train.optimizer import RuleOptimizer, cast
 
 @export(v1=["train.AdamOptimizer"])
 class AdamOptimizer(RuleOptimizer):
-    """Steps of averaged gradients (m), divided by the root of averaged squares (v), with their bias taken out."""
+    """Steps of averaged gradients (m), divided by the root of averaged squares (v), with their bias taken out.
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        beta1: Decay of the averaged gradients.
+        beta2: Decay of the averaged squares.
+        epsilon: Small number added to a denominator.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the slot variables' names.
+
+    >>> train = tf.train.AdamOptimizer(0.001).minimize(loss)
+    """
 
     rule, slots = "Adam", ("m", "v")
 

@@ -17,6 +17,9 @@ _PAUSE = 0.05            # seconds between inspects threads that may end without
 class Coordinator:
     """Ends a set of threads together.
 
+    Args:
+        clean_stop_exception_types: Exceptions that end the threads without an error, by default OutOfRangeError.
+
     >>> coord = tf.train.Coordinator()
     >>> threads = [threading.Thread(target=work, args=(coord,)) for _ in range(4)]   # until coord.should_stop()
     >>> coord.request_stop(); coord.join(threads)

@@ -41,7 +41,14 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 @export(v1=["train.get_global_step"])
 def get_global_step(graph: Any = None) -> Any:
-    """The global step of a graph, or None."""
+    """The global step of a graph, or None.
+
+    Args:
+        graph: Graph to use, by default the current one.
+
+    Returns:
+        The variable `global_step`, or None.
+    """
     graph = graph or context.current_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
     if len(found) > 1:
@@ -78,6 +85,12 @@ def create_global_step(graph: Any = None) -> Any:
 @export(v1=["train.get_or_create_global_step"])
 def get_or_create_global_step(graph: Any = None) -> Any:
     """The global step of a graph, made when there is none.
+
+    Args:
+        graph: Graph to use, by default the current one.
+
+    Returns:
+        The variable `global_step`, an int64 scalar.
 
     >>> train = opt.minimize(loss, global_step=tf.train.get_or_create_global_step())
     """

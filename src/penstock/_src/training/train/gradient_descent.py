@@ -11,7 +11,15 @@ from penstock._src.training.train.optimizer import RuleOptimizer, cast
 
 @export(v1=["train.GradientDescentOptimizer"])
 class GradientDescentOptimizer(RuleOptimizer):
-    """var -= learning_rate * gradient."""
+    """var -= learning_rate * gradient.
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the operations' names.
+
+    >>> train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    """
 
     rule = "GradientDescent"
 

@@ -77,6 +77,22 @@ def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shu
                           cancel_op: Any = None) -> FIFOQueue:
     """A queue of strings (names of files), again and again or for `num_epochs`.
 
+    Args:
+        string_tensor: Vector of strings.
+        num_epochs: How many times to go over the data; without end by default.
+        shuffle: Whether to mix the strings in each epoch.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        capacity: The largest number of elements in the queue.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+        name: Name of the operation.
+        cancel_op: Op that cancels the queue.
+
+    Returns:
+        A queue, filled by a queue runner.
+
+    Raises:
+        ValueError: if `string_tensor` is an empty list.
+
     >>> filenames = tf.train.string_input_producer(["a.csv", "b.csv"], num_epochs=10)
     """
     if context.executing_eagerly():
@@ -298,6 +314,24 @@ def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 3
           shared_name: str | None = None, name: str | None = None) -> Any:
     """Batches of examples, which `num_threads` threads put into a queue.
 
+    Args:
+        tensors: Tensors of one example: a list or a dictionary.
+        batch_size: Number of examples in a batch.
+        num_threads: How many threads add to the queue.
+        capacity: The largest number of elements in the queue.
+        enqueue_many: Whether the tensors hold several examples, along their first axis.
+        shapes: Static shapes of the components, if they are known.
+        dynamic_pad: Whether examples of different shapes are padded with zeros.
+        allow_smaller_final_batch: Whether the last batch may be smaller than the others.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+        name: Name of the operation.
+
+    Returns:
+        Tensors with a batch axis, in the structure of `tensors`.
+
+    Raises:
+        OutOfRangeError: when the input ends and fewer than `batch_size` examples are left.
+
     >>> images, labels = tf.train.batch([image, label], batch_size=32, num_threads=4, capacity=1000)
     """
     return maybe_batch(tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad,
@@ -336,6 +370,25 @@ def shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeu
                   seed: int | None = None, enqueue_many: bool = False, shapes: Any = None,
                   allow_smaller_final_batch: bool = False, shared_name: str | None = None, name: str | None = None) -> Any:
     """Batches of examples in random order: each is drawn from a queue that keeps `min_after_dequeue` examples to mix.
+
+    Args:
+        tensors: Tensors of one example: a list or a dictionary.
+        batch_size: Number of examples in a batch.
+        capacity: The largest number of elements in the queue.
+        min_after_dequeue: Number of examples that stay in the queue: the more, the better they are mixed.
+        num_threads: How many threads add to the queue.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        enqueue_many: Whether the tensors hold several examples, along their first axis.
+        shapes: Static shapes of the components, if they are known.
+        allow_smaller_final_batch: Whether the last batch may be smaller than the others.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+        name: Name of the operation.
+
+    Returns:
+        Tensors with a batch axis, in the structure of `tensors`.
+
+    Raises:
+        OutOfRangeError: when the input ends and fewer than `batch_size` examples are left.
 
     >>> x, y = tf.train.shuffle_batch([x, y], batch_size=32, capacity=50000, min_after_dequeue=10000, num_threads=4)
     """

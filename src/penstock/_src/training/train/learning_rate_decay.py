@@ -24,6 +24,17 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
                       name: str | None = None) -> Any:
     """learning_rate * decay_rate ** (global_step / decay_steps).
 
+    Args:
+        learning_rate: Rate at step 0.
+        global_step: Step counter.
+        decay_steps: Number of steps after which the rate is multiplied by `decay_rate`.
+        decay_rate: Factor per `decay_steps`.
+        staircase: Whether the rate falls in steps instead of continuously.
+        name: Name of the operation.
+
+    Returns:
+        A scalar; in eager execution a function without arguments.
+
     >>> lr = tf.train.exponential_decay(0.1, global_step, 100000, 0.96, staircase=True)
     """
     _needs_step(global_step)
@@ -37,7 +48,19 @@ def _needs_step(global_step: Any) -> None:
 
 @export(v1=["train.piecewise_constant_decay", "train.piecewise_constant"])
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
-    """values[0] up to boundaries[0], values[1] up to boundaries[1], … and the last value after that."""
+    """values[0] up to boundaries[0], values[1] up to boundaries[1], … and the last value after that.
+
+    Args:
+        x: Step counter: a scalar.
+        boundaries: Ascending list of steps.
+        values: Values between the boundaries: one more than `boundaries`.
+        name: Name of the operation.
+
+    Returns:
+        A scalar; in eager execution a function without arguments.
+
+    >>> rate = tf.train.piecewise_constant(step, [1000, 2000], [0.1, 0.01, 0.001])
+    """
     schedule = schedules.PiecewiseConstantDecay(boundaries, values, name)
     schedule.check(x)
     return _at(x, schedule)

@@ -9,7 +9,17 @@ from penstock._src.training.train.optimizer import RuleOptimizer
 
 @export(v1=["train.MomentumOptimizer"])
 class MomentumOptimizer(RuleOptimizer):
-    """accum = momentum * accum + gradient; var -= learning_rate * accum (or Nesterov's look ahead)."""
+    """accum = momentum * accum + gradient; var -= learning_rate * accum (or Nesterov's look ahead).
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        momentum: Fraction of the accumulated gradient that is kept in each step.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the slot variables' names.
+        use_nesterov: Whether to evaluate the step after the momentum.
+
+    >>> train = tf.train.MomentumOptimizer(0.1, momentum=0.9).minimize(loss)
+    """
 
     rule, slots = "Momentum", ("momentum",)
 

@@ -159,6 +159,16 @@ def start_queue_runners(sess: Any = None, coord: Any = None, daemon: bool = True
                         collection: str = GraphKeys.QUEUE_RUNNERS) -> list:
     """Starts the threads of all queue runners of the graph, and returns them.
 
+    Args:
+        sess: Session, by default the current one.
+        coord: Coordinator that stops the threads.
+        daemon: Whether the threads end with the program.
+        start: Whether to start the threads or only make them.
+        collection: Collection with the queue runners.
+
+    Returns:
+        A list of threads.
+
     >>> threads = tf.train.start_queue_runners(sess=sess, coord=coord)
     """
     if context.executing_eagerly():

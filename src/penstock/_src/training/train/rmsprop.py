@@ -11,7 +11,19 @@ from penstock._src.training.train.optimizer import RuleOptimizer
 
 @export(v1=["train.RMSPropOptimizer"])
 class RMSPropOptimizer(RuleOptimizer):
-    """Steps divided by the root of averaged squared gradients, with momentum; `centered` takes their mean out."""
+    """Steps divided by the root of averaged squared gradients, with momentum; `centered` takes their mean out.
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        decay: Decay of the averaged squares.
+        momentum: Fraction of the last step that is added to the next.
+        epsilon: Small number added to a denominator.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        centered: Whether to subtract the squared mean of the gradients, which estimates their variance.
+        name: Prefix of the slot variables' names.
+
+    >>> train = tf.train.RMSPropOptimizer(0.001, momentum=0.9).minimize(loss)
+    """
 
     def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-10,
                  use_locking: bool = False, centered: bool = False, name: str = "RMSProp"):

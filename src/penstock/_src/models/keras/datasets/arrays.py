@@ -42,6 +42,12 @@ def _file(path: str, name: str) -> str:
 def mnist(path: str = "mnist.npz") -> Split:
     """Handwritten digits: 60000 images of 28 x 28 for training, 10000 for tests.
 
+    Args:
+        path: Name of the file in `~/.keras/datasets`; it is downloaded when it is not there.
+
+    Returns:
+        `(x_train, y_train), (x_test, y_test)`: uint8 arrays.
+
     >>> (x_train, y_train), (x_test, y_test) = tf.keras.datasets.mnist.load_data()
     """
     with np.load(_file(path, "mnist.npz"), allow_pickle=False) as f:

@@ -74,6 +74,19 @@ def Input(shape: Any = None, batch_size: int | None = None, name: str | None = N
           tensor: Any = None, ragged: bool = False, **kwargs: Any) -> Any:
     """A symbolic tensor to build a functional model from. `shape` is that of one example.
 
+    Args:
+        shape: Shape of one example; sizes may be None.
+        batch_size: Size of the batch axis, if it is constant.
+        name: Name of the input, by which `fit` finds it in a dictionary.
+        dtype: Element type, float32 by default.
+        sparse: Whether inputs are SparseTensors.
+        tensor: Existing tensor to use as the input.
+        ragged: Whether inputs are RaggedTensors.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Returns:
+        A symbolic tensor.
+
     >>> x = tf.keras.Input(shape=(3,)); y = tf.keras.layers.Dense(2)(x); model = tf.keras.Model(x, y)
     """
     if sparse and ragged:

@@ -27,6 +27,11 @@ _ONE_OUTPUT = ("All layers in a Sequential model should have a single output ten
 class Sequential(Model):
     """A stack of layers. Without the shape of its input, it is built when it sees the first data.
 
+    Args:
+        layers: List of layers.
+        trainable: Whether the variables are trained.
+        name: Name of the model.
+
     >>> model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", input_shape=(4,)), tf.keras.layers.Dense(1)])
     """
 

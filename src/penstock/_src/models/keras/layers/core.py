@@ -20,6 +20,19 @@ from penstock.compat import v1 as tf
 class Dense(Layer):
     """activation(inputs · kernel + bias), over the last axis.
 
+    Args:
+        units: Size of the last axis of the result.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
     >>> layer = tf.keras.layers.Dense(10, activation="softmax")
     """
 
@@ -93,6 +106,10 @@ class Dense(Layer):
 @export("keras.layers.Activation")
 class Activation(Layer):
     """An activation as a layer.
+
+    Args:
+        activation: Function, or the name of one of `tf.keras.activations`.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> tf.keras.layers.Activation("relu")
     """
@@ -170,6 +187,12 @@ class ActivityRegularization(Layer):
 @export("keras.layers.Dropout")
 class Dropout(Layer):
     """While training, sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate).
+
+    Args:
+        rate: Fraction of elements that become 0 in training.
+        noise_shape: Shape of the mask, which broadcasts to the inputs.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> tf.keras.layers.Dropout(0.5)(x, training=True)
     """
@@ -249,7 +272,15 @@ class SpatialDropout3D(_SpatialDropout):
 # -- shapes -------------------------------------------------------------------------------------------------------------
 @export("keras.layers.Flatten")
 class Flatten(Layer):
-    """All axes but the first as one."""
+    """All axes but the first as one.
+
+    Args:
+        data_format: `"channels_last"`, or `"channels_first"`, which moves channels to the end first.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.Flatten()(tf.zeros([2, 3, 4])).shape
+    (2, 12)
+    """
 
     def __init__(self, data_format: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
@@ -285,6 +316,10 @@ class Flatten(Layer):
 @export("keras.layers.Reshape")
 class Reshape(Layer):
     """The elements of each example in another shape; one size may be -1.
+
+    Args:
+        target_shape: Shape without the batch axis.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> tf.keras.layers.Reshape((3, -1))
     """

@@ -15,6 +15,17 @@ from penstock.compat import v1 as tf
 class Embedding(Layer):
     """Integers from 0 to input_dim - 1 as vectors; 0 is masked, if `mask_zero`.
 
+    Args:
+        input_dim: Number of rows: the largest integer plus 1.
+        output_dim: Size of each vector.
+        embeddings_initializer: Initializer of the table.
+        embeddings_regularizer: Function of the table whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        embeddings_constraint: Function applied to the table after each update.
+        mask_zero: Whether 0 is padding, which later layers skip.
+        input_length: Length of the input sequences, where it is constant.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
     >>> tf.keras.layers.Embedding(1000, 64)(tf.constant([[4, 20]])).shape
     TensorShape([1, 2, 64])
     """

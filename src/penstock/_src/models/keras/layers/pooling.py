@@ -76,6 +76,13 @@ class AveragePooling1D(Pooling):
 class MaxPooling2D(Pooling):
     """The largest element of each window of images.
 
+    Args:
+        pool_size: Height and width of the window.
+        strides: Steps of the window, by default `pool_size`.
+        padding: `"valid"` or `"same"`.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
     >>> tf.keras.layers.MaxPooling2D(2)
     """
 

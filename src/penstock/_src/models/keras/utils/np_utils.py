@@ -12,6 +12,14 @@ from penstock._src.base.api import export
 def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> np.ndarray:
     """Numbers of classes as one-hot rows.
 
+    Args:
+        y: Class numbers.
+        num_classes: Number of classes, by default the largest number plus 1.
+        dtype: Element type of the result.
+
+    Returns:
+        A numpy array with one axis more than `y`.
+
     >>> tf.keras.utils.to_categorical([0, 2])
     array([[1., 0., 0.], [0., 0., 1.]], dtype=float32)
     """
