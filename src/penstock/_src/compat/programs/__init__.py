@@ -13,9 +13,6 @@
 """
 from __future__ import annotations
 
-import pathlib
-import sys
-
 from penstock._src.base.api import export
 
 
@@ -37,12 +34,6 @@ def install(api: str | None = None) -> None:
     >>> tf.Session().run(tf.constant(3) + 4)
     7
     """
-    from penstock._src.compat.programs import guess, importer, removed, standalone_keras
-    if api is None:
-        finder, program = importer.installed(), getattr(sys.modules["__main__"], "__file__", "")
-        if finder is not None:
-            api = finder.api
-        else:
-            api = guess.guess(pathlib.Path(program)).api if pathlib.Path(program).is_file() else "v2"
+    from penstock._src.compat.programs import removed, standalone_keras
     standalone_keras.install(api)
     removed.install()

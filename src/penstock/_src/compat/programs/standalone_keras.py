@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
+import pathlib
 import sys
 from typing import Any
 
-from penstock._src.compat.programs import importer, reach_in
+from penstock._src.compat.programs import guess, importer, reach_in
 from penstock._src.compat.programs.missing import NOTHING
 
 
@@ -46,8 +47,18 @@ class KerasFinder(importlib.abc.MetaPathFinder):
         return None
 
 
-def install(api: str) -> None:
+def _api_of_main() -> str:
+    """The API that was installed before, or that the running program was written for; 2.x where there is no file."""
+    finder = importer.installed()
+    if finder is not None:
+        return finder.api
+    program = pathlib.Path(getattr(sys.modules["__main__"], "__file__", ""))
+    return guess.guess(program).api if program.is_file() else "v2"
+
+
+def install(api: str | None) -> None:
     """Puts penstock in the place of TensorFlow, and of Keras where there is none, once."""
+    api = api or _api_of_main()
     importer.install(api)
     if not any(isinstance(f, KerasFinder) for f in sys.meta_path):
         sys.meta_path.append(KerasFinder(api))
