@@ -34,5 +34,8 @@ EXTENSIONS = [
     Extension("penstock._src.kernels._updates", [f"{KERNELS}/_updates.c"],
               depends=[f"{KERNELS}/{name}.h" for name in ("_updates_lanes", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
+    Extension("penstock._src.kernels._keyed", [f"{KERNELS}/_keyed.c"],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_keyed_rules", "_threads")],
+              extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
 ]
 setup(ext_modules=EXTENSIONS if has_compiler() and os.environ.get("PENSTOCK_PURE") != "1" else [])

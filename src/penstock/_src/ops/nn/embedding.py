@@ -112,6 +112,8 @@ def _row_shape(tables: list) -> TensorShape:
 def _assign(ids: Any, tables: list, strategy: str) -> tuple[Any, Any]:
     """For each id the number of its shard, and its row there."""
     n = len(tables)
+    if getattr(tables[0], "_keyed", False):
+        return tf.strings.to_hash_bucket_fast(ids, n) if ids.dtype == dtypes.string else ids % n, ids
     if strategy == "mod":
         return ids % n, ids // n
     if strategy != "div":

@@ -100,8 +100,9 @@ class BaseSaverBuilder:
     # -- restoring ---------------------------------------------------------------------------------------------------
     def _restore(self, filename_tensor: Any, saveables: list, restore_sequentially: bool, reshape: bool,
                  preferred_shard: int = -1, name: str = "restore_all") -> Any:
-        tensors = self.bulk_restore(filename_tensor, saveables, preferred_shard, restore_sequentially)
-        done, at = [], 0
+        done, at = [s.restore_from(filename_tensor) for s in saveables if hasattr(s, "restore_from")], 0
+        saveables = [s for s in saveables if not hasattr(s, "restore_from")]
+        tensors = self.bulk_restore(filename_tensor, saveables, preferred_shard, restore_sequentially) if saveables else []
         for s in saveables:
             shapes = [_shape_of(spec.tensor) for spec in s.specs] if reshape else None
             done.append(s.restore(tensors[at:at + len(s.specs)], shapes))

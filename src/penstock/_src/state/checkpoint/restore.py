@@ -267,11 +267,19 @@ class Restore:
         if not tensor_saveables:
             return []
         saveables = validate_and_slice_inputs(tensor_saveables)
+        ops, at = [], 0
+        for s in (s for s in saveables if hasattr(s, "restore_from")):
+            op = s.restore_from(self.save_path_tensor)
+            if not context.executing_eagerly():
+                ops.append(op)
+                self.restore_ops_by_name[s.name] = op
+        saveables = [s for s in saveables if not hasattr(s, "restore_from")]
         specs = [spec for s in saveables for spec in s.specs]
+        if not specs:
+            return ops
         with device("cpu:0"):
             tensors = get("RestoreV2")(self.save_path_tensor, [s.name for s in specs], [s.slice_spec for s in specs],
                                        [s.dtype.base_dtype for s in specs])
-        ops, at = [], 0
         for s in saveables:
             op = s.restore(tensors[at:at + len(s.specs)], None)
             at += len(s.specs)

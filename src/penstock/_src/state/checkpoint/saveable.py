@@ -51,7 +51,10 @@ class SaveSpec:
 
 
 class SaveableObject:
-    """Something that is saved as one or several tensors. Subclasses define `restore`."""
+    """Something that is saved as one or several tensors. Subclasses define `restore`.
+
+    One that reads the checkpoint itself defines `restore_from(prefix)` in place of it: it returns the op that does.
+    """
 
     def __init__(self, op: Any, specs: list[SaveSpec], name: str):
         self.op, self.specs, self.name = op, specs, name
@@ -164,7 +167,7 @@ def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
 
 def _is_plain_variable(x: Any) -> bool:
     """Whether something is a variable that is saved as its value is; copies on several devices say themselves how."""
-    return isinstance(x, Variable) and not x._own_saveable
+    return isinstance(x, Variable) and not x._own_saveable and not getattr(x, "_keyed", False)
 
 
 def _as_reference(op: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.ops.registry import get
+from penstock._src.state.embeddings.variable import is_keyed
 from penstock._src.state.variables.initializers import Constant
 from penstock._src.training.train.optimizer import RuleOptimizer, cast
 
@@ -42,7 +43,7 @@ class AdagradOptimizer(RuleOptimizer):
 def constant_slot(optimizer: Any, var: Any, slot: str, value: float, op_name: str) -> None:
     """A slot of the variable's shape filled with a value, also where the shape is only known at run time."""
     dtype = var.dtype.base_dtype
-    if var.get_shape().is_fully_defined():
+    if var.get_shape().is_fully_defined() or is_keyed(var):
         optimizer._get_or_make_slot_with_initializer(var, Constant(value, dtype), var.get_shape(), dtype, slot, op_name)
         return
 

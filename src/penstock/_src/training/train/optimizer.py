@@ -23,9 +23,13 @@ from penstock._src.graph.strategies import active_frame, active_strategy
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable, TrackableReference
 from penstock._src.ops.core import group, tuple_
 from penstock._src.ops.registry import get
+from penstock._src.ops.state.keyed import training_op
+from penstock._src.state.embeddings.options import constant_of
+from penstock._src.state.embeddings.variable import KeyedRows, is_keyed
 from penstock._src.state.variables.collections import trainable_variables
 from penstock._src.state.variables.variable import Variable, VariableV1
 from penstock._src.training.train import slot_creator
+from penstock._src.training.train.global_step import get_global_step
 from penstock._src.training.train.loss_reduction import get_loss_reduction
 
 
@@ -210,6 +214,9 @@ class Optimizer(Trackable):
             raise NotImplementedError("Trying to update a Tensor ", var)
         own = "" if context.executing_eagerly() or is_eager_variable(var) else var.op.name
         with name_scope("update_" + own), scopes.colocate_with(var):
+            if is_keyed(var):
+                rows = KeyedRows(var, grad, self._name, current_step())
+                return rows.close(self._resource_apply_dense(rows.gradient, rows))
             if isinstance(grad, IndexedSlices):
                 if var.constraint is not None:
                     raise RuntimeError("Cannot use a constraint function on a sparse variable.")
@@ -225,6 +232,8 @@ class Optimizer(Trackable):
     # -- slots and other state ----------------------------------------------------------------------------------------
     def get_slot(self, var: Any, name: str) -> Any:
         """The slot of a variable, or None."""
+        if isinstance(var, KeyedRows):
+            return var.row_slot(name)
         return self._slots.get(name, {}).get(_var_key(var))
 
     def get_slot_names(self) -> list[str]:
@@ -268,13 +277,23 @@ class Optimizer(Trackable):
 
     def _get_or_make_slot_with_initializer(self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str,
                                            op_name: str) -> Any:
+        if is_keyed(var):
+            return self._keyed_slot(var, slot_name, constant_of(initializer))
         slots = self._slot_dict(slot_name)
         if _var_key(var) not in slots:
             slots[_var_key(var)] = slot_creator.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
             self._restore_slot_variable(slot_name, var, slots[_var_key(var)])
         return slots[_var_key(var)]
 
+    def _keyed_slot(self, var: Any, slot_name: str, initial: float | None) -> Any:
+        """A slot of an embedding variable, which its rows carry."""
+        if initial is None:
+            raise ValueError(f"Slot {slot_name} of embedding variable {var.name} must begin with one number in all places")
+        return var.add_slot(f"{self._name}/{slot_name}", initial)
+
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+        if is_keyed(var):
+            return self._keyed_slot(var, slot_name, 0.0)
         slots = self._slot_dict(slot_name)
         if _var_key(var) not in slots:
             slots[_var_key(var)] = slot_creator.create_zeros_slot(var, op_name)
@@ -407,6 +426,20 @@ def _checked_gradient(grad: Any) -> Any:
     return grad
 
 
+def current_step() -> Any:
+    """The global step, for the versions of keys; -1 without one."""
+    step = get_global_step()
+    return convert(-1, dtypes.int64) if step is None else cast(step if isinstance(step, Tensor) else step.value(), dtypes.int64)
+
+
+def run_on_rows(rule: str, rows: Any, slots: list[str], given: dict[str, Any], attrs: dict[str, Any]) -> Any:
+    """Has an embedding variable update rows by the rule of a training op; NotImplemented if the op has to run on a copy."""
+    update = training_op(rule)
+    numbers = [cast(given[n], rows.dtype) for n in update.input_names[len(slots) + 1:] if n not in ("grad", "delta")]
+    option = attrs.get("use_nesterov", attrs.get("update_slots", "update_slots" in update.attrs))
+    return rows.apply(rule, slots, numbers, option)
+
+
 class RuleOptimizer(Optimizer):
     """An optimizer whose updates are ops: `rule` names the family (see ops/nn/training.py), `slots` its states."""
 
@@ -433,6 +466,10 @@ class RuleOptimizer(Optimizer):
         return [var, *(self.get_slot(var, s) for s in self.slots)]
 
     def _run(self, grad: Any, var: Any, indices: Any = None) -> Any:
+        if isinstance(var, KeyedRows):
+            done = run_on_rows(self.rule, var, list(self.slots), self._arguments(), self._options())
+            if done is not NotImplemented:
+                return done
         resource = is_resource(var)
         opdef = get(f"{'Resource' if resource else ''}{'' if indices is None else 'Sparse'}Apply{self.rule}")
         states = [s.handle if resource else s._ref() for s in self._states(var)]

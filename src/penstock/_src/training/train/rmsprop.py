@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.ops.registry import get
+from penstock._src.state.embeddings.variable import is_keyed
 from penstock._src.state.variables.initializers import Ones
 from penstock._src.training.train.optimizer import RuleOptimizer
 
@@ -36,7 +37,7 @@ class RMSPropOptimizer(RuleOptimizer):
     def _create_slots(self, var_list: list) -> None:
         for v in var_list:
             dtype = v.dtype.base_dtype
-            if v.get_shape().is_fully_defined():
+            if v.get_shape().is_fully_defined() or is_keyed(v):
                 self._get_or_make_slot_with_initializer(v, Ones(dtype), v.get_shape(), dtype, "rms", self._name)
             else:
                 self._get_or_make_slot(v, get("OnesLike")(v), "rms", self._name)

@@ -35,9 +35,11 @@ from penstock._src.ops.array.array import shape
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.math import clip
 from penstock._src.ops.registry import get
+from penstock._src.state.embeddings.options import constant_of
+from penstock._src.state.embeddings.variable import KeyedRows, is_keyed
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
 from penstock._src.state.variables.variable import Variable, VariableV1
-from penstock._src.training.train.optimizer import cast, deduplicated, is_resource, replica_of_strategy
+from penstock._src.training.train.optimizer import cast, deduplicated, is_resource, replica_of_strategy, run_on_rows
 from penstock._src.training.train.schedules import LearningRateSchedule
 from penstock._src.training.train.slot_creator import beside
 
@@ -276,6 +278,8 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
     def _update_one(self, grad: Any, var: Any, state: dict) -> Any:
         if isinstance(var, Tensor):
             raise NotImplementedError("Trying to update a Tensor ", var)
+        if is_keyed(var):
+            return self._update_rows(grad, var, state)
         before = self._decay_weights(var, state)
         with control_dependencies([] if before is None else [before]):
             if isinstance(grad, IndexedSlices):
@@ -289,6 +293,14 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             return update
         with control_dependencies([] if update is None else [update]):
             return var.assign(var.constraint(var))
+
+    def _update_rows(self, grad: Any, var: Any, state: dict) -> Any:
+        """The rows of an embedding variable are updated as if they were all that there is."""
+        rows = KeyedRows(var, grad, type(self).__name__, cast(self.iterations, dtypes.int64))
+        before = self._decay_weights(rows, state)
+        with control_dependencies([] if before is None else [before]):
+            given = {"apply_state": state} if "apply_state" in _arguments(type(self)._resource_apply_dense) else {}
+            return rows.close(self._resource_apply_dense(rows.gradient, rows, **given))
 
     def _finish(self, updates: list, var_list: list) -> Any:
         """Counts the step when all updates are done."""
@@ -335,6 +347,10 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
               **attrs: Any) -> Any:
         """Runs a training op: its arguments after the states are found in `given` by their names. A rule for which TensorFlow
         has no op begins with an underscore."""
+        if isinstance(var, KeyedRows):
+            done = run_on_rows(rule, var, list(slots), given, attrs)
+            if done is not NotImplemented:
+                return done
         resource = is_resource(var)
         where = f"{'Resource' if resource else ''}{'' if indices is None else 'Sparse'}Apply"
         opdef = get(f"_{where}{rule[1:]}" if rule[0] == "_" else where + rule)
@@ -488,6 +504,11 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         """A variable like `var` beside it."""
         if slot_name not in self._slot_names:
             self._slot_names.append(slot_name)
+        if is_keyed(var):
+            initial = constant_of(initializers.get(initializer) if isinstance(initializer, str) else initializer)
+            if initial is None:
+                raise ValueError(f"Slot {slot_name} of embedding variable {var.name} must begin with one number in all places")
+            return var.add_slot(f"{type(self).__name__}/{slot_name}", initial)
         slots = self._slots.setdefault(_var_key(var), {})
         if slot_name not in slots:
             if isinstance(initializer, str) or callable(initializer):
@@ -505,6 +526,8 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         """The slot of a variable; of one in shards, those of the shards as one."""
         if hasattr(var, "is_sharded_variable"):
             return var._beside([self.get_slot(v, slot_name) for v in var.variables], slot_name)
+        if isinstance(var, KeyedRows):
+            return var.row_slot(slot_name)
         return self._slots[_var_key(var)][slot_name]
 
     def get_slot_names(self) -> list[str]:

@@ -1,0 +1,333 @@
+"""The ops of embedding variables: tables of rows by key (`kernels/keyed.py`). The variables are in `state/embeddings`.
+
+The names of the ops for making, initializing and gathering are DeepRec's. The gradient of a gather is IndexedSlices whose
+indices are keys. An optimizer applies it in one of two ways: by the name of its rule, which the table runs in one pass
+(`KvResourceSparseApply`); or on a copy of the rows, which takes the place of a variable (`KvResourceRows`) and is written back
+(`KvResourcePutRows`), so that every optimizer works on keyed rows.
+"""
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import torch
+
+from penstock._src.base import errors
+from penstock._src.base import static_shape as shapes
+from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.kernels import strings
+from penstock._src.kernels.keyed import ADMIT_ALL, KeyedConfig, KeyedTable, key_parts
+from penstock._src.ops.io import save_restore
+from penstock._src.ops.registry import get, internal
+from penstock._src.ops.state.state import VariableResource
+
+_KEYS = "Tkeys: type in {int32 int64 string}"
+_TYPES = f"dtype: type in {{floating}}, {_KEYS}"
+
+kv_var_handle = internal("KvVarHandleOp", "-> resource: resource",
+                         f"container: string = '', shared_name: string = '', {_TYPES}, shape: shape, config: string",
+                         stateful=True, per_session=True, gpu=False).no_gradient()
+kv_var_handle.shape(lambda: ())
+VARIABLE_HANDLES.add(kv_var_handle)
+
+
+def make_table(name: str, dtype: Any, key_dtype: Any, config: str) -> KeyedTable:
+    """A table as an op's attributes describe it."""
+    return KeyedTable(name, KeyedConfig.from_json(config), key_dtype.name == "string", dtype)
+
+
+@kv_var_handle.kernel(device="cpu")
+def _kv_var_handle_kernel(*, container, shared_name, dtype, Tkeys, config, ctx, node):
+    name = shared_name or node.name
+    if node.graph is None and not shared_name:
+        return make_table(name, dtype, Tkeys, config)
+    return ctx.resources.get_or_create(container, name, KeyedTable, lambda: make_table(name, dtype, Tkeys, config))
+
+
+def _table(resource: Any) -> KeyedTable:
+    if not isinstance(resource, KeyedTable):
+        raise errors.invalid(f"Trying to access a resource of type {type(resource).__name__} as an embedding variable.")
+    return resource
+
+
+def _keyed(name: str, inputs: str, outputs: str, attrs: str = "") -> Any:
+    """An op on a table; on the host, because tables are there."""
+    return internal(name, f"resource: resource{inputs} -> {outputs}", attrs, stateful=True, gpu=False)
+
+
+def _dim(c: Any) -> int | None:
+    dims = handle_dims(c.input("resource"))
+    return None if dims is None else dims[1]
+
+
+initialize_kv_variable = _keyed("InitializeKvVariableOp", ", value: dtype", "", "dtype: type").no_gradient()
+initialize_kv_variable.shape(lambda resource, value: [])
+
+
+@initialize_kv_variable.kernel(device="cpu")
+def _initialize_kv_variable_kernel(resource, value):
+    _table(resource).initialize(value)
+
+
+kv_var_is_initialized = _keyed("KvVarIsInitializedOp", "", "is_initialized: bool").no_gradient()
+kv_var_is_initialized.shape(lambda resource: ())
+kv_var_is_initialized.kernel(lambda resource: torch.tensor(_table(resource).core is not None), device="cpu")
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+kv_gather = _keyed("KvResourceGather", ", indices: Tkeys", "output: dtype", f"{_TYPES}, insert: bool = True")
+
+
+@kv_gather.shape
+def _kv_gather_shape(resource, indices, *, c):
+    return None if indices is None else (*indices, _dim(c))
+
+
+@kv_gather.kernel(device="cpu")
+def _kv_gather_kernel(resource, indices, *, insert):
+    return _table(resource).lookup(indices, insert=insert)
+
+
+@kv_gather.gradient
+def _kv_gather_gradient(op, grad):
+    handle, keys = op.inputs
+    dims = handle_dims(handle)
+    width = -1 if dims is None else dims[1]
+    rows = get("Reshape")(grad, [-1, width])
+    return IndexedSlices(rows, get("Reshape")(keys, [-1])), None
+
+
+kv_apply = _keyed("KvResourceSparseApply", ", grad: T, indices: Tkeys, global_step: int64, numbers: N * T", "",
+                  f"T: type in {{floating}}, {_KEYS}, N: int >= 0, rule: string, slots: list(string), initial: list(float), "
+                  "option: bool = False").no_gradient()
+kv_apply.shape(lambda resource, grad, indices, global_step, numbers: [])
+
+
+@kv_apply.kernel(device="cpu")
+def _kv_apply_kernel(resource, grad, indices, global_step, numbers, *, rule, slots, initial, option, ctx):
+    table = _table(resource)
+    columns = [table.add_slot(_text(s), x) for s, x in zip(slots, initial, strict=True)]
+    given = tuple(float(n) for n in numbers)
+    if not table.apply(rule, indices, grad, columns, given, option, int(global_step)):
+        _apply_to_rows(table, rule, indices, grad, [_text(s) for s in slots], numbers, option, ctx)
+
+
+def _text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def training_op(rule: str) -> Any:
+    """The op of an optimizer's rule on whole variables. A rule for which TensorFlow has no op begins with an underscore."""
+    return get(f"_ResourceApply{rule[1:]}" if rule[0] == "_" else f"ResourceApply{rule}")
+
+
+def _apply_to_rows(table: KeyedTable, rule: str, keys: Any, grad: Any, slots: list[str], numbers: list, option: bool,
+                   ctx: Any) -> None:
+    """Runs the rule of a training op on a copy of the rows, where the table does not have the rule itself."""
+    distinct, sums = summed(keys, grad)
+    update = training_op(rule)
+    attrs = {n: option if a.kind == "bool" and n != "use_locking" else a.default for n, a in update.attrs.items() if n != "T"}
+    kernel = update.kernels["cpu"] if "cpu" in update.kernels else next(iter(update.kernels.values()))
+    given = iter(numbers)
+    with table.lock:
+        rows = [_row_copy(table, distinct, s) for s in (None, *slots)]
+        args = [sums if a.name in ("grad", "delta") else next(given) for a in update.inputs[len(rows):]]
+        run = kernel.bind({**attrs, "T": table.dtype})
+        run(*rows, *args, ctx=ctx) if kernel.wants_ctx else run(*rows, *args)
+        _put_back(table, distinct, rows, slots)
+
+
+def summed(keys: Any, grad: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """The distinct keys, and the sums of their gradients."""
+    if isinstance(keys, np.ndarray):
+        places: dict[bytes, int] = {}
+        where = torch.tensor([places.setdefault(k, len(places)) for k in keys.reshape(-1).tolist()], dtype=torch.int64)
+        distinct: Any = strings.pack(list(places))
+    else:
+        distinct, where = torch.unique(keys.reshape(-1), return_inverse=True)
+    return distinct, torch.zeros(len(distinct), grad.shape[1], dtype=grad.dtype).index_add_(0, where, grad)
+
+
+def _row_copy(table: KeyedTable, keys: Any, slot: str | None) -> VariableResource:
+    rows, _ = table.read(keys, slot)
+    return VariableResource(table.name if slot is None else f"{table.name}/{slot}", table.dtype, tuple(rows.shape), rows)
+
+
+def _put_back(table: KeyedTable, keys: Any, rows: list, slots: list[str]) -> None:
+    for held, slot in zip(rows, (None, *slots), strict=True):
+        table.write(keys, held.read(), slot, creates=slot is None and table.config.admission == ADMIT_ALL)
+
+
+kv_rows = _keyed("KvResourceRows", ", keys: Tkeys", "rows: N * resource",
+                 f"{_KEYS}, N: int >= 1, slots: list(string), initial: list(float)").no_gradient()
+kv_rows.shape(lambda resource, keys, *, N: [()] * N)
+
+
+@kv_rows.kernel(device="cpu")
+def _kv_rows_kernel(resource, keys, *, slots, initial):
+    table = _table(resource)
+    for s, x in zip(slots, initial, strict=True):
+        table.add_slot(_text(s), x)
+    return [_row_copy(table, keys, s) for s in (None, *map(_text, slots))]
+
+
+kv_put_rows = _keyed("KvResourcePutRows", ", keys: Tkeys, rows: N * resource", "",
+                     f"{_KEYS}, N: int >= 1, slots: list(string)").no_gradient()
+kv_put_rows.shape(lambda resource, keys, rows: [])
+kv_put_rows.kernel(lambda resource, keys, rows, *, slots: _put_back(_table(resource), keys, rows, list(map(_text, slots))),
+                   device="cpu")
+
+kv_insert = _keyed("KvResourceInsert", ", keys: Tkeys, values: dtype", "", _TYPES).no_gradient()
+kv_insert.shape(lambda resource, keys, values: [])
+
+
+@kv_insert.kernel(device="cpu")
+def _kv_insert_kernel(resource, keys, values):
+    table = _table(resource)
+    table.write(keys, values.reshape(-1, table.config.dim))
+
+
+kv_remove = _keyed("KvResourceRemove", ", keys: Tkeys", "", _KEYS).no_gradient()
+kv_remove.shape(lambda resource, keys: [])
+
+
+@kv_remove.kernel(device="cpu")
+def _kv_remove_kernel(resource, keys):
+    _table(resource).remove(keys)
+
+
+kv_prefetch = _keyed("KvResourcePrefetch", ", keys: Tkeys", "", _KEYS).no_gradient()
+kv_prefetch.shape(lambda resource, keys: [])
+kv_prefetch.kernel(lambda resource, keys: _table(resource).prefetch(keys), device="cpu")
+
+kv_statistics = _keyed("KvResourceStatistics", ", keys: Tkeys", "versions: int64, frequencies: int64", _KEYS).no_gradient()
+kv_statistics.shape(lambda resource, keys: [keys, keys])
+
+
+@kv_statistics.kernel(device="cpu")
+def _kv_statistics_kernel(resource, keys):
+    return tuple(t.reshape(keys.shape) for t in _table(resource).statistics(keys))
+
+
+# -- all rows -----------------------------------------------------------------------------------------------------------
+kv_size = _keyed("KvResourceSize", "", "size: int64").no_gradient()
+kv_size.shape(lambda resource: ())
+kv_size.kernel(lambda resource: torch.tensor(_table(resource).size(), dtype=torch.int64), device="cpu")
+
+kv_evict = _keyed("KvResourceEvict", ", global_step: int64", "evicted: int64").no_gradient()
+kv_evict.shape(lambda resource, global_step: ())
+kv_evict.kernel(lambda resource, global_step: torch.tensor(_table(resource).evict(int(global_step)), dtype=torch.int64),
+                device="cpu")
+
+kv_clear = _keyed("KvResourceClear", "", "").no_gradient()
+kv_clear.shape(lambda resource: [])
+kv_clear.kernel(lambda resource: _table(resource).clear(), device="cpu")
+
+_SNAPSHOT = "keys: Tkeys, values: dtype, versions: int64, freqs: int64, slots: dtype, slot_names: string, gone: Tkeys"
+kv_export = _keyed("KvResourceExport", "", _SNAPSHOT, f"{_TYPES}, incremental: bool = False").no_gradient()
+
+
+@kv_export.shape
+def _kv_export_shape(resource, *, c):
+    return [(None,), (None, _dim(c)), (None,), (None,), (None, None), (None,), (None,)]
+
+
+@kv_export.kernel(device="cpu")
+def _kv_export_kernel(resource, *, Tkeys, incremental):
+    table = _table(resource)
+    found = table.begin_save(incremental)
+    names = [json.dumps([s, c.initial]).encode() for s, c in table.slots.items()]
+    n = len(found.versions)
+    slots = torch.cat([found.columns[s] for s in table.slots], 1) if names else torch.empty(n, 0, dtype=table.dtype.torch)
+    keys, gone = (k if Tkeys.torch in (None, torch.int64) else k.to(Tkeys.torch) for k in (found.keys, found.gone))
+    return (keys, found.columns[""].contiguous(), found.versions, found.frequencies, slots, strings.pack(names), gone)
+
+
+kv_saved = _keyed("KvResourceSaved", "", "").no_gradient()
+kv_saved.shape(lambda resource: [])
+kv_saved.kernel(lambda resource: _table(resource).end_save(), device="cpu")
+
+kv_import = _keyed("KvResourceImport", f", {_SNAPSHOT}", "", f"{_TYPES}, clear: bool = True").no_gradient()
+kv_import.shape(lambda *_: [])
+
+
+@kv_import.kernel(device="cpu")
+def _kv_import_kernel(resource, keys, values, versions, freqs, slots, slot_names, gone, *, clear):
+    table = _table(resource)
+    if table.core is None:
+        table.initialize(None)
+    if clear:
+        table.clear()
+    import_rows(table, keys, values, versions, freqs, slots, slot_names, gone)
+
+
+kv_restore = _keyed("KvResourceRestore", ", prefix: string", "", "tensor_name: string").no_gradient()
+kv_restore.shape(lambda resource, prefix: [])
+
+
+@kv_restore.kernel(device="cpu")
+def _kv_restore_kernel(resource, prefix, *, tensor_name):
+    table, path = _table(resource), strings.scalar(prefix, "prefix").decode()
+    with save_restore.open_reader(path) as reader:
+        restore_rows(table, reader, _text(tensor_name))
+
+
+def restore_rows(table: KeyedTable, reader: Any, name: str) -> None:
+    """Restores a table from a checkpoint: from all parts that it was saved in, or what an incremental one has of them."""
+    parts = re.compile(re.escape(name) + r"(/part_\d+)?(-delta)?-keys")
+    found = [(m[0][:-len("keys")], m[2]) for m in map(parts.fullmatch, reader.names()) if m]
+    if not found:
+        raise errors.NotFoundError(None, None, f"Key {name}-keys not found in checkpoint")
+    saved = [_read_part(reader, stem) for stem, _ in found]           # everything is read before anything changes
+    if table.core is None:
+        table.initialize(None)
+    if not any(delta for _, delta in found):
+        table.clear()
+    for part in saved:
+        import_rows(table, *part)
+    table.mark_saved()
+
+
+def _read_part(reader: Any, stem: str) -> tuple:
+    """The tensors of one part. Checkpoints of DeepRec have no slots here, and may have no versions or frequencies."""
+    keys, values = reader.read(f"{stem}keys"), reader.read(f"{stem}values")
+    empty = torch.empty(0, dtype=torch.int64)
+    versions, freqs = (reader.read(stem + n) if reader.has(stem + n) else empty for n in ("versions", "freqs"))
+    if not reader.has(f"{stem}slots"):
+        return keys, values, versions, freqs, values[:, :0], strings.pack([]), keys[:0]
+    return (keys, values, versions, freqs, *(reader.read(stem + n) for n in ("slots", "slot_names", "gone")))
+
+
+def import_rows(table: KeyedTable, keys: Any, values: Any, versions: Any, freqs: Any, slots: Any, slot_names: Any,
+                gone: Any) -> None:
+    """Adds the rows of an export: those whose keys belong to this part of the variable."""
+    dim = table.config.dim
+    if values.ndim != 2 or values.shape[1] != dim:
+        raise errors.invalid(f"Rows of shape {shapes.show(tuple(values.shape))} cannot be restored to embedding variable "
+                             f"{table.name}, which has {dim} columns")
+    if slots.shape[0] != keys.shape[0] or slots.shape[1] != dim * len(slot_names):
+        raise errors.invalid(f"The slots saved for embedding variable {table.name} do not fit its rows")
+    names = [_slot_name(s) for s in slot_names.reshape(-1).tolist()]
+    if table.config.parts > 1:
+        keep = torch.from_numpy(key_parts(keys, table.config.parts) == table.config.part)
+        gone = gone[(key_parts(gone, table.config.parts) == table.config.part)] if len(gone) else gone
+        n = len(keys)
+        keys = keys[keep.numpy()] if isinstance(keys, np.ndarray) else keys[keep]
+        values, slots = values[keep], slots[keep]
+        versions, freqs = (t[keep] if t.numel() == n else t for t in (versions, freqs))
+    table.remove(gone)
+    table.write(keys, values, None, True, versions, freqs)
+    for i, (slot, initial) in enumerate(names):
+        table.add_slot(slot, initial)
+        table.write(keys, slots[:, i * dim:(i + 1) * dim], slot, creates=False)
+
+
+def _slot_name(text: bytes) -> tuple[str, float]:
+    try:
+        name, initial = json.loads(text)
+        return str(name), float(initial)
+    except (ValueError, TypeError):
+        raise errors.DataLossError(None, None, f"Not the name of a slot: {text!r}") from None

@@ -1,0 +1,225 @@
+"""The options of embedding variables, with DeepRec's names: which keys are admitted, which are evicted, where rows are kept."""
+from __future__ import annotations
+
+import dataclasses
+import enum
+import zlib
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.base.api import export
+from penstock._src.kernels import keyed
+from penstock._src.kernels.keyed import KeyedConfig
+from penstock._src.state.variables import initializers
+
+
+@export(v1=["CounterFilter"])
+@dataclasses.dataclass
+class CounterFilter:
+    """Admits a key when it has been looked up `filter_freq` times. The counts are exact.
+
+    >>> tf.EmbeddingVariableOption(filter_option=tf.CounterFilter(filter_freq=3))
+    """
+
+    filter_freq: int = 0
+
+
+@export(v1=["CBFFilter"])
+@dataclasses.dataclass
+class CBFFilter:
+    """Admits a key when it has been looked up about `filter_freq` times: a counting Bloom filter, of bounded size, counts."""
+
+    filter_freq: int = 0
+    max_element_size: int = 0
+    false_positive_probability: float = -1.0
+    counter_type: Any = dtypes.uint64
+
+    def __post_init__(self) -> None:
+        if self.false_positive_probability != -1.0 and not 0.0 < self.false_positive_probability < 1.0:
+            raise ValueError(f"false_positive_probability must be between 0 and 1, got {self.false_positive_probability}")
+        if self.false_positive_probability != -1.0 and self.max_element_size <= 0:
+            raise ValueError(f"max_element_size must be positive, got {self.max_element_size}")
+
+
+@export(v1=["ProbabilityFilter"])
+@dataclasses.dataclass
+class ProbabilityFilter:
+    """Admits a new key with a probability each time that it is looked up. It needs no memory."""
+
+    probability: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.probability <= 1.0:
+            raise ValueError(f"probability must be between 0 and 1, got {self.probability}")
+
+
+@export(v1=["GlobalStepEvict"])
+@dataclasses.dataclass
+class GlobalStepEvict:
+    """Evicts keys that were not updated for `steps_to_live` steps, when a checkpoint is saved."""
+
+    steps_to_live: int | None = None
+
+
+@export(v1=["L2WeightEvict"])
+@dataclasses.dataclass
+class L2WeightEvict:
+    """Evicts keys whose embedding has a norm below `l2_weight_threshold`, when a checkpoint is saved."""
+
+    l2_weight_threshold: float = -1.0
+
+
+class StorageType(enum.Enum):
+    """Where rows are kept."""
+
+    DRAM = 1
+    SSDHASH = 2
+    DRAM_SSDHASH = 3
+
+
+class CacheStrategy(enum.Enum):
+    """Which rows leave memory first."""
+
+    LRU = 0
+    LFU = 1
+
+
+@export(v1=["StorageOption"])
+@dataclasses.dataclass
+class StorageOption:
+    """Where rows are kept. `storage_size` bounds the rows in memory, in bytes of values (a list has one entry per tier).
+
+    With the type `DRAM_SSDHASH`, rows that leave memory are kept in files under `storage_path`; without, they are dropped.
+    """
+
+    storage_type: Any = None
+    storage_path: str | None = None
+    storage_size: Any = None
+    cache_strategy: Any = CacheStrategy.LRU
+    layout: Any = None
+    capacity: int | None = None           # rows in memory, in place of `storage_size`
+
+
+@export(v1=["InitializerOption"])
+@dataclasses.dataclass
+class InitializerOption:
+    """How rows begin. An initializer that is no simple distribution makes `default_value_dim` rows, which keys share."""
+
+    initializer: Any = None
+    default_value_dim: int = 4096
+    default_value_no_permission: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.default_value_dim <= 0:
+            raise ValueError(f"default_value_dim must be positive, got {self.default_value_dim}")
+
+
+@export(v1=["CheckpointOption"])
+@dataclasses.dataclass
+class CheckpointOption:
+    """A checkpoint that the variable is first read from."""
+
+    ckpt_to_load_from: str | None = None
+    tensor_name_in_ckpt: str | None = None
+    always_load_from_specific_ckpt: bool = False
+    init_data_source: Any = None
+
+
+@export(v1=["EmbeddingVariableOption"])
+@dataclasses.dataclass
+class EmbeddingVariableOption:
+    """All options of an embedding variable.
+
+    >>> option = tf.EmbeddingVariableOption(filter_option=tf.CounterFilter(3), evict_option=tf.GlobalStepEvict(4000))
+    """
+
+    ht_type: str = ""
+    ht_partition_num: int = 1000
+    evict_option: Any = None
+    ckpt: Any = None
+    filter_option: Any = None
+    storage_option: Any = dataclasses.field(default_factory=StorageOption)
+    init_option: Any = dataclasses.field(default_factory=InitializerOption)
+
+
+def _admission(option: Any) -> dict[str, Any]:
+    if option is None:
+        return {}
+    if isinstance(option, CounterFilter):
+        return {"admission": keyed.ADMIT_COUNTED, "threshold": int(option.filter_freq)}
+    if isinstance(option, ProbabilityFilter):
+        return {"admission": keyed.ADMIT_PROBABLY, "probability": float(option.probability)}
+    if isinstance(option, CBFFilter):
+        if option.false_positive_probability == -1.0:
+            return {"admission": keyed.ADMIT_COUNTED, "threshold": int(option.filter_freq)}
+        return {"admission": keyed.ADMIT_BLOOM, "threshold": int(option.filter_freq),
+                "bloom_items": int(option.max_element_size), "bloom_error": float(option.false_positive_probability)}
+    raise TypeError(f"filter_option must be a CounterFilter, a CBFFilter or a ProbabilityFilter, got {option!r}")
+
+
+def _eviction(option: Any) -> dict[str, Any]:
+    if option is None:
+        return {}
+    if isinstance(option, GlobalStepEvict):
+        return {"steps_to_live": int(option.steps_to_live or 0)}
+    if isinstance(option, L2WeightEvict):
+        return {"l2_threshold": float(option.l2_weight_threshold)}
+    raise TypeError(f"evict_option must be a GlobalStepEvict or an L2WeightEvict, got {option!r}")
+
+
+def _storage(option: Any, dim: int) -> dict[str, Any]:
+    if option is None:
+        return {}
+    size = option.storage_size[0] if isinstance(option.storage_size, (list, tuple)) else option.storage_size
+    capacity = option.capacity or (max(1, int(size) // (4 * dim)) if size else 0)
+    kind = getattr(option.storage_type, "name", option.storage_type) or ""
+    if "HBM" in kind or "PMEM" in kind:
+        raise ValueError(f"Embedding variables are kept in host memory and on disk; storage_type {kind} is not supported")
+    if "SSD" in kind and not option.storage_path:
+        raise ValueError(f"storage_type {kind} needs a storage_path")
+    storage = option.storage_path if "SSD" in kind else ""
+    policy = keyed.LEAST_FREQUENT if getattr(option.cache_strategy, "name", "") == "LFU" else keyed.LEAST_RECENT
+    return {"capacity": capacity, "policy": policy, "storage": storage or ""}
+
+
+_UNIFORM = (initializers.RandomUniform, initializers.RandomUniformV2)
+_NORMAL = (initializers.RandomNormal, initializers.RandomNormalV2)
+_TRUNCATED = (initializers.TruncatedNormal, initializers.TruncatedNormalV2)
+
+
+def _beginning(initializer: Any) -> dict[str, Any]:
+    """How rows begin, where it can be computed from the key; else from a matrix that the initializer makes (POOL)."""
+    number = constant_of(initializer)
+    if number is not None:
+        return {"start": keyed.CONSTANT, "start_a": number}
+    for kinds, start, names in ((_UNIFORM, keyed.UNIFORM, ("minval", "maxval")), (_NORMAL, keyed.NORMAL, ("mean", "stddev")),
+                                (_TRUNCATED, keyed.TRUNCATED, ("mean", "stddev"))):
+        if isinstance(initializer, kinds):
+            a, b = (getattr(initializer, n) for n in names)
+            b = 1.0 if b is None else b
+            if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+                return {"start": start, "start_a": float(a), "start_b": float(b)}
+    return {"start": keyed.POOL}
+
+
+def constant_of(initializer: Any) -> float | None:
+    """The number that an initializer fills tensors with; None if it does not."""
+    if isinstance(initializer, (int, float)):
+        return float(initializer)
+    if isinstance(initializer, (initializers.Zeros, initializers.ZerosV2)):
+        return 0.0
+    if isinstance(initializer, (initializers.Ones, initializers.OnesV2)):
+        return 1.0
+    value = getattr(initializer, "value", None)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def config_of(name: str, dim: int, initializer: Any, option: Any, part: int = 0, parts: int = 1) -> KeyedConfig:
+    """The configuration of a table. Without a seed, rows depend on the name of the variable."""
+    seed = getattr(initializer, "seed", None)
+    made = KeyedConfig(dim=int(dim), seed=zlib.crc32(name.encode()) if seed is None else int(seed), part=part, parts=parts,
+                       refused=float(option.init_option.default_value_no_permission if option.init_option else 0.0),
+                       **_beginning(initializer), **_admission(option.filter_option), **_eviction(option.evict_option),
+                       **_storage(option.storage_option, dim))
+    made.check()
+    return made

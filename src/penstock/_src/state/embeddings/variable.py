@@ -1,0 +1,359 @@
+"""EmbeddingVariable: a variable whose rows are found by key, and made when a key is first looked up.
+
+It is a resource variable without a value as a tensor: `sparse_read` looks keys up, and optimizers get gradients whose indices
+are keys. `KeyedRows` is what they see of it: the rows of one gradient, which look like a variable.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from penstock._src.base import dtypes, nest
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.recording import variable_accessed
+from penstock._src.graph.scopes import colocate_with, control_dependencies, device, init_scope, name_scope
+from penstock._src.graph.trackable import Trackable
+from penstock._src.kernels.keyed import POOL, KeyedConfig
+from penstock._src.ops.core import group, identity
+from penstock._src.ops.registry import get
+from penstock._src.ops.state import keyed as ops
+from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
+from penstock._src.state.variables.reference import checked_collections
+from penstock._src.state.variables.resource import BaseResourceVariable
+
+_uid = itertools.count()
+_PARTS = ("keys", "values", "versions", "freqs", "slots", "slot_names", "gone")
+
+
+class EmbeddingVariable(BaseResourceVariable):
+    """A table of embeddings by key. `tf.get_embedding_variable` and `dynamic_embedding.get_variable` make them."""
+
+    _keyed = True
+
+    def __init__(self, name: str, config: KeyedConfig, key_dtype: Any = dtypes.int64, dtype: Any = dtypes.float32,
+                 initializer: Any = None, pool_rows: int = 4096, trainable: bool = True, collections: Any = None):
+        self._dtype, self._key_dtype = dtypes.as_dtype(dtype).base_dtype, dtypes.as_dtype(key_dtype)
+        if self._key_dtype not in (dtypes.int32, dtypes.int64, dtypes.string):
+            raise ValueError(f"Keys must be int32, int64 or string, got {self._key_dtype.name}")
+        self._config, self._trainable = config, trainable
+        self._dims: tuple | None = (None, config.dim)
+        self.slots: dict[str, float] = {}          # the slots that optimizers asked for, and what they begin with
+        with init_scope():
+            self._in_graph_mode = not context.executing_eagerly()
+            self._graph_key = context.current_graph()
+            self._build(name, initializer, pool_rows)
+            if self._in_graph_mode:
+                context.current_graph().add_to_collections(checked_collections(collections, trainable), self)
+
+    def _build(self, name: str, initializer: Any, pool_rows: int) -> None:
+        attrs = {"dtype": self._dtype, "Tkeys": self._key_dtype, "shape": TensorShape.of(self._dims),
+                 "config": self._config.to_json()}
+        with name_scope(name) as scope:
+            own = scope[:-1]
+            self._name = own + ":0"
+            if self._in_graph_mode:
+                self._unique_id = own
+                self._handle = ops.kv_var_handle(shared_name=own, name=scope, **attrs)
+            else:
+                self._unique_id = f"{own}_{next(_uid)}"
+                self._handle = EagerTensor(ops.make_table(own, self._dtype, self._key_dtype, attrs["config"]), dtypes.resource)
+            self._handle._handle_dtype, self._handle._handle_dims = self._dtype, self._dims
+            with name_scope("Initializer"):
+                self._initial_value = convert(self._pool(initializer, pool_rows), self._dtype)
+            with colocate_with(self._handle) if self._in_graph_mode else contextlib.nullcontext():
+                self._initializer_op = ops.initialize_kv_variable(self._handle, self._initial_value)
+                if self._in_graph_mode:
+                    self._is_initialized_op = ops.kv_var_is_initialized(self._handle)
+                    self._graph_element = ops.kv_size(self._handle)
+
+    def _pool(self, initializer: Any, rows: int) -> Any:
+        """The rows that new ones are copied from; none if they are computed from the key."""
+        dim = self._config.dim
+        if self._config.start != POOL:
+            return get("Fill")([0, dim], convert(0, self._dtype))
+        return initializer([rows, dim], dtype=self._dtype) if callable(initializer) else \
+            get("Reshape")(convert(initializer, self._dtype), [-1, dim])
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+    config = property(lambda self: self._config, doc="How the table behaves.")
+    key_dtype = property(lambda self: self._key_dtype, doc="The type of the keys.")
+    dim = property(lambda self: self._config.dim, doc="The number of columns.")
+    embedding_dim = dim
+
+    def add_slot(self, slot: str, initial: float) -> str:
+        """Has rows carry a slot of an optimizer."""
+        self.slots.setdefault(slot, float(initial))
+        return slot
+
+    def _keys(self, keys: Any) -> Any:
+        t = convert(keys, self._key_dtype if not hasattr(keys, "dtype") else None, "keys")
+        if t.dtype.base_dtype == self._key_dtype:
+            return t
+        if dtypes.string in (t.dtype.base_dtype, self._key_dtype):
+            raise TypeError(f"Keys of embedding variable {self.name} are {self._key_dtype.name}, got {t.dtype.name}")
+        return get("Cast")(t, DstT=self._key_dtype)
+
+    def _beside(self) -> Any:
+        """Ops on the table stand where it is."""
+        if not self._in_graph_mode:
+            return contextlib.nullcontext()
+        stack = contextlib.ExitStack()
+        stack.enter_context(colocate_with(None, ignore_existing=True))
+        stack.enter_context(device(self._handle_device()))
+        return stack
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
+    def sparse_read(self, indices: Any, name: str | None = None, insert: bool = True) -> Any:
+        """The embeddings of keys. New keys get a row, unless `insert` is False."""
+        keys = self._keys(indices)
+        with name_scope(name or "Gather") as scope, self._beside():
+            if context.state.tapes:
+                variable_accessed(self)
+            return identity(ops.kv_gather(self._handle, keys, dtype=self._dtype, insert=insert, name=scope))
+
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
+        """The embeddings of keys; keys without a row get none."""
+        return self.sparse_read(keys, name or "lookup", insert=False)
+
+    def upsert(self, keys: Any, values: Any, name: str | None = None) -> Any:
+        """Sets the embeddings of keys."""
+        with self._beside():
+            return ops.kv_insert(self._handle, self._keys(keys), convert(values, self._dtype), name=name)
+
+    def remove(self, keys: Any, name: str | None = None) -> Any:
+        """Forgets keys."""
+        with self._beside():
+            return ops.kv_remove(self._handle, self._keys(keys), name=name)
+
+    def prefetch(self, keys: Any, name: str | None = None) -> Any:
+        """Brings the rows of keys from disk to memory."""
+        with self._beside():
+            return ops.kv_prefetch(self._handle, self._keys(keys), name=name)
+
+    def versions_and_frequencies(self, keys: Any) -> tuple:
+        """For each key the step of its last update, and how often it was looked up."""
+        with self._beside():
+            return tuple(ops.kv_statistics(self._handle, self._keys(keys)))
+
+    # -- all rows -----------------------------------------------------------------------------------------------------
+    def size(self, index: int | None = None, name: str | None = None) -> Any:
+        """The number of keys."""
+        with self._beside():
+            return ops.kv_size(self._handle, name=name)
+
+    def total_count(self) -> Any:
+        """The shape of the table: keys and columns."""
+        return get("Pack")([self.size(), convert(self.dim, dtypes.int64)])
+
+    def export(self, name: str | None = None) -> tuple:
+        """All keys and their embeddings."""
+        return self._exported(False)[:2]
+
+    def _exported(self, incremental: bool) -> tuple:
+        with self._beside():
+            return tuple(ops.kv_export(self._handle, dtype=self._dtype, Tkeys=self._key_dtype, incremental=incremental))
+
+    def evict(self, global_step: Any = -1) -> Any:
+        """Evicts what the options say; returns how many keys went."""
+        with self._beside():
+            return ops.kv_evict(self._handle, get("Cast")(convert(global_step), DstT=dtypes.int64))
+
+    def clear(self, name: str | None = None) -> Any:
+        """Forgets all keys."""
+        with self._beside():
+            return ops.kv_clear(self._handle, name=name)
+
+    def is_initialized(self, name: str | None = None) -> Any:
+        """Whether the variable was initialized, as a tensor."""
+        with self._beside():
+            return ops.kv_var_is_initialized(self._handle, name=name)
+
+    # -- as a variable ------------------------------------------------------------------------------------------------
+    def _read_variable_op(self) -> Any:
+        raise TypeError(f"Embedding variable {self.name} has no value as a tensor: look keys up, or call export()")
+
+    def value(self) -> Any:
+        """TypeError: rows are found by key."""
+        return self._read_variable_op()
+
+    read_value = value
+
+    def __repr__(self) -> str:
+        return f"<tf.EmbeddingVariable '{self.name}' dim={self.dim} keys={self._key_dtype.name} dtype={self._dtype.name}>"
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {"table": lambda name=None: KeyedSaveable([self], name or self._shared_name)}
+
+
+class KeyedSaveable(SaveableObject):
+    """The rows of an embedding variable in a checkpoint: `<name>-keys`, `-values`, `-versions`, `-freqs`, and the slots.
+
+    An incremental one has `-delta` before that, and only the rows that changed. A restore reads all parts that a variable was
+    saved in, and keeps the keys that belong to its own part: their number may be another one than it was.
+    """
+
+    def __init__(self, variables: list[EmbeddingVariable], name: str, incremental: bool = False):
+        self.variables = variables
+        names = [name] if len(variables) == 1 else [f"{name}/part_{i}" for i in range(len(variables))]
+        specs = [s for v, n in zip(variables, names, strict=True) for s in _specs(v, n, incremental)]
+        super().__init__(variables[0], specs, name)
+
+    def restore_from(self, prefix: Any) -> Any:
+        """Replaces the rows by those of a checkpoint, or adds those of an incremental one."""
+        whole = self.name
+        if len(self.variables) == 1 and self.variables[0].config.parts > 1:
+            whole = whole.removesuffix(f"/part_{self.variables[0].config.part}")
+        done = []
+        for v in self.variables:
+            with v._beside():
+                done.append(ops.kv_restore(v.handle, prefix, tensor_name=whole))
+        return None if context.executing_eagerly() else group(*done)
+
+
+def _specs(variable: EmbeddingVariable, name: str, incremental: bool) -> list[SaveSpec]:
+    """The tensors of one table. In eager mode they are made when they are saved, all by one op."""
+    stem, types = f"{name}-delta-" if incremental else f"{name}-", (None, variable.dtype, dtypes.int64, dtypes.int64,
+                                                                   variable.dtype, dtypes.string, None)
+    if variable._in_graph_mode:
+        return [SaveSpec(t, "", stem + part) for t, part in zip(variable._exported(incremental), _PARTS, strict=True)]
+    exported = functools.cache(lambda: variable._exported(incremental))
+    return [SaveSpec(functools.partial(lambda i: exported()[i], i), "", stem + part, dtype or variable.key_dtype, "cpu:0")
+            for i, (part, dtype) in enumerate(zip(_PARTS, types, strict=True))]
+
+
+class PartitionedEmbeddingVariable(Trackable):
+    """Embedding variables that share one space of keys, on parameter servers: a key belongs to the part of its remainder."""
+
+    _keyed = True
+
+    def __init__(self, name: str, parts: list[EmbeddingVariable]):
+        self._name, self._parts = name, parts
+
+    name = property(lambda self: self._name, doc="The name of the whole.")
+    dtype = property(lambda self: self._parts[0].dtype, doc="The DType of the values.")
+    shape = property(lambda self: self._parts[0].shape, doc="The static shape.")
+    dim = property(lambda self: self._parts[0].dim, doc="The number of columns.")
+
+    def get_shape(self) -> TensorShape:
+        """Alias of `shape`."""
+        return self.shape
+
+    def __iter__(self) -> Iterator[EmbeddingVariable]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def _get_variable_list(self) -> list[EmbeddingVariable]:
+        return self._parts
+
+    def _get_partitions(self) -> list[int]:
+        return [len(self._parts)]
+
+    def size(self) -> Any:
+        """The number of keys in all parts."""
+        return get("AddN")([p.size() for p in self._parts])
+
+    def export(self) -> tuple:
+        """All keys and their embeddings."""
+        return tuple(get("ConcatV2")(list(t), 0) for t in zip(*(p.export() for p in self._parts), strict=True))
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {"table": lambda name=None: KeyedSaveable(self._parts, name or self._name)}
+
+
+class KeyedRows(BaseResourceVariable):
+    """The rows of a gradient, as an optimizer sees them: a variable with a row per distinct key.
+
+    A rule that the table runs itself gets the gradient as it came. Anything else opens the rows: a copy of them and of their
+    slots, which `close` writes back.
+    """
+
+    _keyed = False
+
+    def __init__(self, variable: EmbeddingVariable, grad: Any, prefix: str, global_step: Any):
+        if not isinstance(grad, IndexedSlices):
+            raise TypeError(f"The gradient of embedding variable {variable.name} must be IndexedSlices, got {grad}")
+        self.variable, self.prefix, self._global_step = variable, prefix, global_step
+        self._raw, self._summed, self._opened = grad, None, None
+        self._dtype, self._dims, self._name = variable._dtype, variable._dims, variable._name
+        self._trainable, self._unique_id, self._in_graph_mode = True, variable._unique_id, not context.executing_eagerly()
+        self._slot_names = [s for s in variable.slots if s.startswith(prefix + "/")]
+
+    device = property(lambda self: self.variable.device, doc="The device of the variable.")
+    op = property(lambda self: self.variable.op, doc="The operation that makes the handle.")
+    _handle = property(lambda self: self._open()[0])        # type: ignore[assignment]
+
+    def _handle_device(self) -> str | None:
+        return self.variable._handle_device()
+
+    @property
+    def gradient(self) -> Any:
+        """The gradient of each distinct key."""
+        if self._summed is None:
+            keys, where = get("Unique")(self._raw.indices)
+            self._summed = get("UnsortedSegmentSum")(self._raw.values, where, get("Shape")(keys)[0]), keys
+        return self._summed[0]
+
+    def _open(self) -> list:
+        if self._opened is None:
+            _ = self.gradient
+            with self.variable._beside():
+                handles = ops.kv_rows(self.variable.handle, self._summed[1], N=len(self._slot_names) + 1,   # type: ignore[index]
+                                      slots=self._slot_names, initial=[self.variable.slots[s] for s in self._slot_names])
+            for h in handles:
+                h._handle_dtype, h._handle_dims = self._dtype, self._dims
+            self._opened = handles
+        return self._opened
+
+    def row_slot(self, slot: str) -> _SlotRows | None:
+        """A slot of the rows."""
+        name = f"{self.prefix}/{slot}"
+        return _SlotRows(self, name) if name in self._slot_names else None
+
+    def apply(self, rule: str, slots: list[str], numbers: list, option: bool) -> Any:
+        """Has the table run the rule of a training op; NotImplemented if the rows are open: then it has to run on them."""
+        if self._opened is not None:
+            return NotImplemented
+        names = [f"{self.prefix}/{s}" for s in slots]
+        with self.variable._beside():
+            return ops.kv_apply(self.variable.handle, self._raw.values, self._raw.indices, self._global_step, numbers,
+                                T=self._dtype, rule=rule, slots=names, option=option,
+                                initial=[self.variable.slots[n] for n in names])
+
+    def close(self, update: Any) -> Any:
+        """Writes opened rows back, after an update."""
+        if self._opened is None:
+            return update
+        after = [u for u in nest.flatten(update) if u is not None]
+        with control_dependencies(after), self.variable._beside():
+            return ops.kv_put_rows(self.variable.handle, self._summed[1], self._opened, slots=self._slot_names)   # type: ignore[index]
+
+
+class _SlotRows(BaseResourceVariable):
+    """A slot of opened rows."""
+
+    def __init__(self, rows: KeyedRows, name: str):
+        self._rows, self._name = rows, f"{rows.variable._shared_name}/{name}:0"
+        self._dtype, self._dims, self._trainable = rows._dtype, rows._dims, False
+        self._unique_id, self._in_graph_mode = f"{rows._unique_id}/{name}", rows._in_graph_mode
+        self._at = rows._slot_names.index(name) + 1
+
+    device = property(lambda self: self._rows.device, doc="The device of the variable.")
+    _handle = property(lambda self: self._rows._open()[self._at])      # type: ignore[assignment]
+
+    def _handle_device(self) -> str | None:
+        return self._rows._handle_device()
+
+
+def is_keyed(variable: Any) -> bool:
+    """Whether a variable's rows are found by key."""
+    return getattr(variable, "_keyed", False)
