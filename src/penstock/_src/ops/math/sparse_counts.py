@@ -91,7 +91,7 @@ def _sparse_rows(indices: torch.Tensor, values: torch.Tensor, dense_shape: torch
     if indices.ndim != 2 or indices.shape != (len(values), rank):
         raise errors.invalid(f"Number of values must match first dimension of indices. Got {len(values)} values, indices "
                              f"shape: {tuple(indices.shape)}")
-    if len(indices) and (int(indices.min()) < 0 or bool((indices >= dense_shape).any())):
+    if len(indices) and (int(indices.min()) < 0 or bool((indices >= dense_shape.to(indices.device)).any())):
         raise errors.invalid("Index value along a dimension is out of the bounds of dense_shape")
     rows = int(dense_shape[0]) if rank == 2 else 1
     if rows < 0:
