@@ -12,6 +12,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is, show
 from penstock._src.kernels import recurrent as kernels
+from penstock._src.kernels import triton_rnn
 from penstock._src.ops.registry import get, op
 
 _T = "T: type in {half float32}"
@@ -177,6 +178,10 @@ def _plain_over_time(n: int, x: Any, cs: Any, h: Any, w: Any, b: Any, layout: tu
         all_h, gates, all_cs, all_co = kernels.forward(layer, n, projected, h, cs, w[size:], overwrite=n == steps)
         i, ci, f, o = (gates[..., a] for a in at)
         return i, all_cs, f, o, ci, all_co, all_h
+    if triton_rnn.fits(projected, cs, h, w):
+        all_h, gates, all_cs, all_co = triton_rnn.forward(n, projected, h, cs, w[size:], layout, cell_clip)
+        i, ci, f, o = (gates[..., a] for a in at)
+        return i, all_cs, f, o, ci, all_co, all_h
     make = torch.empty if n == steps else torch.zeros
     gates = make(steps, batch, 4 * units, dtype=x.dtype, device=x.device)
     states = [make(steps, batch, units, dtype=x.dtype, device=x.device) for _ in range(4)]
@@ -243,6 +248,10 @@ def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any
         gates = _joined((i, ci, f, o), layout)
         layer = kernels.Layer(kernels.LSTM, place=layout)
         wide, dh, dcs, _ = kernels.backward(layer, n, (h, gates, cs, co), h_prev, cs_prev, w[size:], h_grad, cs_grad)
+        return _weight_gradients(x, before_h, w, wide.view(-1, 4 * units), dcs, dh, peepholes)
+    if triton_rnn.fits(x, cs_prev, h_prev, w, h_grad, cs_grad, *state):
+        wide, dh, dcs = triton_rnn.backward(n, _joined((i, ci, f, o), layout), cs, co, cs_prev, w[size:], h_grad, cs_grad,
+                                            layout)
         return _weight_gradients(x, before_h, w, wide.view(-1, 4 * units), dcs, dh, peepholes)
     before_cs = torch.cat([cs_prev[None], cs[:-1]])
     slopes = x.new_empty(steps, batch, 4, units)                            # of the gates, before what comes from later steps
