@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from penstock._src.base import tracing
+
 
 @functools.cache
 def libgomp() -> ctypes.CDLL | None:
@@ -30,9 +32,14 @@ def use_one_core() -> None:
         gomp.omp_set_num_threads(1)
 
 
-@functools.cache
 def compiled(name: str) -> Any:
-    """A module of compiled kernels of this folder, on the threads that torch's own kernels use; None if it is not there."""
+    """A module of compiled kernels of this folder; None if it is not there, or if tensors have no memory now."""
+    return None if tracing.lowering() else _loaded(name)
+
+
+@functools.cache
+def _loaded(name: str) -> Any:
+    """The module, on the threads that torch's own kernels use."""
     try:
         kernels = importlib.import_module(f"penstock._src.kernels.{name}")
     except ImportError:
