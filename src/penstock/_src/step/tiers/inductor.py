@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from penstock._src.step.tiers import convolutions
+
 _one = threading.Lock()              # Inductor keeps state per process while it compiles
 
 
@@ -36,19 +38,41 @@ def functional(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torc
 def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callable[[list], Any]:
     """A function of a list of inputs that computes what `graph` does, for inputs like `example`.
 
+    The graph has no gradients to derive and no updates but those of its inputs at the end, so AOTAutograd, which would trace
+    it twice more, is left out: its composite ops are decomposed here, and Inductor's passes and code generator follow.
     Kernels are kept in Inductor's cache on disk, under a hash of the graph and of everything that they depend on.
     """
     from torch._guards import TracingContext, tracing
-    from torch._inductor.compile_fx import compile_fx
-    with _one, warnings.catch_warnings(), torch.no_grad(), _fake_mode(example) as mode, tracing(TracingContext(mode)):
+    from torch._inductor import compile_fx, config
+    with _one, warnings.catch_warnings(), torch.no_grad(), _fake_mode(example) as mode, tracing(TracingContext(mode)), \
+            config.patch(_options(graph)):
         warnings.simplefilter("ignore")
-        made = compile_fx(graph, example, config_patches=_options())
-    return lambda inputs: made(*inputs)
+        made = compile_fx._recursive_joint_graph_passes(_decomposed(graph, example))
+        results = made.graph.output_node()
+        results.meta["user_visible_output_idxs"] = list(range(len(results.args[0])))       # type: ignore[arg-type]
+        run = compile_fx.compile_fx_inner(made, example, static_input_idxs=(), is_inference=True,
+                                          cudagraphs=compile_fx.BoxedBool(False))
+    return run if getattr(run, "_boxed_call", False) else lambda inputs: run(*inputs)
 
 
-def _options() -> dict[str, Any]:
-    """CUDA graphs are captured by our own code, which knows where variables are."""
-    return {"triton.cudagraphs": False, "fx_graph_cache": True, "fallback_random": False}
+def _decomposed(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
+    """The same graph of the ops that Inductor generates code for."""
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+    made = make_fx(graph, decomposition_table=select_decomp_table())(*example)
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return made
+
+
+def _options(graph: torch.fx.GraphModule) -> dict[str, Any]:
+    """CUDA graphs are captured by our own code, which knows where variables are.
+
+    Inductor's own choice of layouts stores every tensor of four dimensions with the second one last, for convolutions: of
+    images that are NHWC by shape, it would store rows last, and copy them before each convolution.
+    """
+    return {"triton.cudagraphs": False, "fx_graph_cache": True, "fallback_random": False,
+            "layout_optimization": not convolutions.channels_last(graph)}
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from penstock._src.graph.functions import as_function
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.ir import Node
-from penstock._src.step.tiers import attention, inductor, lower, products
+from penstock._src.step.tiers import attention, convolutions, inductor, lower, products
 from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
 _FEWEST = 4                         # statements of a program that is worth it
@@ -291,6 +291,7 @@ class Compiled:
         graph = inductor.functional(lowered.graph, lowered.example)
         attention.use_kernels(graph)
         products.join_sums(graph)
+        convolutions.tidy(graph)
         self._call = inductor.compiled(graph, lowered.example)
         lowered.graph = graph
 
