@@ -89,7 +89,7 @@ MAY_IMPORT = {
                                  "training"},
     "compat.internal": LIBRARY | {"eager", "library", "compat.programs", "models", "state", "training"},
     "compat.programs.tutorials": LIBRARY | {"models.keras"},
-    "compat.programs": LIBRARY | {"compat.contrib", "data", "eager", "kernels.devices", "models", "state"},
+    "compat.programs": LIBRARY | {"compat.contrib", "data", "eager", "kernels.devices", "models", "state", "training"},
     "serving": CORE | PUBLIC | {"session", "state.saved_model", "models.distribute"},
     "simulate": CORE | STEP | PUBLIC | {"cluster", "collective", "data.queues", "execute", "kernels.devices"},
     "tools": {"base", "io", "cluster", "compat.programs", "penstock", "serving", "simulate"},

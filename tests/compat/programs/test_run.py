@@ -21,6 +21,11 @@ def test_a_program_of_1x(tmp_path):
     assert done.stderr == "penstock run: program.py as a program for TensorFlow 1.x (tf.placeholder)\n"
 
 
+def test_file_of_a_program_is_absolute(tmp_path):
+    program(tmp_path, "import os, sys\nprint(os.path.isabs(__file__), sys.argv[0])\n")
+    assert penstock("run", "program.py", cwd=tmp_path).stdout == "True program.py\n"
+
+
 def test_without_the_word_run_and_with_a_module_beside_it(tmp_path):
     """The sign of 1.x is in the module that the program imports."""
     program(tmp_path, "import tensorflow as tf\ndef make():\n    return tf.get_variable('w', [2])\n", "model.py")

@@ -175,3 +175,20 @@ def test_steps_without_batch_hooks_tell_nobody():
     assert not plain._should_call_train_batch_hooks
     assert K.callbacks.CallbackList([K.callbacks.TerminateOnNaN()])._should_call_train_batch_hooks
     assert K.callbacks.CallbackList([K.callbacks.LambdaCallback(on_batch_end=print)])._should_call_train_batch_hooks
+
+
+def test_subclass_of_model_checkpoint_calls_its_parts(tmp_path):
+    """Callbacks of other libraries override `on_train_batch_end` and call these methods by keyword."""
+    class Logged(tf.keras.callbacks.ModelCheckpoint):
+        saved: list = []
+
+        def on_train_batch_end(self, batch, logs=None):
+            if self._should_save_on_batch(batch):
+                self._save_model(epoch=self._current_epoch, batch=batch, logs=logs)
+                self.saved.append(self._get_file_path(epoch=self._current_epoch, batch=batch, logs=logs))
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    callback = Logged(str(tmp_path / "m-{epoch}-{batch}.weights.h5"), save_freq=2, save_weights_only=True)
+    model.fit(np.ones((10, 2)), np.ones(10), batch_size=2, verbose=0, callbacks=[callback])
+    assert [p.rsplit("/", 1)[1] for p in callback.saved] == ["m-1-2.weights.h5", "m-1-4.weights.h5"]
+    assert all(os.path.exists(p) for p in callback.saved)

@@ -184,3 +184,12 @@ def test_mistakes_are_named():
         opt.set_weights([np.array(0)])
     with pytest.raises(ValueError, match="nothing"):
         tf.keras.optimizers.get("nothing")
+
+
+def test_gradients_of_a_subclass_that_knows_no_tape():
+    class Old(tf.keras.optimizers.legacy.SGD):
+        def _compute_gradients(self, loss, var_list, grad_loss=None):
+            return [(2.0 * g, v) for g, v in super()._compute_gradients(loss, var_list=var_list, grad_loss=grad_loss)]
+    v = tf.Variable(4.0)
+    Old(0.25).minimize(lambda: v * v, [v])
+    assert v.numpy() == 0.0

@@ -40,4 +40,5 @@ _attach(__name__, "v2", "keras.utils.", {
     "unpack_x_y_sample_weight": "models.keras.engine.data_adapter",
 }, (
     "experimental",
+    "legacy",
 ))

@@ -21,7 +21,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     ops.cond_v2 ops.while_v2 ops.unconnected_gradients
     ops.math_grad ops.nn_grad ops.boosted_trees_ops ops.tensor_forest_ops training.saveable_object training.tracking
     training.saving platform.parameterized platform.self_check platform.status_bar util.protobuf util.serialization
-    util.lock_util util.memory client.client_lib client.notebook eager.core eager.def_function eager.tape eager.profiler
+    util.lock_util util.memory client.client_lib client.notebook eager.core eager.def_function eager.profiler
     eager.execute summary.plugin_asset profiler.pprof_profiler data.util data.util.sparse module.module
     distribute.distribute_coordinator distribute.estimator_training
 layers: layers layers.base layers.core layers.layers layers.normalization
@@ -32,8 +32,8 @@ summary: summary summary.summary summary.writer summary.writer.writer summary.wr
 saved_model: saved_model saved_model.simple_save saved_model.load saved_model.save saved_model.saved_model
 estimator: estimator
 feature_column: feature_column
-feature_column @compat.programs.inside.columns: feature_column.feature_column feature_column.feature_column_v2
-    feature_column.feature_column_lib
+feature_column @compat.programs.inside.columns @models.feature_column.serialization: feature_column.feature_column
+    feature_column.feature_column_v2 feature_column.feature_column_lib feature_column.serialization
 data: data data.dataset_ops data.ops data.ops.dataset_ops data.ops.readers
 data @data.datasets.iterators: data.ops.iterator_ops
 . @library.vectorized: ops.parallel_for ops.parallel_for.control_flow_ops
@@ -52,7 +52,7 @@ train io: framework.graph_io
 graph_util: framework.graph_util framework.graph_util_impl
 . graph_util: framework.importer
 train @graph.meta_graph: framework.meta_graph
-. @compat.programs.inside.ops @graph.graph @graph.node @graph.convert: framework.ops
+. @compat.programs.inside.ops @compat.programs.inside.registries @graph.graph @graph.node @graph.convert: framework.ops
 . random @graph.random_seed: framework.random_seed
 sparse .: framework.sparse_tensor
 . @base.static_shape: framework.tensor_shape
@@ -74,8 +74,10 @@ config config.experimental @kernels.devices.device_config: framework.config
 . @graph.type_spec: framework.tensor_spec framework.type_spec
 @compat.programs.inside.types: types.core
 .: types trackable ops.linalg.sparse data.experimental.ops.distribute
-@compat.programs.inside.freezing: framework.convert_to_constants tools.freeze_graph tools.saved_model_utils
-. manip sparse: ops.array_ops
+@compat.programs.inside.tapes: eager.tape eager.record
+@state.saved_model.frozen: framework.convert_to_constants
+@compat.programs.inside.freezing: tools.freeze_graph tools.saved_model_utils
+. manip sparse @compat.programs.inside.ops: ops.array_ops
 . math: ops.math_ops ops.special_math_ops
 nn .: ops.nn_ops ops.nn_impl ops.embedding_ops
 nn: ops.nn ops.ctc_ops
@@ -121,6 +123,7 @@ random.experimental: ops.stateful_random_ops
 @compat.programs.inside.summaries: ops.summary_ops_v2
 @library.weights: ops.weights_broadcast_ops
 nondifferentiable_batch_function .: ops.batch_ops
+contrib.graph_editor: ops.op_selector
 @ops.array.inplace: ops.inplace_ops
 @ops.comm.nccl: ops.nccl_ops
 contrib.factorization: ops.clustering_ops
@@ -179,6 +182,8 @@ compat.v1 .: eager.wrap_function
 @compat.programs.inside.inference: tools.optimize_for_inference_lib tools.strip_unused_lib tools.optimize_for_inference
     tools.strip_unused
 @compat.programs.inside.checkpoints: tools.inspect_checkpoint
+@compat.programs.inside.registries: profiler.internal.flops_registry
+profiler: profiler.internal
 profiler @training.profiler: profiler.model_analyzer profiler.option_builder
 @training.profiler: profiler.profile_context
 data.experimental: data.experimental data.experimental.ops data.ops.optional_ops

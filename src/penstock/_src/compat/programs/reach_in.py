@@ -43,6 +43,8 @@ OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a 
     "python.debug": "penstock._src.compat.programs.inside.debugger",
     "python.debug.wrappers.local_cli_wrapper": "penstock._src.compat.programs.inside.debugger",
 }
+KERAS_FILES = frozenset(("activations", "backend", "backend_config", "callbacks", "callbacks_v1", "constraints", "losses",
+                         "metrics", "models", "optimizers", "regularizers"))
 MESSAGES = "tensorboard.compat.proto."                # where the messages of tensorflow.core are
 
 
@@ -209,13 +211,18 @@ def _place(rest: str) -> str | None:
     if not words:
         return None
     if words[0] in ("keras", "estimator"):
-        if words[-1] != words[-1].lower() or _public("v1", ".".join(words)) is not NOTHING:
+        if words[-1] != words[-1].lower() or _in_keras_file(words) or _public("v1", ".".join(words)) is not NOTHING:
             return None
         inside = "keras_names" if words[0] == "keras" else "heads"
         return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), f"@compat.programs.inside.{inside}"])
     if words[-1].startswith("gen_"):
         return "@compat.programs.inside.ops"
     return PLACES.get(".".join(words))
+
+
+def _in_keras_file(words: list[str]) -> bool:
+    """Whether a path names something in a file of Keras, which has no modules below it (`keras.backend.symbolic`)."""
+    return words[0] == "keras" and len(words) > 2 and words[1] in KERAS_FILES
 
 
 def module(fullname: str, api: str, rest: str) -> types.ModuleType | None:

@@ -49,7 +49,7 @@ def _run(file: pathlib.Path, path: str, folder: pathlib.Path, arguments: list[st
     plots.install()
     python2.install(folder)
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None)
+    module.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins, __spec__=None)
     sys.modules["__main__"] = module
     sys.argv = [path, *arguments]
     sys.path[0:0] = [str(folder)]

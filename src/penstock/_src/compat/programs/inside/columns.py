@@ -2,6 +2,10 @@
 
 There is one family of columns here, so the names of 1.x with an underscore are the same classes.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from penstock._src.models.feature_column.base import CategoricalColumn, DenseColumn, FeatureColumn
 from penstock._src.models.feature_column.categorical import (
     CrossedColumn,
@@ -14,6 +18,12 @@ from penstock._src.models.feature_column.categorical import (
 from penstock._src.models.feature_column.combined import EmbeddingColumn, IndicatorColumn, SharedEmbeddingColumn
 from penstock._src.models.feature_column.dense import BucketizedColumn, NumericColumn
 from penstock._src.models.feature_column.sequence import SequenceCategoricalColumn, SequenceNumericColumn  # noqa: F401
+
+
+def is_feature_column_v2(feature_columns: Any) -> bool:
+    """Whether columns are of the family of 2.x: all are."""
+    return True
+
 
 _FeatureColumn, _DenseColumn, _CategoricalColumn = FeatureColumn, DenseColumn, CategoricalColumn
 _NumericColumn, _BucketizedColumn, _IndicatorColumn = NumericColumn, BucketizedColumn, IndicatorColumn

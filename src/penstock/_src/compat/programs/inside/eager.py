@@ -8,6 +8,7 @@ from typing import Any
 import penstock
 import penstock.compat.v1 as tf
 from penstock._src.graph import context as _context
+from penstock._src.graph.recording import record
 from penstock._src.kernels.devices.device_lib import list_local_devices
 
 
@@ -33,6 +34,28 @@ def graph_mode() -> Iterator[None]:
     """Inside of it, operations build its own graph."""
     with tf.Graph().as_default():
         yield
+
+
+class _Executed:
+    """An op that ran, as gradient functions see it."""
+
+    def __init__(self, op_type: str, inputs: Any, attrs: Any, outputs: Any):
+        self.type, self.inputs, self.outputs = op_type, list(inputs), list(outputs)
+        self._attrs = dict(zip(attrs[::2], attrs[1::2], strict=True))
+        self._extra: dict[str, Any] = {}
+
+    def get_attr(self, name: str) -> Any:
+        """An attribute."""
+        return self._attrs[name]
+
+
+def record_gradient(op_name: str, inputs: Any, attrs: Any, results: Any) -> None:
+    """Records `results` as made of `inputs` by a type of op, whose gradient function is registered. Attributes alternate
+    with their names."""
+    record(_Executed(op_name, inputs, attrs or (), results), list(inputs), list(results))
+
+
+_record_gradient = record_gradient
 
 
 class _Context:

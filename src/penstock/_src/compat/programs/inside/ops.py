@@ -86,6 +86,12 @@ def convert_n_to_tensor(values: Sequence[Any], dtype: Any = None, name: str | No
             for i, v in enumerate(values)]
 
 
+def shape_internal(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = None) -> Any:
+    """tf.shape; without `optimize`, never a constant."""
+    out_type = out_type or tf.int32
+    return tf.shape(input, name, out_type) if optimize else tf.raw_ops.Shape(input=input, out_type=out_type, name=name)
+
+
 def is_resource_variable(variable: Any) -> bool:
     """Whether a variable is a resource, not a reference."""
     return isinstance(variable, BaseResourceVariable)

@@ -57,23 +57,29 @@ class ModelCheckpoint(Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves, if enough batches have passed."""
+        if self._should_save_on_batch(batch):
+            self._save_model(epoch=self._current_epoch, batch=batch, logs=logs)
+
+    def _should_save_on_batch(self, batch: int) -> bool:
+        """Counts a batch; whether enough have passed. Subclasses in other libraries call it, and those below."""
         if self.save_freq == "epoch":
-            return
+            return False
         self._batches_since_last_save += 1
-        if self._batches_since_last_save >= self.save_freq:
-            self._save_model(self._current_epoch, logs, batch)
-            self._batches_since_last_save = 0
+        if self._batches_since_last_save < self.save_freq:
+            return False
+        self._batches_since_last_save = 0
+        return True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Saves, if enough epochs have passed."""
         self.epochs_since_last_save += 1
         if self.save_freq == "epoch" and self.epochs_since_last_save >= self.period:
             self.epochs_since_last_save = 0
-            self._save_model(epoch, logs)
+            self._save_model(epoch=epoch, batch=None, logs=logs)
 
-    def _save_model(self, epoch: int, logs: Any = None, batch: int | None = None) -> None:
+    def _save_model(self, epoch: int, batch: int | None = None, logs: Any = None) -> None:
         logs = logs or {}
-        path = self._get_file_path(epoch, logs, batch)
+        path = self._get_file_path(epoch, batch, logs)
         if self.save_best_only:
             current = logs.get(self.monitor)
             if current is None:
@@ -95,7 +101,8 @@ class ModelCheckpoint(Callback):
             raise OSError("Please specify a non-directory filepath for ModelCheckpoint. Filepath used is an existing "
                           f"directory: {path}") from e
 
-    def _get_file_path(self, epoch: int, logs: dict, batch: int | None = None) -> str:
+    def _get_file_path(self, epoch: int, batch: int | None = None, logs: Any = None) -> str:
+        logs = logs or {}
         try:
             more = {} if batch is None else {"batch": batch + 1}
             return self.filepath.format(epoch=epoch + 1, **more, **logs)

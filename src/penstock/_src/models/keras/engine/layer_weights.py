@@ -230,6 +230,7 @@ class Weighted(Module):
     variables = property(lambda self: self.weights, doc="All variables.")
     trainable_variables = property(lambda self: self.trainable_weights, doc="The variables that training changes.")
     non_trainable_variables = property(lambda self: self.non_trainable_weights, doc="The others.")
+    _dedup_weights = staticmethod(unique)                    # layers of other libraries call it
     _unique_trainable_weights = property(lambda self: unique(self.trainable_weights))
 
     # -- their values ------------------------------------------------------------------------------------------------

@@ -145,7 +145,8 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
     # -- gradients ----------------------------------------------------------------------------------------------------
     def minimize(self, loss: Any, var_list: Any, grad_loss: Any = None, name: str | None = None, tape: Any = None) -> Any:
         """Changes the variables so that `loss`, a function (or a tensor that `tape` recorded), gets smaller."""
-        return self.apply_gradients(self._compute_gradients(loss, var_list, grad_loss, tape), name=name)
+        given = {} if tape is None else {"tape": tape}         # subclasses written before 2.4 know no tape
+        return self.apply_gradients(self._compute_gradients(loss, var_list=var_list, grad_loss=grad_loss, **given), name=name)
 
     def _compute_gradients(self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None) -> list:
         """Pairs (gradient, variable)."""

@@ -91,7 +91,8 @@ def serialize_keras_class_and_config(cls_name: str, cls_config: Any) -> dict[str
     return {"class_name": cls_name, "config": cls_config}
 
 
-@export("keras.utils.serialize_keras_object", v2=["keras.saving.serialize_keras_object"])
+@export("keras.utils.serialize_keras_object", "keras.utils.legacy.serialize_keras_object",
+        v2=["keras.saving.serialize_keras_object"])
 def serialize_keras_object(instance: Any) -> Any:
     """The configuration of an object: a dictionary, or a name for a function."""
     if instance is None:
@@ -118,7 +119,8 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     return found, config["config"]
 
 
-@export("keras.utils.deserialize_keras_object", v2=["keras.saving.deserialize_keras_object"])
+@export("keras.utils.deserialize_keras_object", "keras.utils.legacy.deserialize_keras_object",
+        v2=["keras.saving.deserialize_keras_object"])
 def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
                              printable_module_name: str = "object") -> Any:
     """The object of a configuration, or of a name: classes are called without arguments, functions given as they are."""

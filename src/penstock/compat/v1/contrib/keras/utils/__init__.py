@@ -28,4 +28,5 @@ _attach(__name__, "v1", "contrib.keras.utils.", {
     "unpack_x_y_sample_weight": "compat.contrib.keras",
 }, (
     "experimental",
+    "legacy",
 ))

@@ -1,0 +1,119 @@
+"""Private modules of TensorFlow that libraries reach into: registries, tapes, the folders of Keras."""
+import importlib
+
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.compat.programs import importer
+from penstock._src.compat.programs.inside import eager, registries, tapes
+
+
+@pytest.fixture(autouse=True)
+def in_place():
+    with importer.in_place("v2"):
+        yield
+
+
+def _module(name):
+    return importlib.import_module(f"tensorflow.python.{name}")
+
+
+def test_gradient_functions_are_replaced_for_a_while():
+    found = _module("framework.ops")._gradient_registry._registry
+    x = tf.constant([1.0, 2.0])
+
+    def slope():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.relu(x)
+        return tape.gradient(y, x).numpy().tolist()
+    kept = found["Relu"]["type"]
+    found["Relu"]["type"] = lambda op, grad: 7.0 * grad
+    try:
+        assert slope() == [7, 7]
+    finally:
+        found["Relu"]["type"] = kept
+    assert slope() == [1, 1]
+
+
+def test_entry_that_was_replaced_comes_back_when_it_is_deleted():
+    found = registries._gradient_registry._registry
+    before = found["Relu"]["type"]
+    found["Relu"] = {"type": None, "location": ()}
+    assert found["Relu"]["type"] is None
+    del found["Relu"]
+    assert found["Relu"]["type"] is before
+    assert "NoSuchOp" not in found
+    with pytest.raises(LookupError):
+        registries._gradient_registry.lookup("NoSuchOp")
+
+
+def test_statistics_of_a_kind_of_op():
+    ops, graph_util = _module("framework.ops"), _module("framework.graph_util")
+    with tf.Graph().as_default() as graph:
+        tf.math.erf(tf.zeros([3, 4]), name="e")
+        node = graph.get_operation_by_name("e").node_def
+        assert ops.get_stats_for_node_def(graph, node, "flops").value is None
+
+        @ops.RegisterStatistics("Erf", "flops")
+        def flops(graph, node):
+            size = graph_util.tensor_shape_from_node_def_name(graph, node.input[0]).num_elements()
+            return ops.OpStats("flops", 5 * size)
+        try:
+            assert ops.get_stats_for_node_def(graph, node, "flops").value == 60
+            options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+            assert tf.compat.v1.profiler.profile(graph, options=options).total_float_ops == 60
+            with pytest.raises(KeyError, match="Erf"):
+                ops.RegisterStatistics("Erf", "flops")(flops)
+        finally:
+            del registries.RegisterStatistics.__call__.__globals__["REGISTERED"]["Erf,flops"]
+
+
+def test_counts_per_element():
+    registry = _module("profiler.internal.flops_registry")
+    with tf.Graph().as_default() as graph:
+        total = tf.compat.v1.reduce_sum(tf.zeros([3, 4]), axis=1, name="total")
+        product = tf.multiply(total, 2.0, name="product")
+    assert registry._reduction_op_flops(graph, total.op.node_def, 1, 0).value == 12 - 3
+    assert registry._binary_per_element_op_flops(graph, product.op.node_def, 2).value == 6
+    assert registry._unary_op_flops(graph, total.op.node_def).value == 12
+
+
+def test_operation_recorded_by_hand():
+    assert _module("eager.tape").record_operation is tapes.record_operation
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with tapes.stop_recording():
+            y = x * x
+        tapes.record_operation("square", [y], [x], lambda grad: [grad * 100.0])
+    assert float(tape.gradient(y, x)) == 100
+
+
+def test_gradient_of_an_executed_op_recorded_by_its_type():
+    x = tf.constant([2.0, -1.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with tapes.stop_recording():
+            y = tf.nn.relu(x)
+        eager.record_gradient("Relu", [x], ("T", x.dtype), [y])
+    np.testing.assert_array_equal(tape.gradient(y, x), [1, 0])
+
+
+def test_files_of_keras_have_no_modules_below_them():
+    assert getattr(_module("keras.backend"), "symbolic", None) is None
+    assert _module("keras.engine.base_layer").TensorFlowOpLayer.__name__ == "TensorFlowOpLayer"
+    assert issubclass(tf.keras.layers.Conv2D, _module("keras.layers.convolutional").Conv)
+
+
+def test_columns_as_dictionaries():
+    columns = _module("feature_column.feature_column_lib")
+    column = tf.feature_column.numeric_column("a")
+    assert columns.deserialize_feature_columns(columns.serialize_feature_columns([column])) == [column]
+    assert columns.is_feature_column_v2([column])
+
+
+def test_shape_that_is_not_folded():
+    with tf.Graph().as_default():
+        assert _module("ops.array_ops").shape_internal(tf.zeros([2, 3]), optimize=False).op.type == "Shape"

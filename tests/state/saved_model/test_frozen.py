@@ -1,0 +1,86 @@
+"""Functions whose variables become constants (`convert_variables_to_constants_v2`)."""
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.state.saved_model.frozen import convert_variables_to_constants_v2, convert_variables_to_constants_v2_as_graph
+
+X = np.array([1.0, -2.0], np.float32)
+
+
+def _types(graph_def):
+    nodes = [*graph_def.node, *(n for f in graph_def.library.function for n in f.node_def)]
+    return {n.op for n in nodes}
+
+
+@pytest.fixture
+def whole():
+    """A function that reads a variable itself, in a call, in a loop, in a branch, by row, and by shape."""
+    v = tf.Variable([3.0, 4.0])
+    scale = tf.constant(10.0)
+
+    @tf.function
+    def inner(x):
+        return x * v
+
+    @tf.function
+    def f(x):
+        y = inner(x) * scale
+        i = tf.constant(0)
+        while i < 3:
+            y = y + inner(v)
+            i = i + 1
+        if tf.reduce_sum(y) > 0:
+            y = y * v
+        return {"y": y + tf.gather(v, [1]), "n": tf.shape(v)}
+    return f, v
+
+
+def test_frozen_function_keeps_values_of_now(whole):
+    f, v = whole
+    before = f(X)
+    frozen = convert_variables_to_constants_v2(f.get_concrete_function(tf.TensorSpec([2])))
+    v.assign([0.0, 0.0])
+    n, y = frozen(tf.constant(X))
+    np.testing.assert_array_equal(n, before["n"])
+    np.testing.assert_allclose(y, before["y"])
+
+
+def test_nothing_of_variables_or_calls_is_left(whole):
+    f, _ = whole
+    frozen, graph_def = convert_variables_to_constants_v2_as_graph(f.get_concrete_function(tf.TensorSpec([2])))
+    found = _types(graph_def)
+    assert not found & {"ReadVariableOp", "ResourceGather", "VarHandleOp", "VariableShape", "StatefulPartitionedCall"}
+    assert {"While", "If"} <= found
+    assert [t.op.name for t in frozen.inputs] == ["x"]
+
+
+def test_graph_def_runs_in_a_session(whole, tmp_path):
+    f, _ = whole
+    expected = f(X)["y"].numpy()
+    frozen = convert_variables_to_constants_v2(f.get_concrete_function(tf.TensorSpec([2])))
+    tf.io.write_graph(frozen.graph, str(tmp_path), "frozen.pb", as_text=False)
+    graph_def = tf.compat.v1.GraphDef.FromString((tmp_path / "frozen.pb").read_bytes())
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(graph_def, name="")
+        with tf.compat.v1.Session(graph=graph) as session:
+            np.testing.assert_allclose(session.run(frozen.outputs[1].name, {"x:0": X}), expected)
+
+
+def test_writing_to_a_variable_cannot_be_frozen():
+    v = tf.Variable(1.0)
+
+    @tf.function
+    def f():
+        return v.assign_add(1.0)
+    with pytest.raises(ValueError, match="AssignAddVariableOp"):
+        convert_variables_to_constants_v2(f.get_concrete_function())
+
+
+def test_keras_model_frozen():
+    model = tf.keras.Sequential([tf.keras.layers.Conv2D(2, 3), tf.keras.layers.BatchNormalization(), tf.keras.layers.Flatten(),
+                                 tf.keras.layers.Dense(3)])
+    x = np.random.RandomState(0).rand(2, 5, 5, 1).astype(np.float32)
+    expected = model(x)
+    frozen = convert_variables_to_constants_v2(tf.function(lambda x: model(x)).get_concrete_function(tf.TensorSpec(x.shape)))
+    np.testing.assert_allclose(frozen(tf.constant(x))[0], expected, rtol=1e-4, atol=1e-6)
